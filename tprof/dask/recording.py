@@ -28,7 +28,7 @@ from .on_worker import analyse
 from .worker_plugin import NAME, Job, TaskPlugin, enter, leave
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
     from types import TracebackType
 
     from distributed import Client
@@ -74,14 +74,21 @@ class ClusterRecording:
     def __enter__(self) -> Self:
         """Let all workers record, those too that come later."""
         self._make()
-        _warn(self._client.sync(self._begin))
+        _warn(self._run(self._begin))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End the recording on all hosts and collect the parts, however the block ends."""
-        _warn(self._client.sync(self._end))
+        _warn(self._run(self._end))
+
+    def _run(self, work: Callable[[], Coroutine[Any, Any, list[str]]]) -> list[str]:
+        """Run a coroutine in the client's event loop, which a closed client has no more."""
+        if self._client.status == "closed":
+            return asyncio.run(work())
+        sentences: list[str] = self._client.sync(work)
+        return sentences
 
     async def __aenter__(self) -> Self:
         """Do the same in the event loop of an asynchronous client."""
@@ -154,6 +161,7 @@ class ClusterRecording:
         """End all parts and write the job's table; what does not come is named there, and in the returned sentences."""
         self._is_running = False
         found: list[Collected] = []
+        problem = None
         try:
             problem = await self._leave()
             at_once = asyncio.Semaphore(AT_ONCE)
@@ -165,7 +173,8 @@ class ClusterRecording:
             self.hosts = tuple(one.part for one in found)
             write_hosts(self.path, self.hosts, engine="dask", expected=[part.name for part in self.hosts])
         missing = [part for part in self.hosts if part.missing is not None and part.name not in self._kept]
-        return [f"the part of {part.name} is missing or not whole: {part.missing}" for part in missing]
+        sentences = [] if problem is None else [problem]
+        return sentences + [f"the part of {part.name} is missing or not whole: {part.missing}" for part in missing]
 
     async def _leave(self) -> str | None:
         """Let workers and client leave; returns the reason if the cluster is not there any more."""
@@ -174,7 +183,7 @@ class ClusterRecording:
             self._known |= await self._cluster.hosts(self._job.token)
             await self._client.unregister_worker_plugin(NAME)
         except GONE as error:
-            problem = f"the cluster does not answer any more: {error}"
+            problem = f"the cluster does not answer any more ({error}): only files that are shared are collected"
         if self._client_joined:
             self._client_joined = False
             leave(CLIENT)
