@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from .grouped import grouped
 from .instance_accuracy import expected_errors
 from .summary import summarize, with_budgets
 from .tables import decisions_table, power_table, segments_table
@@ -97,6 +98,10 @@ class Profile:
             native=self.native,
         )
         return with_budgets(table.assign(quality=self.info["quality"]), self.tasks, self.trace.tasks)
+
+    def by(self, *names: str) -> pd.DataFrame:
+        """Return one row per value of a label, such as ``by("rank")``; see `tprof.analysis.profile.grouped.grouped`."""
+        return grouped(self.tasks, self.own_s, self.summary(), names)
 
     def waits(self) -> pd.DataFrame:
         """Return the waiting times of each task's instances; see `tprof.analysis.profile.task_graph.waits`."""

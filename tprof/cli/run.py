@@ -84,6 +84,9 @@ def run(  # noqa: PLR0913 - one parameter an option
             help="Let the threads of BLAS and OpenMP sleep, not spin, between calls; says what it sets.",
         ),
     ] = False,
+    mpi: Annotated[
+        bool, typer.Option("--mpi", help="Make tasks of MPI's functions: waiting in them is not the caller's time.")
+    ] = False,
     best_effort: Annotated[
         bool, typer.Option("--best-effort", help="Run unprofiled when recording cannot start.")
     ] = False,
@@ -110,6 +113,7 @@ def run(  # noqa: PLR0913 - one parameter an option
             passive_pools=passive_pools,
             best_effort=best_effort,
             no_summary=no_summary,
+            mpi=mpi,
         )
     )
 

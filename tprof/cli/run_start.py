@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import tprof.mpi
 from tprof.errors import TprofError, UsageError
 from tprof.session.launcher import Launched
 from tprof.session.options import RecordingOptions
@@ -36,7 +37,9 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "report": Path,
     "idle": float,
 }
-_FLAGS = ("hosts", "require_tasks", "overwrite", "no_native_threads", "passive_pools", "best_effort", "no_summary")
+_FLAGS = (
+    "hosts", "require_tasks", "overwrite", "no_native_threads", "passive_pools", "best_effort", "no_summary", "mpi",
+)  # fmt: skip
 _SHORT = {"-o": "--output"}
 UNKNOWN_LINGER_S = 1.0
 """Wait for another process of the host where no launcher tells how many there are."""
@@ -63,6 +66,7 @@ class Launch:
     passive_pools: bool = False
     best_effort: bool = False
     no_summary: bool = False
+    mpi: bool = False
 
 
 def read_launch(words: Sequence[str]) -> Launch | None:
@@ -103,6 +107,8 @@ def prepare(launch: Launch) -> Callable[[], None]:
     session = Path(launch.output) if launch.output else _free_name(what.stem, launched)
     _check_report(launch.report)
     recording = Recording(session, _options(launch, launched), overwrite=launch.overwrite, launched=launched)
+    if launch.mpi:
+        tprof.mpi.follow()
     if launch.passive_pools:
         print(f"tprof: {make_pools_passive()}", file=sys.stderr)
     text = shlex.join(launch.program)

@@ -16,6 +16,7 @@
 #include "calls.h"
 #include "clock.h"
 #include "libraries.h"
+#include "mpi_calls.h"
 #include "native_calls.h"
 #include "native_file.h"
 #include "process_threads.h"
@@ -498,8 +499,9 @@ void tprof_native_after_load(const struct tprof_native_load *load)
 {
     pthread_mutex_lock(&lock);
     loads -= loads > 0;
-    if (tprof_native_runs()) {
+    if (tprof_native_runs() || tprof_mpi_is_followed())
         tprof_libraries_refresh();
+    if (tprof_native_runs()) {
         take_births();
         if (tprof_thread_count() != follower_count)
             list_threads(tprof_now_ns());
@@ -515,6 +517,15 @@ void tprof_native_after_load(const struct tprof_native_load *load)
                 write_begin(one, one->read_ns, openblas);
         }
     }
+    pthread_mutex_unlock(&lock);
+}
+
+void tprof_native_follow_mpi(void)
+{
+    pthread_mutex_lock(&lock);
+    tprof_calls_follow_mpi();
+    tprof_libraries_unsettle();
+    tprof_libraries_refresh();
     pthread_mutex_unlock(&lock);
 }
 

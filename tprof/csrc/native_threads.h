@@ -28,6 +28,8 @@ struct tprof_native_load {
 /* Around the loading of a library: threads that it creates meanwhile are the calling thread's. */
 void tprof_native_before_load(struct tprof_native_load *load);
 void tprof_native_after_load(const struct tprof_native_load *load);
+/* Calls of MPI are tasks from now on (mpi_calls.c): redirect those of all libraries. */
+void tprof_native_follow_mpi(void);
 /* Around forks, called by process.c, before other locks are taken. */
 void tprof_native_before_fork(void);
 void tprof_native_after_fork(void);

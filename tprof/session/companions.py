@@ -101,7 +101,12 @@ class Origin:
 
 def is_rank() -> bool:
     """Return whether this process is a rank of a job."""
-    return any(name in os.environ for name in RANKS)
+    return rank() is not None
+
+
+def rank() -> str | None:
+    """Return this process's rank in its job, by its launcher; None without one."""
+    return next((os.environ[name] for name in RANKS if name in os.environ), None)
 
 
 def _launcher(pid: int, rank_name: str | None) -> tuple[int, int] | None:

@@ -31,7 +31,9 @@ FIRST_S = 30.0
 """Longest wait for a member that will join, whose process may still import its libraries."""
 ASKED_S = 2.0
 """Longest wait for members when the end is asked for: a signal that ends a job reaches them at the same time."""
-_ASKED = {signal.SIGTERM, signal.SIGINT}
+END_WITH_MEMBERS = signal.SIGUSR1
+"""Asks for the end while members run that have nothing more to do."""
+_ASKED = {signal.SIGTERM, signal.SIGINT, END_WITH_MEMBERS}
 _IGNORED = (signal.SIGHUP, signal.SIGPIPE)
 
 
@@ -43,6 +45,7 @@ class HostRecorder:
         _core.claim()
         self._linger_s = options.linger_s
         self._expected = max(options.members, 1)
+        self._expects_members = False
         self._session = OwnedSession(part, options)
         try:
             self._own = self._session.begin()
@@ -60,7 +63,11 @@ class HostRecorder:
         asked_s: float | None = None
         members = 0
         while True:
-            if signal.sigtimedwait(_ASKED, POLL_S) is not None and asked_s is None:
+            asked = signal.sigtimedwait(_ASKED, POLL_S)
+            if asked is not None and asked.si_signo == END_WITH_MEMBERS:
+                self._expects_members = True
+                return
+            if asked is not None and asked_s is None:
                 asked_s = time.monotonic()
             now_s = time.monotonic()
             if (joined := len(_core.session_processes()) - 1) > members:
@@ -82,7 +89,7 @@ class HostRecorder:
         ending = self._session.ending("end", lost_definitions=0, notes=notes)
         numbers = ", ".join(map(str, running))
         still = f"when the recording ended, processes {numbers} still ran: what they did later is not recorded"
-        problems = ending.write(end_ns, running=[still] if running else [])
+        problems = ending.write(end_ns, running=[still] if running and not self._expects_members else [])
         self._session.unlock()
         return problems
 

@@ -29,6 +29,7 @@ from tprof.trace.manifest import read_manifest
 from tprof.trace.running import is_running
 
 from .children import enter_until_exit
+from .host_recorder import END_WITH_MEMBERS
 from .labels import set_labels
 from .options import RecordingOptions
 from .process_state import SESSION, TASKS, Uninterrupted, this_process
@@ -181,10 +182,11 @@ def await_end(part: Path, longest_s: float = LAST_S) -> None:
         _await(lambda: not is_running(part), longest_s)
 
 
-def stop(part: Path, *, wait: bool = True) -> None:
+def stop(part: Path, *, wait: bool = True, expects_members: bool = False) -> None:
     """Let a host recorder of this host end now; members that still run are noted in the part.
 
-    Nothing happens if no recorder runs there. With `wait` the part has ended afterwards.
+    Nothing happens if no recorder runs there. With `wait` the part has ended afterwards. With `expects_members` nothing
+    is noted, and nothing is waited for: members are workers that an engine keeps, which have nothing more to do.
 
     Raises
     ------
@@ -195,7 +197,7 @@ def stop(part: Path, *, wait: bool = True) -> None:
         return
     try:
         pid = int(read_manifest(part)["pid"])
-        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, END_WITH_MEMBERS if expects_members else signal.SIGTERM)
     except ProcessLookupError:
         pass
     except (TraceError, KeyError, TypeError, ValueError, OSError) as error:

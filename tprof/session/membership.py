@@ -248,6 +248,8 @@ def _named(definition: Definition) -> dict[str, Any]:
     place = {"task": definition.number, "name": name, "file": definition.file, "line": definition.line}
     if definition.is_default:
         place["default"] = True
+    if definition.library is not None:
+        place["library"] = definition.library
     return place if definition.budget is None else {**place, "budget_j": definition.budget[0]}
 
 
@@ -285,7 +287,12 @@ def append_to(table: str, definition: Definition) -> None:
 
 
 def enter(plan: Plan, process: int) -> Membership:
-    """Make this process the member with this ordinal; the caller calls `start`. Raises OSError."""
+    """Make this process the member with this ordinal, labelled with its rank; the caller calls `start`. Raises OSError."""
+    from .companions import rank  # noqa: PLC0415 - kept off `import tprof`
+
+    number = rank()
+    if number is not None:
+        this_process.labels.setdefault("rank", number)
     member = Membership(plan, process)
     this_process.membership = member
     return member

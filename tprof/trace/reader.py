@@ -15,7 +15,7 @@ from tprof.errors import TraceError
 from . import layout
 from .cluster import ClusterTrace, is_job, load_job
 from .decisions import MAX_DECISIONS, Decision, read_decisions
-from .directory import DECISIONS, GPU, KEYS, LABELS
+from .directory import DECISIONS, GPU, HOSTS, KEYS, LABELS
 from .gpu import GpuReader, GpuTrace
 from .graph import EventFile, Graph, open_events, read_graph
 from .keys import Keys, read_keys
@@ -132,7 +132,7 @@ class Trace:
     @property
     def names_no_task(self) -> bool:
         """Whether the program defined no tasks, so that default tasks stand for its threads and processes."""
-        return bool(self.tasks) and all(entry.is_default for entry in self.tasks)
+        return bool(self.tasks) and not any(entry.is_own for entry in self.tasks)
 
     def profile(self, model: str = "auto", **options: Any) -> Profile:
         """Attribute the joules to the tasks; see `tprof.analysis.build_profile` for the options."""
@@ -178,6 +178,8 @@ def _check_directory(directory: Path) -> None:
         if stat.S_ISDIR(directory.lstat().st_mode):
             if (directory / "manifest.json").exists():
                 return
+            if is_job(directory):
+                raise TraceError(f"{directory} is a job of several hosts: give one of its parts, in {directory / HOSTS}")
             reason = "it has no manifest.json"
         else:
             reason = "it is a link or a file"
