@@ -34,7 +34,7 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "report": Path,
     "idle": float,
 }
-_FLAGS = ("require_tasks", "overwrite", "no_native_threads", "passive_pools", "best_effort", "no_summary")
+_FLAGS = ("spans", "require_tasks", "overwrite", "no_native_threads", "passive_pools", "best_effort", "no_summary")
 _SHORT = {"-o": "--output"}
 _PASSIVE = {"OPENBLAS_THREAD_TIMEOUT": "20", "OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
 """OpenBLAS spins for 2 to the power of this many cycles. The last is for the OpenMP of Intel and LLVM."""
@@ -47,6 +47,7 @@ class Launch:
     program: tuple[str, ...]
     output: str | None = None
     task: tuple[str, ...] = ()
+    spans: bool = False
     require_tasks: bool = False
     energy: str = "auto"
     counters: str = "auto"
@@ -92,6 +93,8 @@ def prepare(launch: Launch) -> Callable[[], None]:
     _check_working_folder()
     what = _program(launch.program)
     parse_patterns(launch.task)
+    if launch.spans and not _has_module("opentelemetry.sdk"):
+        raise UsageError("--spans needs OpenTelemetry's SDK: pip install opentelemetry-sdk")
     if launch.require_tasks and not launch.task:
         raise UsageError("--require-tasks needs a --task that it can require")
     session = Path(launch.output) if launch.output else _free_name(what.stem)
@@ -122,13 +125,22 @@ def prepare(launch: Launch) -> Callable[[], None]:
 
     def execute() -> None:
         try:
-            run_program(what, main, launch.task, recorded_in=end.recorded_in)
+            run_program(what, main, launch.task, spans=launch.spans, recorded_in=end.recorded_in)
         except BaseException as error:
             end.ended_by = type(error)  # not the error, which would keep the program's objects alive
             end.failed = not (isinstance(error, SystemExit) and not error.code)
             raise
 
     return execute
+
+
+def _has_module(name: str) -> bool:
+    from importlib.util import find_spec
+
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def make_pools_passive() -> str:

@@ -9,13 +9,15 @@
  * SpanContext is what OpenTelemetry attaches and detaches by. */
 #include "binding_spans.h"
 
+#include "native_threads.h"
 #include "recorder.h"
+#include "redirection.h"
 
 typedef PyObject *run_function(PyObject *, PyObject *const *, Py_ssize_t, PyObject *);
 
 static run_function *genuine_run;
 
-int tprof_context_enter(PyObject *context)
+static int enter_context(PyObject *context)
 {
     const int failed = PyContext_Enter(context);
     if (failed == 0 && tprof_recording())
@@ -23,7 +25,7 @@ int tprof_context_enter(PyObject *context)
     return failed;
 }
 
-int tprof_context_leave(PyObject *context)
+static int leave_context(PyObject *context)
 {
     const int failed = PyContext_Exit(context);
     if (failed == 0 && tprof_recording())
@@ -36,15 +38,25 @@ static PyObject *run_in(PyObject *context, PyObject *const *args, Py_ssize_t cou
 {
     if (!tprof_recording() || count < 1)
         return genuine_run(context, args, count, names);
-    if (tprof_context_enter(context) != 0)
+    if (enter_context(context) != 0)
         return NULL;
     PyObject *result = PyObject_Vectorcall(args[0], args + 1, (size_t)(count - 1), names);
-    if (tprof_context_leave(context) != 0)
+    if (leave_context(context) != 0)
         Py_CLEAR(result);
     return result;
 }
 
-int tprof_contexts_follow(void)
+static void follow_libraries(void)
+{
+    const struct tprof_replacement replaced[] = {
+        {"PyContext_Enter", (uintptr_t)PyContext_Enter, (uintptr_t)enter_context},
+        {"PyContext_Exit", (uintptr_t)PyContext_Exit, (uintptr_t)leave_context},
+    };
+    tprof_native_redirect_also(replaced, sizeof replaced / sizeof *replaced);
+}
+
+/* Returns 1, 0 if the method is defined in an unknown way, or -1 with an exception. */
+static int follow_method(void)
 {
     PyObject *method = PyObject_GetAttrString((PyObject *)&PyContext_Type, "run");
     if (method == NULL)
@@ -147,7 +159,7 @@ PyObject *tprof_py_follow_spans(PyObject *module, PyObject *args)
     PyObject *type = PyObject_GetAttrString(module, "Span");
     if (type == NULL)
         return NULL;
-    const int follows = tprof_contexts_follow();
+    const int follows = follow_method();
     if (follows < 0) {
         Py_DECREF(type);
         return NULL;
@@ -157,5 +169,6 @@ PyObject *tprof_py_follow_spans(PyObject *module, PyObject *args)
     source->key = Py_NewRef(key);
     source->attribute = Py_NewRef(attribute);
     source->interpreter = PyInterpreterState_Get();
+    follow_libraries();
     return PyBool_FromLong(follows);
 }

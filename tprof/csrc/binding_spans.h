@@ -19,7 +19,4 @@ void tprof_span_detached(void);
 void tprof_span_context_entered(const PyObject *context);
 void tprof_span_context_left(const PyObject *context);
 
-/* binding_contexts.c: see there. */
-int tprof_contexts_follow(void);
-
 #endif

@@ -187,6 +187,18 @@ void tprof_libraries_refresh(void)
     pthread_mutex_unlock(&lock);
 }
 
+void tprof_libraries_redirect_also(const struct tprof_replacement *replaced, size_t count)
+{
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < count; i++)
+        tprof_redirect_also(&replaced[i]);
+    for (size_t i = 0; i < library_count; i++)
+        libraries[i].settled = false;
+    came = gone = 0; /* all are scanned again */
+    refresh();
+    pthread_mutex_unlock(&lock);
+}
+
 struct tprof_library *tprof_library_numbered(uint32_t number)
 {
     for (size_t i = 0; i < library_count; i++)

@@ -1,9 +1,10 @@
-/* The files that are mapped as libraries, and the redirection of their calls of pthread_create to births.c, and of what
- * gives work to a pool to calls.c. */
+/* The files that are mapped as libraries, and the redirection of their calls of pthread_create to births.c, of what gives
+ * work to a pool to calls.c, and of further functions. */
 #ifndef TPROF_LIBRARIES_H
 #define TPROF_LIBRARIES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct tprof_library {
@@ -20,6 +21,9 @@ struct tprof_library {
 /* Bring the list up to date if libraries came or went, and redirect the calls of new ones; cheap otherwise. Both
  * functions are called by one thread at a time. */
 void tprof_libraries_refresh(void);
+/* Redirect the calls of more functions, in all libraries; without a recording too. */
+struct tprof_replacement;
+void tprof_libraries_redirect_also(const struct tprof_replacement *replaced, size_t count);
 /* The library at this address, or NULL; valid until the next refresh. */
 struct tprof_library *tprof_library_at(uintptr_t address);
 struct tprof_library *tprof_library_numbered(uint32_t number);

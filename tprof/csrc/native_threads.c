@@ -458,6 +458,13 @@ void tprof_native_poll(uint64_t now_ns)
     pthread_mutex_unlock(&lock);
 }
 
+void tprof_native_redirect_also(const struct tprof_replacement *replaced, size_t count)
+{
+    pthread_mutex_lock(&lock);
+    tprof_libraries_redirect_also(replaced, count);
+    pthread_mutex_unlock(&lock);
+}
+
 /* The threads that are there now are not the library's. */
 void tprof_native_before_load(struct tprof_native_load *load)
 {

@@ -4,6 +4,7 @@
 #define TPROF_NATIVE_THREADS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -28,6 +29,9 @@ struct tprof_native_load {
 /* Around the loading of a library: threads that it creates meanwhile are the calling thread's. */
 void tprof_native_before_load(struct tprof_native_load *load);
 void tprof_native_after_load(const struct tprof_native_load *load);
+/* Let further functions of all libraries lead to ours; see libraries.h. */
+struct tprof_replacement;
+void tprof_native_redirect_also(const struct tprof_replacement *replaced, size_t count);
 /* Around forks, called by process.c, before other locks are taken. */
 void tprof_native_before_fork(void);
 void tprof_native_after_fork(void);

@@ -1,7 +1,7 @@
 /* A library calls functions of others through addresses in a table of its own (its GOT), which the linker fills. The
  * entries for pthread_create get ours instead, and those for functions that give work to a pool of threads a stub:
  * whatever leads into an OpenBLAS library, and what begins a parallel region of OpenMP. docs/internals.md says why this
- * and not LD_PRELOAD.
+ * and not LD_PRELOAD. Where spans are followed, so do the entries for the functions that enter and leave a context.
  *
  * Another thread may be loading a library at any time. The linker lists it before it has filled the table, then makes
  * the table read-only, if it is one of the part that is so protected (RELRO). So an entry in that part is only touched
@@ -36,6 +36,9 @@
 #define ADDRESS_ENTRY UINT32_MAX
 #define DATA_ENTRY UINT32_MAX
 #endif
+
+static struct tprof_replacement replacements[4];
+static size_t replacement_count;
 
 struct entry {
     uintptr_t *place;
@@ -101,6 +104,22 @@ static bool is_writable(const struct tprof_writable *writable, uintptr_t address
     return false;
 }
 
+void tprof_redirect_also(const struct tprof_replacement *replacement)
+{
+    if (replacement_count < sizeof replacements / sizeof *replacements)
+        replacements[replacement_count++] = *replacement;
+}
+
+static struct tprof_replacement replacement_of(const char *name)
+{
+    if (strcmp(name, "pthread_create") == 0)
+        return (struct tprof_replacement){name, (uintptr_t)tprof_births_genuine(), (uintptr_t)tprof_births_create};
+    for (size_t i = 0; i < replacement_count; i++)
+        if (strcmp(name, replacements[i].name) == 0)
+            return replacements[i];
+    return (struct tprof_replacement){0};
+}
+
 /* GOMP_parallel, GOMP_parallel_loop_dynamic, ..., __kmpc_fork_call, __kmpc_fork_call_if, __kmpc_fork_teams */
 static bool begins_region(const char *name)
 {
@@ -145,16 +164,15 @@ static void protect_again(struct tprof_image *image)
 /* True: there is nothing more to do about this entry. */
 static bool redirect_entry(const struct tprof_writable *writable, struct tprof_image *image, const struct entry *entry)
 {
-    const uintptr_t genuine = (uintptr_t)tprof_births_genuine();
-    const bool creates = strcmp(entry->name, "pthread_create") == 0;
+    const struct tprof_replacement replacement = replacement_of(entry->name);
     uintptr_t found = __atomic_load_n(entry->place, __ATOMIC_RELAXED), ours = 0;
     if (found < image->end - image->start)
         return entry->is_weak; /* an offset, which the linker has yet to replace */
-    struct tprof_library *pool = creates ? NULL : pool_of(image, found, entry->name);
+    struct tprof_library *pool = replacement.name != NULL ? NULL : pool_of(image, found, entry->name);
     /* An entry that was not called yet leads into the library itself. Any other function is that of another tool. */
     const bool is_unused = entry->is_call && found >= image->start && found < image->end;
-    if (creates && (found == genuine || is_unused))
-        ours = (uintptr_t)tprof_births_create;
+    if (replacement.name != NULL && (found == replacement.genuine || is_unused))
+        ours = replacement.ours;
     else if (is_unused && begins_region(entry->name))
         return false; /* until its first call */
     else if (pool == NULL)

@@ -27,9 +27,14 @@ SITE = Path(__file__).parent / "site"
 _MULTIPROCESSING = re.compile(r"(?:import sys; )?from (multiprocessing\.\w+) import")
 
 
-def hand_to_children(texts: Sequence[str], main_names: Sequence[str], main_file: str, program: str) -> None:
-    """Pass the patterns to Python child processes of this one, called `program`, by the environment."""
-    handed = {"tasks": list(texts), "main": list(main_names), "file": main_file, "program": program}
+def hand_to_children(
+    texts: Sequence[str], main_names: Sequence[str], main_file: str, program: str, *, spans: bool
+) -> None:
+    """Pass the patterns to Python child processes of this one, called `program`, by the environment.
+
+    With `spans` they make the spans of OpenTelemetry tasks too.
+    """
+    handed = {"tasks": list(texts), "main": list(main_names), "file": main_file, "program": program, "spans": spans}
     os.environ[TASKS] = json.dumps(handed)
     others = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SITE), others] if others else [str(SITE)])
@@ -71,6 +76,10 @@ def install_from_environment() -> None:
         return
     _installed = True
     handed = json.loads(os.environ[TASKS])
+    if handed["spans"] and _core.is_main_interpreter():
+        from .spans import follow_spans
+
+        follow_spans()
     if handed["tasks"]:
         from .hook import Tasks
 
