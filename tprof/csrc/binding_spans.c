@@ -141,11 +141,13 @@ static void run(struct place *place, struct tprof_thread *thread, struct span *s
                 uint8_t flags)
 {
     struct span *before = place->current;
+    const bool runs_already = thread->instance == next.instance;
     place->current = (struct span *)Py_XNewRef((PyObject *)span);
     thread->instance = next.instance;
     thread->task = next.task;
     thread->span = span != NULL ? span->instance : 0;
-    tprof_sample(thread, kind, flags);
+    if (!runs_already)
+        tprof_sample(thread, kind, flags);
     const uint64_t cpu_ns = thread->counters.last_cpu_ns;
     if (before != NULL && cpu_ns > place->since_cpu_ns)
         __atomic_add_fetch(&before->cpu_ns, cpu_ns - place->since_cpu_ns, __ATOMIC_RELAXED);
