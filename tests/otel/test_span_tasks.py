@@ -147,8 +147,8 @@ def test_a_span_with_a_new_name_continues_as_an_instance_of_that(tracer, record)
 
 
 def test_more_names_than_fit_are_one_task(tracer, record, monkeypatch):
-    monkeypatch.setattr(otel, "_numbers", {})
-    monkeypatch.setattr(otel, "MOST_NAMES", 1)
+    monkeypatch.setattr("tprof.otel.spans._numbers", {})
+    monkeypatch.setattr("tprof.otel.spans.MOST_NAMES", 1)
 
     def body():
         for name in ("first", "second", "third"):

@@ -19,15 +19,20 @@ from tprof import _core
 from tprof.errors import UsageError
 from tprof.session.process_state import this_process
 
+from .energy import span_energy
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextvars import Token
+
+    from opentelemetry.metrics import Meter
 
 MOST_NAMES = 10_000
 """Names of spans that become tasks; a service that puts identifiers into names would fill the table of tasks."""
 OTHERS = "<other spans>"
 
-_ATTRIBUTE = "_tprof_span"  # of a span: its instance
+# Of a span: its instance, and whether it is to tell its energy.
+_ATTRIBUTE, _TELLS = "_tprof_span", "_tprof_tells"
 _numbers: dict[str, int] = {}
 
 
@@ -36,6 +41,15 @@ class SpanTasks(SpanProcessor):
 
     ``provider.add_span_processor(tprof.otel.SpanTasks())``. Sampled spans that start while a recording runs are
     instances. It does nothing without a recording. Adding it twice changes nothing.
+
+    Parameters
+    ----------
+    attributes
+        Give each span that ends an estimate of its energy: ``tprof.energy_j``, ``tprof.cpu_s`` and
+        ``tprof.energy_quality``. Child spans are left out, as nested tasks are. There is none in the first half second.
+    meter
+        Where to create the counter ``tprof.energy`` (J): the sum of these estimates in this process, with the
+        attributes ``task`` and ``quality``.
 
     Examples
     --------
@@ -51,13 +65,21 @@ class SpanTasks(SpanProcessor):
     ['work']
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, attributes: bool = True, meter: Meter | None = None) -> None:
         """Begin to follow OpenTelemetry's context in this process. Raises UsageError if it is not contextvars'."""
         _follow_contexts()
+        self._attributes, self._tells = attributes, attributes or meter is not None
+        if meter is not None:
+            meter.create_observable_counter(
+                "tprof.energy", [span_energy.observe], unit="J", description="Estimated energy of spans, by name"
+            )
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # noqa: ARG002 - the interface's
         """Make a span an instance, while a recording runs."""
         _mark(span)
+        if self._tells and _core.generation():
+            span_energy.begin()
+            setattr(span, _TELLS, self._attributes)
 
 
 def follow_all_spans() -> None:
@@ -133,6 +155,9 @@ def _ending(end: Callable[..., None]) -> Callable[..., None]:
         instance: _core.Span | None = getattr(self, _ATTRIBUTE, None)
         if instance is not None and self.is_recording():
             instance.finish(self.status.status_code is StatusCode.ERROR)
+            attributes: bool | None = getattr(self, _TELLS, None)
+            if attributes is not None:
+                span_energy.end(self, instance, attributes=attributes)
         end(self, *args, **options)
 
     return end_instance
