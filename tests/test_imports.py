@@ -33,6 +33,7 @@ ALLOWED = {
     "conflicts": "distribution",
     "counters": "_core errors processors sensors trace",
     "cuda": "_core errors session",
+    "dask": "_core session",
     "declarations": "errors",
     "distribution": "conflicts",
     "doctor": "_core conflicts counters distribution errors frequency sensors session tprof trace",

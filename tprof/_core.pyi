@@ -183,6 +183,9 @@ def running() -> tuple[int, int]:
 def layout() -> dict[str, Any]:
     """Return sizes and offsets of the structs on disk."""
 
+def follow_mpi(functions: list[tuple[str, int]], /) -> None:
+    """Make calls of these functions instances of the tasks with these numbers; sorted by name, once in a process."""
+
 def leave_out_thread(begins: bool, /) -> None:
     """Leave the calling thread, which is tprof's own, out of the native threads, or no more."""
 

@@ -107,7 +107,25 @@ def tasks_table(
         _divided(rows.counts["instructions"], rows.counts["cycles"]) if counted else np.full(len(rows), np.nan)
     )
     columns["failed"] = rows.failed
+    columns |= _said_by_processes(trace, threads, thread, rows.instance)
     return pd.DataFrame(columns, copy=False), half_j
+
+
+def _said_by_processes(
+    trace: Trace, threads: Sequence[Thread], thread: NDArray[Any], instance: NDArray[np.uint64]
+) -> dict[str, object]:
+    """Return a column for each name of a label, missing where a process has none, and the keys of an engine's tasks."""
+    columns: dict[str, object] = {}
+    names = sorted({name for labels in trace.labels.values() for name in labels})
+    of_threads = [trace.labels.get(one.process, {}) for one in threads]
+    for name in names if threads else ():
+        values = sorted({labels[name] for labels in of_threads if name in labels})
+        codes = np.array([values.index(labels[name]) if name in labels else -1 for labels in of_threads])
+        texts = pd.Index([shown(value) for value in values], dtype=object)
+        columns[f"label_{name}"] = pd.Categorical(texts.take(codes[thread]).where(codes[thread] >= 0))
+    if trace.key_files:
+        columns["key"] = [None if key is None else shown(key) for key in trace.keys.of(instance)]
+    return columns
 
 
 def _add_gpu(totals: Totals, gpu: GpuTotals, energy_j: NDArray[np.float64], half_j: NDArray[np.float64]) -> None:

@@ -3,6 +3,7 @@
 from .added_sensor import CounterBench, MeterBench
 from .fake_amd_smi import AmdSmiBench
 from .fake_nvml import NvmlCountBench, NvmlPowerBench
+from .fake_redfish import RedfishBench
 from .meter_bench import MeterBench as SerialBench
 from .powercap_bench import PowercapBench
 from .sensor_conformance import Bench
@@ -20,6 +21,7 @@ BENCHES: dict[str, type[Bench]] = {
     "hwmon": BoardBench,
     "battery": BatteryBench,
     "ipmi": IpmiBench,
+    "redfish": RedfishBench,
     "added_counter": CounterBench,
     "added_meter": MeterBench,
 }

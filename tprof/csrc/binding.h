@@ -88,6 +88,10 @@ PyObject *tprof_py_fail_at_exit(PyObject *module, PyObject *status);
 /* binding_thread.c: the thread that `threading` is starting here and has not listed yet, or NULL */
 extern _Thread_local PyObject *tprof_starting_thread;
 
+/* binding_libraries.c: redirect the calls of libraries that are imported from now on */
+void tprof_follow_imports(void);
+PyObject *tprof_py_follow_mpi(PyObject *module, PyObject *functions);
+
 /* binding_main.c */
 PyObject *tprof_py_run_main(PyObject *module, PyObject *args);
 

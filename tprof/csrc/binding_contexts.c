@@ -48,11 +48,14 @@ static PyObject *run_in(PyObject *context, PyObject *const *args, Py_ssize_t cou
 
 static void follow_libraries(void)
 {
-    const struct tprof_replacement replaced[] = {
+    const struct tprof_redirected functions[] = {
         {"PyContext_Enter", (uintptr_t)PyContext_Enter, (uintptr_t)enter_context},
         {"PyContext_Exit", (uintptr_t)PyContext_Exit, (uintptr_t)leave_context},
     };
-    tprof_native_redirect_also(replaced, sizeof replaced / sizeof *replaced);
+    tprof_follow_imports();
+    Py_BEGIN_ALLOW_THREADS
+    tprof_native_redirect(functions, sizeof functions / sizeof *functions);
+    Py_END_ALLOW_THREADS
 }
 
 /* Returns 1, 0 if the method is defined in an unknown way, or -1 with an exception. */

@@ -15,15 +15,14 @@ struct tprof_library {
     uint64_t written_in; /* of native_threads.c: the recording that knows its path */
     uint64_t noted_ns; /* since when calls of it are noted; 0: they are not */
     uint64_t told_in; /* of native_threads.c: the recording that knows of this */
-    bool settled, seen, is_openblas;
+    bool settled, seen, is_openblas, has_stubs;
 };
 
-/* Bring the list up to date if libraries came or went, and redirect the calls of new ones; cheap otherwise. Both
- * functions are called by one thread at a time. */
+/* Bring the list up to date if libraries came or went, and redirect the calls of new ones; cheap otherwise. All
+ * of these are called by one thread at a time. */
 void tprof_libraries_refresh(void);
-/* Redirect the calls of more functions, in all libraries; without a recording too. */
-struct tprof_replacement;
-void tprof_libraries_redirect_also(const struct tprof_replacement *replaced, size_t count);
+/* Let the next refresh look at all libraries again, since more calls are redirected from now on. */
+void tprof_libraries_unsettle(void);
 /* The library at this address, or NULL; valid until the next refresh. */
 struct tprof_library *tprof_library_at(uintptr_t address);
 struct tprof_library *tprof_library_numbered(uint32_t number);

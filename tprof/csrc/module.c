@@ -89,6 +89,7 @@ static PyMethodDef methods[] = {
     {"generation", generation, METH_NOARGS, NULL},
     {"running", running, METH_NOARGS, NULL},
     {"layout", layout, METH_NOARGS, NULL},
+    {"follow_mpi", tprof_py_follow_mpi, METH_O, NULL},
     {"leave_out_thread", leave_out_thread, METH_O, NULL},
     {"session_create", tprof_py_session_create, METH_O, NULL},
     {"session_join", tprof_py_session_join, METH_O, NULL},

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tprof import _core
+from tprof import _core, mpi
 from tprof.session.process_state import TASKS
 
 from .default_tasks import DefaultTasks
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _installed = False
 SITE = Path(__file__).parent / "site"
+_WORKER_OF_RAY = "default_worker.py"
 _MULTIPROCESSING = re.compile(r"(?:import sys; )?from (multiprocessing\.\w+) import")
 
 
@@ -34,7 +35,8 @@ def hand_to_children(
 
     With `spans` they make the spans of OpenTelemetry tasks too.
     """
-    handed = {"tasks": list(texts), "main": list(main_names), "file": main_file, "program": program, "spans": spans}
+    handed = {"tasks": list(texts), "main": list(main_names), "file": main_file, "program": program}
+    handed |= {"mpi": mpi.is_followed(), "spans": spans}
     os.environ[TASKS] = json.dumps(handed)
     others = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SITE), others] if others else [str(SITE)])
@@ -80,6 +82,12 @@ def install_from_environment() -> None:
         from .spans import follow_spans
 
         follow_spans()
+    if handed["mpi"] and _core.is_main_interpreter():
+        mpi.follow()
+    if any(Path(word).name == _WORKER_OF_RAY for word in sys.orig_argv):
+        from tprof.ray.marking import mark_functions
+
+        mark_functions()
     if handed["tasks"]:
         from .hook import Tasks
 

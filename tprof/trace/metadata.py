@@ -164,3 +164,10 @@ def start_ns_of(manifest: dict[str, Any]) -> int | None:
     clock: dict[str, Any] = manifest.get("clock", {})
     starts = [clock[key] for key in ("block_start_ns", "start_ns") if _is_ns(clock.get(key))]
     return int(starts[0]) if starts else None
+
+
+def clock_of(manifest: dict[str, Any]) -> tuple[int, int] | None:
+    """Return CLOCK_MONOTONIC and UNIX time at the start of the recording; None if the manifest does not have both."""
+    clock = manifest.get("clock")
+    times = [clock.get(key) for key in ("start_ns", "wall_start_ns")] if isinstance(clock, dict) else [None]
+    return (times[0], times[1]) if all(map(_is_ns, times)) else None
