@@ -41,6 +41,7 @@ ALLOWED = {
     "launch": "_core dask errors session task trace",
     "live": "_core attribution errors trace",
     "operating_points": "errors theory trace",
+    "otel": "_core errors live session",
     "processors": "",
     "runtime": "_core declarations distribution errors frequency operating_points sensors session task trace",
     "sensors": "_core errors processors trace",
