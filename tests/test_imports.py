@@ -34,7 +34,7 @@ ALLOWED = {
     "counters": "_core errors processors sensors trace",
     "cuda": "_core errors session",
     "declarations": "errors",
-    "distribution": "conflicts",
+    "distribution": "_core conflicts",
     "doctor": "_core conflicts counters distribution errors frequency sensors session tprof trace",
     "frequency": "errors sensors session trace",
     "launch": "_core errors session task trace",

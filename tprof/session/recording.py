@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 import warnings
 from pathlib import Path
@@ -317,6 +316,8 @@ class Recording:
 
     def _undo(self) -> None:
         """Remove the files of a recording that could not begin."""
+        import shutil  # noqa: PLC0415 - kept off the start of recordings
+
         with Uninterrupted():
             this_process.leave()
             if os.environ.get(SESSION) == os.fspath(self.path):
