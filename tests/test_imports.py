@@ -35,7 +35,7 @@ ALLOWED = {
     "cuda": "_core errors session",
     "dask": "_core analysis errors sensors session trace",
     "declarations": "errors",
-    "distribution": "conflicts",
+    "distribution": "_core conflicts",
     "doctor": "_core conflicts counters distribution errors frequency sensors session tprof trace",
     "frequency": "errors sensors session trace",
     "launch": "_core dask errors session task trace",

@@ -9,6 +9,8 @@ from typing import Any, Self
 
 from tprof.declarations import Access
 
+VERSION: str
+"""Of the distribution, as meson.build has it."""
 runtime_api: object
 """A capsule with the recorder's interface for a task runtime: csrc/runtime_api.h."""
 

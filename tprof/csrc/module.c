@@ -170,6 +170,8 @@ static int execute(PyObject *module)
     if (add_type(module, &tprof_monitor_spec) < 0)
         return -1;
 #endif
+    if (PyModule_AddStringConstant(module, "VERSION", TPROF_VERSION) < 0)
+        return -1;
     return tprof_add_runtime_api(module);
 }
 
