@@ -107,12 +107,12 @@ class OwnedSession:
 
     def undo(self) -> None:
         """Remove the files of a recording that could not begin."""
+        import shutil  # noqa: PLC0415 - kept off the start of recordings
+
         if self._sensors is not None:
             self._sensors.stop()
         _core.sensors_stop()
         self.unlock()
-        import shutil  # noqa: PLC0415 - kept off the start of recordings
-
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _read_idle(self) -> None:
