@@ -1,5 +1,6 @@
 """Shared set-up: tests run on the installed wheel, never on the checkout."""
 
+import fcntl
 import functools
 import gc
 import importlib
@@ -72,6 +73,18 @@ def _load_blas_with_one_thread():
         patch.setenv("OPENBLAS_NUM_THREADS", "1")
         importlib.import_module("numpy.linalg")
         importlib.import_module("scipy.linalg")  # has a library of its own
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """Let one test process rewrite a file's assertions: in a fresh checkout each would take seconds for all files."""
+    if not isinstance(collector, pytest.Module) or "PYTEST_XDIST_WORKER" not in os.environ:
+        return (yield)
+    if list(collector.path.parent.glob(f"__pycache__/{collector.path.stem}.*-pytest-*.pyc")):
+        return (yield)
+    with collector.path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # the others wait, and find what the first one wrote
+        return (yield)
 
 
 def pytest_collection_modifyitems(config, items):
