@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from tprof.errors import TprofError, TraceError
 from tprof.trace.archive import Unpacker
 from tprof.trace.clock_offset import Offset, offset_by_pings
-from tprof.trace.cluster import HostPart, free_name, load_job
+from tprof.trace.cluster import HostPart, load_job
 from tprof.trace.directory import HOSTS
+from tprof.trace.hosts_table import free_name
 from tprof.trace.manifest import read_manifest
 
 from . import on_worker
