@@ -102,7 +102,7 @@ def _offsets(profile: ClusterProfile) -> list[str]:
             else:
                 how = f"{host.offset.by}, within {host.offset.uncertainty_ns / 1e6:.3g} ms"
             by.setdefault(how, []).append(host.name)
-    return [f"{', '.join(hosts[:8])}{' and more' if len(hosts) > 8 else ''}: {how}" for how, hosts in by.items()]  # noqa: PLR2004
+    return [f"{', '.join(hosts[:8])}{' and more' if len(hosts) > 8 else ''}: {how}" for how, hosts in by.items()]
 
 
 def _rows(summary: pd.DataFrame) -> list[dict[str, Any]]:

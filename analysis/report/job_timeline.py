@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -117,9 +118,7 @@ def _longest(profile: Profile, host: str, late_ns: int, hosts: int) -> pd.DataFr
 
 
 def lanes_of(profile: ClusterProfile, *, pieces: int = PIECES) -> list[PartLanes]:
-    """Read the parts of a job again, one after the other or as `map` does; returns the lanes of those that are there."""
-    from functools import partial  # noqa: PLC0415 - only here
-
+    """Read the parts of a job again, as `map` does; returns the lanes of those that are there."""
     late_ns = {one.host: round(profile.late_s(one) * 1e9) for one in profile.parts if one.figures is not None}
     most = max(pieces // max(len(late_ns), 1), 1)
     way = profile.analysis

@@ -132,9 +132,7 @@ def own_segments(one: Segments, number: Integers, start_ns: int) -> Pieces:
     )  # fmt: skip
 
 
-def fitted(
-    lanes: Sequence[Pieces], most: int, *, windowed: bool = True
-) -> tuple[list[Pieces], int, list[list[int]]]:
+def fitted(lanes: Sequence[Pieces], most: int, *, windowed: bool = True) -> tuple[list[Pieces], int, list[list[int]]]:
     """Return at most `most` pieces of these segments, the length of a cell (0: nothing merged), and the windows."""
     total = sum(map(len, lanes))
     if total <= most:

@@ -51,7 +51,9 @@ def test_the_summary_shows_hosts_domains_and_tasks_with_unlike_hosts_apart(print
     assert any(line.startswith("node1 package-1") for line in lines)
     assert "Tasks (mixed)" in lines
     assert "All hosts: 25 J estimated and 27 J measured on 2 hosts in 2 s" in lines
-    assert "warning: hosts are estimated and measured: their joules are shown apart, and sums of both are mixed" in lines
+    assert (
+        "warning: hosts are estimated and measured: their joules are shown apart, and sums of both are mixed" in lines
+    )
 
 
 def test_the_summary_names_the_part_that_is_missing_and_why(printed):

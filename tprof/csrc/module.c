@@ -136,6 +136,7 @@ static PyMethodDef methods[] = {
     {"sensors_refused", tprof_py_sensors_refused, METH_NOARGS, NULL},
     {"sensors_stop", tprof_py_sensors_stop, METH_NOARGS, NULL},
     {"drawn_uj", tprof_py_drawn_uj, METH_NOARGS, NULL},
+    {"follow_spans", tprof_py_follow_spans, METH_VARARGS, NULL},
     {"papi_load", tprof_py_papi_load, METH_VARARGS, NULL},
     {"papi_try", tprof_py_papi_try, METH_O, NULL},
     {"perf_open_probe", (PyCFunction)(void (*)(void))tprof_py_perf_open_probe, METH_VARARGS | METH_KEYWORDS, NULL},
@@ -161,6 +162,7 @@ static int execute(PyObject *module)
     tprof_definitions_list(&tprof_state_of(module)->definitions);
     if (add_type(module, &tprof_task_spec) < 0 || add_type(module, &tprof_region_spec) < 0 ||
         add_type(module, &tprof_driver_spec) < 0 || add_type(module, &tprof_thread_task_spec) < 0 ||
+        add_type(module, &tprof_span_spec) < 0 || add_type(module, &tprof_span_context_spec) < 0 ||
         add_type(module, &tprof_tail_spec) < 0 || add_type(module, &tprof_follower_spec) < 0 ||
         add_type(module, &tprof_energy_observer_spec) < 0 || add_type(module, &tprof_reading_file_spec) < 0)
         return -1;
@@ -168,6 +170,8 @@ static int execute(PyObject *module)
     if (add_type(module, &tprof_monitor_spec) < 0)
         return -1;
 #endif
+    if (PyModule_AddStringConstant(module, "VERSION", TPROF_VERSION) < 0)
+        return -1;
     return tprof_add_runtime_api(module);
 }
 

@@ -29,10 +29,15 @@ _WORKER_OF_RAY = "default_worker.py"
 _MULTIPROCESSING = re.compile(r"(?:import sys; )?from (multiprocessing\.\w+) import")
 
 
-def hand_to_children(texts: Sequence[str], main_names: Sequence[str], main_file: str, program: str) -> None:
-    """Pass the patterns to Python child processes of this one, called `program`, by the environment."""
+def hand_to_children(
+    texts: Sequence[str], main_names: Sequence[str], main_file: str, program: str, *, spans: bool
+) -> None:
+    """Pass the patterns to Python child processes of this one, called `program`, by the environment.
+
+    With `spans` they make the spans of OpenTelemetry tasks too.
+    """
     handed = {"tasks": list(texts), "main": list(main_names), "file": main_file, "program": program}
-    handed |= {"mpi": mpi.is_followed()}
+    handed |= {"mpi": mpi.is_followed(), "spans": spans}
     os.environ[TASKS] = json.dumps(handed)
     others = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SITE), others] if others else [str(SITE)])
@@ -74,6 +79,10 @@ def install_from_environment() -> None:
         return
     _installed = True
     handed = json.loads(os.environ[TASKS])
+    if handed["spans"] and _core.is_main_interpreter():
+        from .spans import follow_spans
+
+        follow_spans()
     if handed["mpi"] and _core.is_main_interpreter():
         mpi.follow()
     if any(Path(word).name == _WORKER_OF_RAY for word in sys.orig_argv):
