@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import importlib.abc
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from tprof.session.labels import set_labels
@@ -26,13 +27,17 @@ LIBRARY = "Ray"
 _MANAGER = "ray._private.function_manager"
 _MARKS = "_tprof_marks"
 _INTERNAL = "__ray"
+_UNKNOWN = (
+    "tprof does not know how this version of Ray looks up functions: remote functions and methods of actors are no tasks "
+    "by themselves; put @tprof.task below @ray.remote"
+)
 
 
 def mark_functions() -> None:
     """Let the remote functions and actor methods of this process be tasks, once its part of Ray is imported."""
     manager = sys.modules.get(_MANAGER)
-    if manager is not None and hasattr(manager, "FunctionActorManager"):
-        _mark_in(manager)
+    if manager is not None:
+        mark_in(manager)
     elif not any(isinstance(finder, _AfterImport) for finder in sys.meta_path):
         sys.meta_path.insert(0, _AfterImport())
 
@@ -54,15 +59,19 @@ class _AfterImport(importlib.abc.MetaPathFinder):
 
             def execute_and_mark(module: types.ModuleType) -> None:
                 execute(module)
-                _mark_in(module)
+                mark_in(module)
 
             loader.exec_module = execute_and_mark
         return spec
 
 
-def _mark_in(module: types.ModuleType) -> None:
-    manager: Any = module.__dict__["FunctionActorManager"]
-    genuine = manager.get_execution_info
+def mark_in(module: types.ModuleType) -> None:
+    """Mark what is looked up by the manager of this module of Ray."""
+    manager: Any = getattr(module, "FunctionActorManager", None)
+    genuine: Any = getattr(manager, "get_execution_info", None)
+    if genuine is None:
+        warnings.warn(_UNKNOWN, RuntimeWarning, stacklevel=2)
+        return
     if hasattr(genuine, _MARKS):
         return
     marks: dict[object, tuple[Any, Any]] = {}
