@@ -119,10 +119,7 @@ def test_an_archive_with_anything_else_is_refused_and_leaves_nothing(entry, reas
 def test_an_archive_that_unpacks_to_more_than_is_allowed_is_refused(tmp_path):
     bomb = archive(MANIFEST, ("threads/00000000.samples", bytes(1 << 20), tarfile.REGTYPE))
 
-    with (
-        Unpacker(tmp_path / "b.tprof", most_bytes=1 << 19) as unpacker,
-        pytest.raises(tprof.TraceError, match="larger"),
-    ):
+    with Unpacker(tmp_path / "b.tprof", most_bytes=1 << 19) as unpacker, pytest.raises(tprof.TraceError, match="larger"):
         unpacker.feed(bomb)
     assert list(tmp_path.iterdir()) == []
 

@@ -56,9 +56,7 @@ def test_intervals_of_hosts_are_combined(sessions, tmp_path):
     whole = tprof.load(tmp_path / "all.tprof").profile().summary()
     own = tprof.load(sessions[0]).profile().summary().reindex(whole.index)
 
-    half = {
-        name: table["energy_mean_high_j"] - table["energy_mean_j"] for name, table in (("all", whole), ("own", own))
-    }
+    half = {name: table["energy_mean_high_j"] - table["energy_mean_j"] for name, table in (("all", whole), ("own", own))}
     assert half["all"].to_numpy() == pytest.approx((half["own"] / 2**0.5).to_numpy())
 
 

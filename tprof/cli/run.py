@@ -44,6 +44,12 @@ def run(  # noqa: PLR0913 - one parameter an option
         list[str] | None, typer.Argument(metavar="(SCRIPT | -m MODULE | -c TEXT | -) [ARGS]...", help="The program.")
     ] = None,
     output: Annotated[str | None, typer.Option("-o", "--output", metavar="SESSION", help="Session directory.")] = None,
+    hosts: Annotated[
+        bool,
+        typer.Option(
+            "--hosts", help="Record several hosts into one job on a common disk, as under launchers with several nodes."
+        ),
+    ] = False,
     task: Annotated[
         list[str] | None,
         typer.Option(
@@ -94,6 +100,7 @@ def run(  # noqa: PLR0913 - one parameter an option
         Launch(
             program=tuple(program or ()),
             output=output,
+            hosts=hosts,
             task=tuple(task or ()),
             require_tasks=require_tasks,
             energy=energy,

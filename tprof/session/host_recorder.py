@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 POLL_S = 0.1
 FIRST_S = 30.0
-"""Longest wait for the first member, whose process may still import its libraries."""
+"""Longest wait for a member that will join, whose process may still import its libraries."""
 ASKED_S = 2.0
 """Longest wait for members when the end is asked for: a signal that ends a job reaches them at the same time."""
 END_WITH_MEMBERS = signal.SIGUSR1
@@ -44,6 +44,7 @@ class HostRecorder:
         """Begin to read the sensors. Raises TprofError."""
         _core.claim()
         self._linger_s = options.linger_s
+        self._expected = max(options.members, 1)
         self._expects_members = False
         self._session = OwnedSession(part, options)
         try:
@@ -58,8 +59,9 @@ class HostRecorder:
 
     def serve(self) -> None:
         """Record until the last member has left for a while, or the end is asked for."""
-        begin_s = left_s = time.monotonic()
+        left_s = came_s = time.monotonic()
         asked_s: float | None = None
+        members = 0
         while True:
             asked = signal.sigtimedwait(_ASKED, POLL_S)
             if asked is not None and asked.si_signo == END_WITH_MEMBERS:
@@ -68,9 +70,12 @@ class HostRecorder:
             if asked is not None and asked_s is None:
                 asked_s = time.monotonic()
             now_s = time.monotonic()
+            if (joined := len(_core.session_processes()) - 1) > members:
+                members, came_s = joined, now_s
+            are_there = members >= self._expected or now_s - came_s >= FIRST_S
             if self._running():
                 left_s = now_s
-            elif asked_s is not None or (now_s - left_s >= self._linger_s and self._was_joined(now_s - begin_s)):
+            elif asked_s is not None or (are_there and now_s - left_s >= self._linger_s):
                 return
             if asked_s is not None and now_s - asked_s >= ASKED_S:
                 return
@@ -87,10 +92,6 @@ class HostRecorder:
         problems = ending.write(end_ns, running=[still] if running and not self._expects_members else [])
         self._session.unlock()
         return problems
-
-    def _was_joined(self, waited_s: float) -> bool:
-        """Return whether a process has joined, or none will any more."""
-        return len(_core.session_processes()) > 1 or waited_s >= FIRST_S
 
     def _running(self) -> list[int]:
         """Return the process numbers of members that have not left; one that was killed has."""

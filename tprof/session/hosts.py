@@ -23,7 +23,7 @@ from tprof import _core, errors
 from tprof.errors import TprofError, TraceError, UsageError
 from tprof.sensors import sysroot
 from tprof.sensors.topology import boot_id, host_name
-from tprof.trace.cluster import clean_name
+from tprof.trace.cluster import begin_table, clean_name, launch_of
 from tprof.trace.directory import HOSTS
 from tprof.trace.manifest import read_manifest
 from tprof.trace.running import is_running
@@ -39,10 +39,14 @@ if TYPE_CHECKING:
 
 __all__ = ["RecordingOptions", "ensure", "join", "leave", "part_of", "stop"]
 
+ENGINE = "mpi"
+"""Of jobs whose processes a launcher started."""
 BEGIN_S = 60.0
 """Longest wait for a host recorder's beginning: its sensors may need seconds, and file systems of clusters too."""
 STOP_S = 30.0
 """Longest wait for its end."""
+LAST_S = 5.0
+"""Longest wait of the last member for it."""
 POLL_S = 0.02
 MOST_PARTS = 1000
 """Most parts of hosts with the same name."""
@@ -99,6 +103,31 @@ def ensure(job: Path, options: RecordingOptions | None = None) -> Path:
     raise kind(answer["error"])
 
 
+def enter_job(job: Path, launch: str | None) -> None:
+    """Make a job for the processes of a launch, or find the one that another of them made.
+
+    Raises
+    ------
+    UsageError
+        If the job is of another launch. Without an identity of launches: if this host has recorded there before.
+    TprofError
+        If it cannot be made.
+    """
+    job = job.absolute()
+    hosts = _make_job(job)
+    try:
+        if launch is not None:
+            begin_table(job, engine=ENGINE, launch=launch)
+        is_ours = launch is None or launch_of(job) == launch
+    except OSError as error:
+        raise TprofError(f"cannot make the job {job}: {error.strerror}; choose another place") from error
+    except TraceError as error:
+        raise UsageError(f"{job} is no job of this launch ({error}): choose another path, or remove it") from error
+    own = _own_parts(hosts)[0] if is_ours and launch is None else []
+    if not is_ours or (own and not is_running(own[-1])):
+        raise UsageError(f"{job} exists, with the recordings of another run: choose another path, or remove it")
+
+
 def join(part: Path, labels: Mapping[str, object] | None = None) -> None:
     """Let this process record into a host's part, with labels; child processes that import tprof join too.
 
@@ -141,6 +170,16 @@ def leave() -> None:
         if os.environ.get(SESSION) == os.fspath(member.plan.directory):
             del os.environ[SESSION]
         _core.release()
+
+
+def await_end(part: Path, longest_s: float = LAST_S) -> None:
+    """Wait for the end of the part that this process has left, if it was the last member.
+
+    A cluster's job ends with its last process, and then whatever still runs on the host may be killed.
+    """
+    others = [ended_ns for ordinal, pid, _, ended_ns in _core.session_processes() if ordinal and pid != os.getpid()]
+    if all(others):
+        _await(lambda: not is_running(part), longest_s)
 
 
 def stop(part: Path, *, wait: bool = True, expects_members: bool = False) -> None:

@@ -23,6 +23,7 @@ class RecordingOptions:
     ----------
     energy, counters, watts, idle_s, poller_share, attribute_native : as for `tprof.record`
     linger_s : seconds for which a host recorder waits for new members when the last one has left
+    members : number of processes of the host that will join, as far as it is known: a host recorder waits for them too
     """
 
     energy: str | Sequence[str] = "auto"
@@ -32,6 +33,7 @@ class RecordingOptions:
     poller_share: float = 0.01
     attribute_native: bool = True
     linger_s: float = LINGER_S
+    members: int = 0
 
     def __post_init__(self) -> None:
         """Check the numbers. Raises UsageError."""

@@ -11,6 +11,7 @@ from tprof import _core
 from tprof.errors import TprofError, TraceError, UsageError
 
 from .children import clear_ray_hook, set_ray_hook
+from .labels import set_labels
 from .membership import Plan, enter
 from .options import RecordingOptions
 from .process_state import SESSION, Uninterrupted, this_process
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from tprof.live import Energy
 
     from .ending import Ending
+    from .launcher import Launched
     from .owned_session import OwnedSession
 
 
@@ -34,7 +36,7 @@ class Recording:
     Attributes
     ----------
     path : pathlib.Path
-        The session directory.
+        The session directory; of a job the part of this host, once it is joined.
     notes : list of str
         Sentences for the user on the chosen sensors and counters.
     is_owner : bool
@@ -45,9 +47,20 @@ class Recording:
         What ends the recording, given a program's path, before that takes this process's place; None: nothing.
     """
 
-    def __init__(self, path: str | os.PathLike[str], options: RecordingOptions, *, overwrite: bool = False) -> None:
-        """Store the arguments; nothing happens before the with-block."""
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        options: RecordingOptions,
+        *,
+        overwrite: bool = False,
+        launched: Launched | None = None,
+    ) -> None:
+        """Store the arguments; nothing happens before the with-block.
+
+        With `launched`, the path is a job, whose part of this host is recorded by a host recorder.
+        """
         self.path = Path(path).absolute()
+        self._launched = launched
         self.notes: list[str] = []
         self._options = options
         self._overwrite = overwrite
@@ -74,6 +87,9 @@ class Recording:
         return self
 
     def _enter(self) -> None:
+        if self._launched is not None:
+            self._enter_job(self._launched)
+            return
         from tprof.trace.directory import one_at_a_time  # noqa: PLC0415 - kept off `import tprof`
 
         from .companions import shares  # noqa: PLC0415 - see above
@@ -84,6 +100,17 @@ class Recording:
                 self._create()
             else:
                 self._join()
+
+    def _enter_job(self, launched: Launched) -> None:
+        """Join the host's part of a job."""
+        from . import hosts  # noqa: PLC0415 - kept off `import tprof`
+
+        hosts.enter_job(self.path, launched.launch)
+        if launched.rank is not None:
+            set_labels({"rank": launched.rank})
+        self.path = hosts.ensure(self.path, self._options)
+        self.is_owner = False
+        self._join()
 
     def _create(self) -> None:
         from .companions import Origin  # noqa: PLC0415 - kept off `import tprof`

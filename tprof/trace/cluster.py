@@ -148,6 +148,30 @@ def load_job(directory: Path) -> ClusterTrace:
     return ClusterTrace(directory, engine[:40] if isinstance(engine, str) else None, placed, tuple(notes))
 
 
+def launch_of(job: Path) -> str | None:
+    """Return what identifies the launch of a job whose processes found it together; None without a table that says it.
+
+    Raises TraceError if the table is damaged.
+    """
+    if not os.path.lexists(job / TABLE):
+        return None
+    launch = read_object(job / TABLE).get("launch")
+    return launch if isinstance(launch, str) else None
+
+
+def begin_table(job: Path, *, engine: str | None, launch: str) -> None:
+    """Write the first table of a job, unless there is one. Raises OSError."""
+    table = {"format": [layout.MAJOR, layout.MINOR], "engine": engine, "launch": launch, "expected": None, "hosts": []}
+    own = job / f"{HOSTS}/.{os.urandom(8).hex()}.json"
+    write_object(own, table)
+    try:
+        os.link(own, job / TABLE)  # fails where another process was first
+    except FileExistsError:
+        pass
+    finally:
+        own.unlink()
+
+
 def write_hosts(
     job: Path, hosts: Sequence[HostPart], *, engine: str | None, expected: Sequence[str] | None = None
 ) -> None:
@@ -227,3 +251,4 @@ def _is_directory(path: Path) -> bool:
         return stat.S_ISDIR(path.lstat().st_mode)
     except OSError:
         return False
+
