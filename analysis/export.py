@@ -85,6 +85,8 @@ def _tables(profile: Profile) -> dict[str, pd.DataFrame]:
         quality = profile.info["quality"]
         found["waits"] = profile.waits().reset_index().assign(quality=quality)
         found["workers"] = profile.starvation.assign(quality=quality)
+    if len(profile.trace.graph) or len(profile.trace.keys):
+        quality = profile.info["quality"]
         found["dependences"] = profile.dependences.assign(quality=quality)
         found["critical_path"] = profile.critical_path().chain.assign(quality=quality)
     return found

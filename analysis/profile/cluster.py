@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from tprof.errors import TraceError, UsageError
+from tprof.trace.clock_offset import wall_clock_step_ns
 from tprof.trace.kinds import least_certain
 from tprof.trace.metadata import clock_of
 
@@ -112,7 +113,7 @@ class ClusterProfile:
     @property
     def measured_j(self) -> dict[str, float]:
         """Joules of the hosts' counted domains, by quality: figures of unlike quality are not added."""
-        sums = self.hosts.groupby("quality")["energy_j"].sum(min_count=1)
+        sums = self.hosts[self.hosts["energy_j"].notna()].groupby("quality")["energy_j"].sum()
         return {str(quality): float(joules) for quality, joules in sums.items()}
 
     def summary(self) -> pd.DataFrame:
@@ -140,7 +141,7 @@ class ClusterProfile:
         table = grouped(self.tasks, self.tasks["own_s"].to_numpy(), self.summary(), names)
         quality = self.tasks["host"].map({one.host: one.info["quality"] for one in self.parts if one.info})
         keys = [group_key(self.tasks, name) for name in names]
-        kinds = quality.groupby(keys).agg(lambda found: found.iloc[0] if found.nunique() == 1 else MIXED)
+        kinds = quality.groupby(keys).agg(lambda found: found.iloc[0] if len(found.unique()) == 1 else MIXED)
         return table.assign(quality=kinds.reindex(table.index))
 
     def by_host(self) -> pd.DataFrame:
@@ -239,6 +240,12 @@ def part_tables(part: HostPart, *, model: str, tasks: bool, options: dict[str, A
     except TraceError as error:
         return PartTables(part.name, str(error))
     clock = clock_of(trace.manifest)
+    step_ns = wall_clock_step_ns(trace.manifest, trace.end)
+    if step_ns:
+        profile.info["warnings"].append(
+            f"the host's wall clock was set by {step_ns * 1e-9:+.3g} s during the recording: its place in timelines may "
+            "be off by as much; joules do not depend on it"
+        )
     offset_ns = part.offset.offset_ns if part.offset is not None else clock[1] - clock[0] if clock else None
     return PartTables(
         part.name,

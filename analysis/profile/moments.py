@@ -133,7 +133,7 @@ def joined_summary(hosts: Sequence[tuple[str, str, pd.DataFrame | None]]) -> pd.
             **{name: groups[name].sum(min_count=1) for name in FURTHER if name in rows},
             **({"budget_j": groups["budget_j"].min()} if "budget_j" in rows else {}),
             **_by_quality(rows),
-            "quality": groups["quality"].agg(lambda found: found.iloc[0] if found.nunique() == 1 else "mixed"),
+            "quality": groups["quality"].agg(lambda found: found.iloc[0] if len(found.unique()) == 1 else "mixed"),
         }
     )
     return table.sort_values("energy_j", ascending=False, kind="stable", na_position="last")
@@ -156,7 +156,7 @@ def _own_reach(rows: pd.DataFrame, name: str, weight: pd.Series) -> pd.Series:
 def _by_quality(rows: pd.DataFrame) -> dict[str, pd.Series]:
     """Return what hosts of each quality contribute to a task, if there are several."""
     qualities = sorted(rows["quality"].unique())
-    if len(qualities) < 2:  # noqa: PLR2004 - one kind of host
+    if len(qualities) < 2:
         return {}
     known = rows[rows["resolved_instances"] > 0]
     parts = known.pivot_table(index="task", columns="quality", values="energy_j", aggfunc="sum")

@@ -59,6 +59,9 @@ def run(  # noqa: PLR0913 - one parameter an option
             "re:EXPRESSION for module:function.",
         ),
     ] = None,
+    spans: Annotated[
+        bool, typer.Option("--spans", help="Make the spans of OpenTelemetry tasks, by their names.")
+    ] = False,
     require_tasks: Annotated[
         bool, typer.Option("--require-tasks", help="Exit with 1 if a --task meets no function.")
     ] = False,
@@ -102,6 +105,7 @@ def run(  # noqa: PLR0913 - one parameter an option
             output=output,
             hosts=hosts,
             task=tuple(task or ()),
+            spans=spans,
             require_tasks=require_tasks,
             energy=energy,
             counters=counters,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tprof import mpi
+import tprof.mpi
 from tprof.errors import TprofError, UsageError
 from tprof.session.launcher import Launched
 from tprof.session.options import RecordingOptions
@@ -38,7 +38,8 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "idle": float,
 }
 _FLAGS = (
-    "hosts", "require_tasks", "overwrite", "no_native_threads", "passive_pools", "best_effort", "no_summary", "mpi",
+    "hosts", "spans", "mpi", "require_tasks", "overwrite", "no_native_threads", "passive_pools", "best_effort",
+    "no_summary",
 )  # fmt: skip
 _SHORT = {"-o": "--output"}
 UNKNOWN_LINGER_S = 1.0
@@ -55,6 +56,7 @@ class Launch:
     output: str | None = None
     hosts: bool = False
     task: tuple[str, ...] = ()
+    spans: bool = False
     require_tasks: bool = False
     energy: str = "auto"
     counters: str = "auto"
@@ -101,6 +103,8 @@ def prepare(launch: Launch) -> Callable[[], None]:
     _check_working_folder()
     what = _program(launch.program)
     parse_patterns(launch.task)
+    if launch.spans and not _has_module("opentelemetry.sdk"):
+        raise UsageError("--spans needs OpenTelemetry's SDK: pip install opentelemetry-sdk")
     if launch.require_tasks and not launch.task:
         raise UsageError("--require-tasks needs a --task that it can require")
     launched = _launched(launch)
@@ -108,7 +112,7 @@ def prepare(launch: Launch) -> Callable[[], None]:
     _check_report(launch.report)
     recording = Recording(session, _options(launch, launched), overwrite=launch.overwrite, launched=launched)
     if launch.mpi:
-        mpi.follow()
+        tprof.mpi.follow()
     if launch.passive_pools:
         print(f"tprof: {make_pools_passive()}", file=sys.stderr)
     text = shlex.join(launch.program)
@@ -128,7 +132,7 @@ def prepare(launch: Launch) -> Callable[[], None]:
 
     def execute() -> None:
         try:
-            run_program(what, main, launch.task, recorded_in=end.recorded_in)
+            run_program(what, main, launch.task, spans=launch.spans, recorded_in=end.recorded_in)
         except BaseException as error:
             end.ended_by = type(error)  # not the error, which would keep the program's objects alive
             end.failed = not (isinstance(error, SystemExit) and not error.code)
@@ -161,6 +165,15 @@ def _options(launch: Launch, launched: Launched | None) -> RecordingOptions:
         linger_s=0.0 if members else UNKNOWN_LINGER_S,
         members=members,
     )
+
+
+def _has_module(name: str) -> bool:
+    from importlib.util import find_spec
+
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def make_pools_passive() -> str:

@@ -178,7 +178,7 @@ def _accounts(profile: Profile, label: str, width: int | None) -> list[str]:
     """Return a line a domain; only the first figure of an unresolved one is `not resolved`, the others are dashes."""
     accounts = profile.accounts
     columns = []
-    is_mixed = accounts["quality"].nunique() > 1
+    is_mixed = len(accounts["quality"].unique()) > 1
     further = [name for name in ("spin_j", "unidentified_j") if (accounts[name] > 0).any()]
     for name in ("measured_j", "tasks_j", "runtime_j", "other_j", "idle_j", *further):
         heading = "spinning" if name == "spin_j" else name.removesuffix("_j")
@@ -193,7 +193,18 @@ def _accounts(profile: Profile, label: str, width: int | None) -> list[str]:
     return [
         f"Accounts{'' if is_mixed else label}",
         *lines_of("domain", [clean(name) for name in accounts.index], columns, width),
+        *_beside(profile, width),
     ]
+
+
+def _beside(profile: Profile, width: int | None) -> list[str]:
+    """Return a sentence on the domains whose joules are in no task, since others have them in it."""
+    beside = [one["name"] for one in profile.info["domains"] if not one["counted"]]
+    if not beside or len(beside) == len(profile.info["domains"]):
+        return []
+    why = {str(one["name"]): str(one["why"]) for one in profile.info["left_out"] if {"name", "why"} <= one.keys()}
+    parts = [clean(name) + (f" ({clean(why[name])})" if name in why else "") for name in beside]
+    return [filled(f"not in the total, nor in the tasks: {', '.join(parts)}", width)]
 
 
 @dataclass(frozen=True)

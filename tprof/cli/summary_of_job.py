@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from .render import DASH, Column, clean, filled, lines_of, percent, plain, quantity, width_of
+from .render import DASH, Column, clean, filled, fitting, lines_of, percent, plain, quantity, width_of
 from .summary import TaskTable, legend_lines, task_lines
 
 if TYPE_CHECKING:
@@ -79,11 +79,12 @@ def _hosts(profile: ClusterProfile, label: str, width: int | None) -> list[str]:
         Column("imbalance", tuple(_signed(float(value)) for value in hosts["imbalance"]), 6),
     ]
     if is_mixed:
-        columns.append(Column("quality", tuple(hosts["quality"]), 10))
+        columns.insert(0, Column("quality", tuple(hosts["quality"]), 10))
+    names = [clean(name) for name in hosts.index]
     missing = [f"{clean(host)}: {clean(why)}" for host, why in profile.info["missing"].items()]
     return [
         f"Hosts{'' if is_mixed else label}",
-        *lines_of("host", [clean(name) for name in hosts.index], columns, width),
+        *lines_of("host", names, fitting(names, columns, width), width),
         *(f"missing: {filled(text, width)}" for text in missing),
     ]
 
@@ -102,8 +103,8 @@ def _accounts(profile: ClusterProfile, width: int | None) -> list[str]:
         Column(name, tuple(_joules(value) for value in accounts[f"{key}_j"]), 9 - place)
         for place, (name, key) in enumerate([("energy", "measured"), *((name, name) for name in _ACCOUNTS)])
     ]
-    columns.append(Column("quality", tuple(accounts["quality"]), 10))
-    return ["Accounts", *lines_of("host and domain", names, columns, width), ""]
+    columns.insert(0, Column("quality", tuple(accounts["quality"]), 10))
+    return ["Accounts", *lines_of("host and domain", names, fitting(names, columns, width), width), ""]
 
 
 def _total(profile: ClusterProfile) -> str:

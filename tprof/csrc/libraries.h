@@ -1,9 +1,10 @@
-/* The files that are mapped as libraries, and the redirection of their calls of pthread_create to births.c, and of what
- * gives work to a pool to calls.c. */
+/* The files that are mapped as libraries, and the redirection of their calls of pthread_create to births.c, of what gives
+ * work to a pool to calls.c, and of further functions. */
 #ifndef TPROF_LIBRARIES_H
 #define TPROF_LIBRARIES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct tprof_library {

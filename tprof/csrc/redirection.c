@@ -1,7 +1,7 @@
 /* A library calls functions of others through addresses in a table of its own (its GOT), which the linker fills. The
  * entries for pthread_create get ours instead, and those for functions that give work to a pool of threads a stub:
  * whatever leads into an OpenBLAS library, and what begins a parallel region of OpenMP. So do functions of MPI, if they are
- * to be tasks. docs/internals.md says why this and not LD_PRELOAD.
+ * to be tasks, and functions that others name. docs/internals.md says why this and not LD_PRELOAD.
  *
  * Another thread may be loading a library at any time. The linker lists it before it has filled the table, then makes
  * the table read-only, if it is one of the part that is so protected (RELRO). So an entry in that part is only touched
@@ -38,6 +38,9 @@
 #define ADDRESS_ENTRY UINT32_MAX
 #define DATA_ENTRY UINT32_MAX
 #endif
+
+static struct tprof_redirected redirected[4];
+static size_t redirected_count;
 
 struct entry {
     uintptr_t *place;
@@ -103,6 +106,21 @@ static bool is_writable(const struct tprof_writable *writable, uintptr_t address
     return false;
 }
 
+void tprof_redirect_also(const struct tprof_redirected *function)
+{
+    if (redirected_count < sizeof redirected / sizeof *redirected)
+        redirected[redirected_count++] = *function;
+}
+
+/* Ours instead of a function that is named by the entry; NULL: none. */
+static const struct tprof_redirected *redirected_function(const char *name)
+{
+    for (size_t i = 0; i < redirected_count; i++)
+        if (strcmp(name, redirected[i].name) == 0)
+            return &redirected[i];
+    return NULL;
+}
+
 /* GOMP_parallel, GOMP_parallel_loop_dynamic, ..., __kmpc_fork_call, __kmpc_fork_call_if, __kmpc_fork_teams */
 static bool begins_region(const char *name)
 {
@@ -164,9 +182,13 @@ static struct replacement replacement_of(const struct tprof_image *image, const 
     const bool is_unused = entry->is_call && found >= image->start && found < image->end;
     const uint32_t mpi_task = tprof_mpi_task(entry->name);
     struct replacement by = {0};
+    const struct tprof_redirected *function = redirected_function(entry->name);
     if (strcmp(entry->name, "pthread_create") == 0) {
         if (found == (uintptr_t)tprof_births_genuine() || is_unused)
             by.ours = (uintptr_t)tprof_births_create;
+    } else if (function != NULL) {
+        if (found == function->genuine || is_unused)
+            by.ours = function->ours;
     } else if (tprof_is_call_stub(found)) {
         by.ours = 0; /* it was redirected before */
     } else if (is_unused) {

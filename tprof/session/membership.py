@@ -23,7 +23,7 @@ from .registry import NAME_CHARACTERS
 from .table_file import JsonLines, TableFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from tprof.cuda import Marks
     from tprof.live import Meter
@@ -34,6 +34,9 @@ NO_PACKAGE = -1
 CUDA_LIBRARIES = frozenset({"torch", "cupy", "numba.cuda"})
 """Modules through which a program may use a GPU; each process notes at its end which of them did."""
 MAX_DECISIONS = 200_000
+KEY_CHARACTERS = 1000
+NEEDS_IN_A_LINE = 100
+"""Of the longest keys, these fit into the longest line that readers take; more needs take more lines."""
 
 
 class Plan(NamedTuple):
@@ -111,6 +114,7 @@ class Membership:
         self._decisions: TableFile | None = None
         self._decided = 0
         self._deciding = threading.Lock()
+        self._keys: JsonLines | None = None
         self._labels = JsonLines(plan.directory / "labels" / f"{process:08d}.jsonl")
         if this_process.labels:
             self.label(this_process.labels)
@@ -141,6 +145,19 @@ class Membership:
                 self._decided = MAX_DECISIONS + 1
                 return
             self._decisions.append(dumps(decision, separators=(",", ":")).encode() + b"\n")
+
+    def note_key(self, instance: int, key: str, needs: Sequence[str]) -> None:
+        """Write which task of another engine an instance is: its key there, and the keys that it needed."""
+        with self._deciding:
+            if self._closed:
+                return
+            if self._keys is None:
+                from tprof.trace.directory import KEYS  # noqa: PLC0415 - kept off `import tprof`
+
+                self._keys = JsonLines(self.plan.directory / KEYS / f"{self.process:08d}.jsonl")
+            for first in range(0, len(needs) or 1, NEEDS_IN_A_LINE):
+                part = [one[:KEY_CHARACTERS] for one in needs[first : first + NEEDS_IN_A_LINE]]
+                self._keys.append({"instance": instance, "key": key[:KEY_CHARACTERS], "needs": part})
 
     def _append(self, definition: Definition) -> None:
         """Write a line at once; on a full disk the trace has `<lost name>` instead."""
@@ -222,6 +239,8 @@ class Membership:
         self._labels.close()
         if self._decisions is not None:
             self._decisions.close()
+        if self._keys is not None:
+            self._keys.close()
 
 
 def _named(definition: Definition) -> dict[str, Any]:

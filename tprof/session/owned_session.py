@@ -6,7 +6,6 @@ The owner is the process of `tprof.record`, or a host recorder, which records no
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from typing import TYPE_CHECKING
 
@@ -112,6 +111,8 @@ class OwnedSession:
             self._sensors.stop()
         _core.sensors_stop()
         self.unlock()
+        import shutil  # noqa: PLC0415 - kept off the start of recordings
+
         shutil.rmtree(self.path, ignore_errors=True)
 
     def _read_idle(self) -> None:

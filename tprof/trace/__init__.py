@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .cluster import ClusterTrace, HostPart
     from .graph import Graph
+    from .keys import Keys
     from .native import NativeThread
     from .native_calls import PoolCalls
     from .reader import Trace, load, load_session
@@ -25,6 +26,7 @@ __all__ = [
     "Flag",
     "Graph",
     "HostPart",
+    "Keys",
     "Kind",
     "NativeThread",
     "PoolCalls",
@@ -45,6 +47,7 @@ __getattr__ = lazy_names(
         "ClusterTrace": "cluster",
         "HostPart": "cluster",
         "Graph": "graph",
+        "Keys": "keys",
         "Trace": "reader",
         "load": "reader",
         "load_session": "reader",
