@@ -108,7 +108,9 @@ def prepare(path: Path, options: RecordingOptions, *, origin: Origin | None) -> 
     model, model_note = read_model(host["processor"])
     counted = counter_events.choose(options.counters, requested=model.get("counters", ()) if model else (), root=root)
     topology = read_topology(root)
-    plan = Plan(path, _columns(counted), counted.recorded(), counted.papi, _packages(topology), options.attribute_native)
+    plan = Plan(
+        path, _columns(counted), counted.recorded(), counted.papi, _packages(topology), options.attribute_native
+    )
     notes = (*choice.notes, *counted.notes, *([model_note] if model_note else []))
     manifest = {
         "format": FORMAT,

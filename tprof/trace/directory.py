@@ -27,7 +27,20 @@ KEYS = "keys"  # created with the first key of an engine's task
 RECORDER_LOG = "recorder.txt"  # what the host recorder printed, if it printed anything
 USERS = "processes.jsonl"  # in GPU: which processes used a device
 # Files of a recorder in a session; any other file belongs to the user.
-OURS = {*SUBDIRECTORIES, DECISIONS, MATCHES, GPU, LABELS, KEYS, RECORDER_LOG, LIVE, MANIFEST, END, "manifest.tmp", "end.tmp"}
+OURS = {
+    *SUBDIRECTORIES,
+    DECISIONS,
+    MATCHES,
+    GPU,
+    LABELS,
+    KEYS,
+    RECORDER_LOG,
+    LIVE,
+    MANIFEST,
+    END,
+    "manifest.tmp",
+    "end.tmp",
+}
 
 
 @contextmanager
