@@ -1,6 +1,7 @@
 """Imports point one way, and `import tprof` brings little."""
 
 import ast
+import functools
 import os
 import subprocess
 import sys
@@ -91,12 +92,17 @@ def nodes(body, *, lazy):
         yield from nodes(ast.iter_child_nodes(node), lazy=lazy)
 
 
+@functools.cache
+def tree_of(module):
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+
 def imported(module, *, lazy):
     """Return the modules of ours that a module imports."""
     path = MODULES[module]
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
     found = set()
-    for node in nodes(ast.parse(path.read_text(encoding="utf-8")).body, lazy=lazy):
+    for node in nodes(tree_of(module).body, lazy=lazy):
         if isinstance(node, ast.Import):
             found |= {known(alias.name) for alias in node.names if alias.name.split(".")[0] == "tprof"}
         elif isinstance(node, ast.ImportFrom):
