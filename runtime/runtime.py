@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import threading
 import time
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Self
 
 from tprof.runtime import _scheduler
+from tprof.runtime.entered import Enterable, receiver, set_default
 from tprof.runtime.future import Task, name_of
 from tprof.runtime.group import GROUP, Group, Part, raise_first, raise_refusal
 from tprof.runtime.kept_graph import Graph
@@ -33,11 +31,9 @@ if TYPE_CHECKING:
 
 MAX_PENDING = 100_000
 ENDED = "this runtime has ended"
-END_TIMEOUT_S = 5.0
-"""Longest wait for running tasks of a program that ends inside the block."""
 
 
-class Runtime:
+class Runtime(Enterable):
     """Runs tasks on a pool of workers, in an order that the data they declare allows.
 
     Inside its with-block a call of a `tprof.task` spawns a task and returns its future. A task that reads data waits
@@ -71,8 +67,8 @@ class Runtime:
         The beginning of the workers' names.
     cluster
         A `distributed.Client`: the workers of its cluster run the tasks (`tprof.runtime.cluster`), with threads of
-        their own, so that `workers`, `pin` and `policy` do not apply. What tasks write arrives in the program's arrays
-        when it waits.
+        their own, so that `workers` and `pin` do not apply. What tasks write arrives in the program's arrays when it
+        waits. A policy works on each host, and a cap is for all hosts together.
 
     Raises
     ------
@@ -92,9 +88,6 @@ class Runtime:
     >>> ones
     array([4., 4., 4., 4., 5., 5., 5., 5.])
     """
-
-    takes_calls = True
-    """Whether a call of a task outside all tasks spawns here while the block is entered."""
 
     def __new__(cls, *args: Any, cluster: Any = None, **kwargs: Any) -> Self:
         """Make a runtime of this process, or one of a cluster."""
@@ -374,14 +367,16 @@ class Runtime:
         if self._operator is not None:
             self._operator.stop()
 
-    def _end_with_program(self, deadline_s: float) -> None:
+    def end_with_program(self, deadline_s: float) -> None:
+        """Cancel tasks that have not begun, and give running ones some time."""
         self._scheduler.cancel()
         try:
             self._scheduler.wait(max(0.0, deadline_s - time.monotonic()))
         finally:
             self._leave()
 
-    def _abandon(self) -> None:
+    def abandon(self) -> None:
+        """Forget the threads, in a forked child."""
         self._ended = True
         self._scheduler.abandon()
         if self._operator is not None:
@@ -403,34 +398,8 @@ def current() -> Runtime:
 
 
 def _current_or_none() -> Runtime | None:
-    takes_calls = _takes_calls()
-    if takes_calls is not None and takes_calls.spawner is not _scheduler.spawn and _scheduler.current_slot() is None:
-        return takes_calls
-    here = _scheduler.current_scheduler()
-    return next((runtime for runtime in _running() if here is not None and runtime.native is here), None)
-
-
-def _takes_calls() -> Runtime | None:
-    """Return the innermost runtime that takes calls from outside tasks."""
-    return next((runtime for runtime in reversed(_running()) if runtime.takes_calls), None)
-
-
-def _running() -> list[Runtime]:
-    """Return the runtimes whose blocks are entered, the innermost last."""
-    return [runtime for runtime in this_process.runtimes.entered if isinstance(runtime, Runtime)]
-
-
-_default_lock = threading.RLock()
-"""Reentrant, since a signal's handler may enter a runtime too."""
-
-
-def set_default() -> None:
-    """Set the default runtime of other threads; called after each change, so that the last call sets the right one."""
-    with _default_lock:
-        takes_calls = _takes_calls()
-        _scheduler.set_default(None if takes_calls is None else takes_calls.native)
-        spawner = _scheduler.spawn if _running() else None
-        _core.set_spawner(spawner if takes_calls is None else takes_calls.spawner)
+    found = receiver()
+    return found if isinstance(found, Runtime) else None
 
 
 def _operator(policy: str | Policy, workers: int, cpus: list[int] | None) -> Operator:
@@ -470,27 +439,4 @@ def whole(name: str, value: int, most: int) -> int:
     return value
 
 
-def _forget_in_child() -> None:
-    _default_lock._at_fork_reinit()  # type: ignore[attr-defined]  # noqa: SLF001 - as concurrent.futures does
-    for runtime in _running():
-        runtime._abandon()  # noqa: SLF001 - the same module
-    this_process.runtimes.entered.clear()
-    _scheduler.forget_thread()
-    set_default()
-
-
-def _end_with_program() -> None:
-    """End runtimes whose blocks were never left, in a program that ends: cancel tasks that have not begun.
-
-    Running tasks have some time to end. The interpreter stops threads anywhere, and a numerical library in the middle
-    of a product may hang when the process unloads it.
-    """
-    deadline_s = time.monotonic() + END_TIMEOUT_S
-    for runtime in reversed(_running()):
-        with contextlib.suppress(KeyboardInterrupt):
-            runtime._end_with_program(deadline_s)  # noqa: SLF001 - the same module
-
-
 this_process.runtimes.current = _current_or_none
-this_process.reset_in_child(_forget_in_child)
-atexit.register(_end_with_program)

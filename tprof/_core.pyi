@@ -9,6 +9,8 @@ from typing import Any, Self
 
 from tprof.declarations import Access
 
+VERSION: str
+"""Of the distribution, as meson.build has it."""
 runtime_api: object
 """A capsule with the recorder's interface for a task runtime: csrc/runtime_api.h."""
 
@@ -179,6 +181,9 @@ def generation() -> int:
 
 def running() -> tuple[int, int]:
     """Return the instance that runs on the calling thread, and its task; 0 and 2^32 - 1 if none does."""
+
+def next_instance() -> int:
+    """Return the instance that the calling thread begins next; 0 if it records none."""
 
 def layout() -> dict[str, Any]:
     """Return sizes and offsets of the structs on disk."""

@@ -14,15 +14,17 @@ import numpy as np
 import pandas as pd
 
 from tprof.errors import TraceError, UsageError
+from tprof.trace.clock_offset import wall_clock_step_ns
 from tprof.trace.kinds import least_certain
 from tprof.trace.metadata import clock_of
 
 from .build import build_profile
 from .grouped import group_key, grouped
-from .host_figures import Figures, figures_of
+from .host_figures import Figures, binned_power, figures_of
 from .moments import joined_summary, moments
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Sequence
 
     from tprof.trace import ClusterTrace, HostPart
@@ -49,6 +51,7 @@ class PartTables:
     accounts : its accounts, with the names of domains that are part of the total
     moments : of each task, from which summaries of several hosts are made
     figures : of the host; None without tables
+    power : watts of all counted domains over its block: time_s, duration_s, power_w, in at most `POWER_BINS` rows
     info : of the part's profile
     start_ns : begin of its block in UNIX time of the job's clock; None if it is not known
     """
@@ -59,8 +62,25 @@ class PartTables:
     accounts: pd.DataFrame | None = None
     moments: pd.DataFrame | None = None
     figures: Figures | None = None
+    power: pd.DataFrame | None = None
     info: dict[str, Any] = field(default_factory=dict)
     start_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What parts are analysed with.
+
+    Attributes
+    ----------
+    model : name of the power model
+    options : further ones of `build_profile`
+    map : calls a function for each part
+    """
+
+    model: str
+    options: dict[str, Any]
+    map: Callable[..., Iterable[Any]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -78,7 +98,8 @@ class ClusterProfile:
         its block), duration_s, cpus, busy_s (of its processors), busy_share (of the time of all its processors),
         imbalance (its time in tasks relative to the mean of the hosts, less 1), instances, processes, model, missing
         (why the part is not there or not whole)
-    info : quality, warnings (with the host before each), engine, hosts, duration_s
+    info : quality, warnings (with the host before each), engine, hosts (the `info` of each), missing, duration_s
+    analysis : what parts were analysed with, so that a report can analyse them again
     """
 
     trace: ClusterTrace
@@ -87,11 +108,12 @@ class ClusterProfile:
     accounts: pd.DataFrame
     hosts: pd.DataFrame
     info: dict[str, Any]
+    analysis: Analysis
 
     @property
     def measured_j(self) -> dict[str, float]:
         """Joules of the hosts' counted domains, by quality: figures of unlike quality are not added."""
-        sums = self.hosts.groupby("quality")["energy_j"].sum(min_count=1)
+        sums = self.hosts[self.hosts["energy_j"].notna()].groupby("quality")["energy_j"].sum()
         return {str(quality): float(joules) for quality, joules in sums.items()}
 
     def summary(self) -> pd.DataFrame:
@@ -119,7 +141,7 @@ class ClusterProfile:
         table = grouped(self.tasks, self.tasks["own_s"].to_numpy(), self.summary(), names)
         quality = self.tasks["host"].map({one.host: one.info["quality"] for one in self.parts if one.info})
         keys = [group_key(self.tasks, name) for name in names]
-        kinds = quality.groupby(keys).agg(lambda found: found.iloc[0] if found.nunique() == 1 else MIXED)
+        kinds = quality.groupby(keys).agg(lambda found: found.iloc[0] if len(found.unique()) == 1 else MIXED)
         return table.assign(quality=kinds.reindex(table.index))
 
     def by_host(self) -> pd.DataFrame:
@@ -135,6 +157,40 @@ class ClusterProfile:
         ]
         joined = pd.concat(frames) if frames else pd.DataFrame(columns=["instances", "energy_j", "host", "quality"])
         return joined.rename_axis("task").set_index("host", append=True)
+
+    @property
+    def power(self) -> pd.DataFrame:
+        """Watts of each host over time: host, time_s (of the job, as `start_s`), duration_s, power_w, quality."""
+        frames = [
+            one.power.assign(time_s=one.power["time_s"] + self.late_s(one), host=one.host, quality=one.info["quality"])
+            for one in self.parts
+            if one.power is not None
+        ]
+        joined = pd.concat(frames, ignore_index=True)
+        return joined[["host", *joined.columns.drop("host")]]
+
+    def late_s(self, part: PartTables) -> float:
+        """Return when a part's block began, from the earliest begin of a host's block."""
+        starts = [one.start_ns for one in self.parts if one.start_ns is not None]
+        return 0.0 if part.start_ns is None else (part.start_ns - min(starts)) * 1e-9
+
+    def to_csv(self, directory: str | os.PathLike[str]) -> None:
+        """Write the tables as CSV files into a directory."""
+        from tprof.analysis.export import write_csv  # noqa: PLC0415 - loaded when used
+
+        write_csv(self, directory)
+
+    def to_parquet(self, directory: str | os.PathLike[str]) -> None:
+        """Write the tables as Parquet files into a directory."""
+        from tprof.analysis.export import write_parquet  # noqa: PLC0415 - loaded when used
+
+        write_parquet(self, directory)
+
+    def to_html(self, path: str | os.PathLike[str]) -> None:
+        """Write a report of one self-contained HTML file, for which every part is read again."""
+        from tprof.analysis.report.job_page import write_job_report  # noqa: PLC0415 - loaded when used
+
+        write_job_report(self, path)
 
     def __repr__(self) -> str:
         """Describe the profile in one line."""
@@ -160,7 +216,8 @@ def build_cluster_profile(
         If the model is unknown, or a trace lacks what it needs.
     """
     analyse = partial(part_tables, model=model, tasks=tasks, options=options)
-    parts = tuple((map or _one_after_another)(analyse, trace.hosts))
+    way = Analysis(model, options, map or _one_after_another)
+    parts = tuple(way.map(analyse, trace.hosts))
     present = [one for one in parts if one.figures is not None]
     if not present:
         reasons = "; ".join(f"{one.host}: {one.missing}" for one in parts[:3])
@@ -169,7 +226,7 @@ def build_cluster_profile(
     first_ns = min(starts, default=0)
     accounts = pd.concat({one.host: one.accounts for one in present}, names=["host", "domain"])
     return ClusterProfile(
-        trace, parts, _all_tasks(present, first_ns), accounts, _hosts(parts), _info(trace, parts, first_ns)
+        trace, parts, _all_tasks(present, first_ns), accounts, _hosts(parts), _info(trace, parts, first_ns), way
     )
 
 
@@ -183,6 +240,12 @@ def part_tables(part: HostPart, *, model: str, tasks: bool, options: dict[str, A
     except TraceError as error:
         return PartTables(part.name, str(error))
     clock = clock_of(trace.manifest)
+    step_ns = wall_clock_step_ns(trace.manifest, trace.end)
+    if step_ns:
+        profile.info["warnings"].append(
+            f"the host's wall clock was set by {step_ns * 1e-9:+.3g} s during the recording: its place in timelines may "
+            "be off by as much; joules do not depend on it"
+        )
     offset_ns = part.offset.offset_ns if part.offset is not None else clock[1] - clock[0] if clock else None
     return PartTables(
         part.name,
@@ -191,6 +254,7 @@ def part_tables(part: HostPart, *, model: str, tasks: bool, options: dict[str, A
         _counted_accounts(profile),
         moments(profile),
         figures_of(profile),
+        binned_power(profile),
         profile.info,
         None if offset_ns is None else trace.start_ns + offset_ns,
     )

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 if TYPE_CHECKING:
     from tprof.trace import Trace
 
     from .profile import Profile
 
+POWER_BINS = 400
 ACCOUNTS = ("tasks_j", "runtime_j", "other_j", "idle_j")
 
 
@@ -59,6 +61,25 @@ def figures_of(profile: Profile) -> Figures:
         instances=len(profile.tasks),
         processes=len({thread.process for thread in trace.threads}),
         model=str(profile.info["model"]),
+    )
+
+
+def binned_power(profile: Profile) -> pd.DataFrame:
+    """Return the watts of all counted domains over time, in at most `POWER_BINS` rows."""
+    power, names = profile.power, [f"{one.name}_w" for one in profile.quanta if one.counted and len(one)]
+    if power.empty or not names:
+        return pd.DataFrame({"time_s": np.empty(0), "duration_s": np.empty(0), "power_w": np.empty(0)})
+    length_s = power["duration_s"].to_numpy(float)
+    bins = np.arange(len(power)) * POWER_BINS // max(len(power), POWER_BINS)
+    starts = np.flatnonzero(np.diff(bins, prepend=-1))
+    seconds = np.add.reduceat(length_s, starts)
+    joules = power[names].sum(axis=1, skipna=False).to_numpy(float) * length_s
+    return pd.DataFrame(
+        {
+            "time_s": power["time_s"].to_numpy(float)[starts],
+            "duration_s": seconds,
+            "power_w": np.add.reduceat(joules, starts) / seconds,
+        }
     )
 
 

@@ -133,7 +133,7 @@ def joined_summary(hosts: Sequence[tuple[str, str, pd.DataFrame | None]]) -> pd.
             **{name: groups[name].sum(min_count=1) for name in FURTHER if name in rows},
             **({"budget_j": groups["budget_j"].min()} if "budget_j" in rows else {}),
             **_by_quality(rows),
-            "quality": groups["quality"].agg(lambda found: found.iloc[0] if found.nunique() == 1 else "mixed"),
+            "quality": groups["quality"].agg(lambda found: found.iloc[0] if len(found.unique()) == 1 else "mixed"),
         }
     )
     return table.sort_values("energy_j", ascending=False, kind="stable", na_position="last")

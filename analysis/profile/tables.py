@@ -91,7 +91,7 @@ def tasks_table(
         "static_j": totals.static_j,
         "energy_low_j": totals.low_j,
         "energy_high_j": totals.high_j,
-        "power_w": _divided(energy_j, rows.own_s),
+        "power_w": _divided(energy_j, rows.own_s) if gpu is None else _of_processors(energy_j, rows.own_s, gpu),
     }
     if native is not None:
         columns |= {
@@ -136,6 +136,11 @@ def _add_gpu(totals: Totals, gpu: GpuTotals, energy_j: NDArray[np.float64], half
     totals.high_j += gpu.most
     if totals.native is not None:
         half_j += (gpu.most - gpu.least) / 2
+
+
+def _of_processors(energy_j: NDArray[np.float64], own_s: NDArray[np.float64], gpu: GpuTotals) -> NDArray[np.float64]:
+    """Return the mean power of instances without joules of a GPU: what it drew, it drew in another time than theirs."""
+    return np.where(gpu.joules > 0, np.nan, _divided(energy_j, own_s))
 
 
 def _divided(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -107,8 +107,9 @@ class Binding:
                 self._order(datum, mode)
             else:
                 self.places.update(dict.fromkeys(paths[datum], self._add_array(datum, datum.array, mode)))
-        for at, value in (*enumerate(args), *kwargs.items()):
-            if isinstance(value, ClusterTask):
+        arguments: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+        for at, value in arguments:
+            if isinstance(value, ClusterTask) and value.outcome is not None:
                 self.places[at,] = len(self.sources)
                 self.sources.append(Source(len(self.needs), None, takes_result=True))
                 self.needs.append(value.outcome)

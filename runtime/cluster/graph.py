@@ -57,6 +57,7 @@ class TaskGraph:
 
     Attributes
     ----------
+    identity : of this graph, in dask's keys and on the workers.
     spawned, peak : how many tasks were spawned, and the most that were unfinished at a time.
     """
 
@@ -64,7 +65,7 @@ class TaskGraph:
         """Start the thread that submits."""
         self.spawned = self.peak = 0
         self._client = client
-        self._identity = uuid4().hex
+        self.identity = uuid4().hex
         self._library_threads = library_threads
         self._max_pending = max_pending
         self._nodes = nodes
@@ -97,6 +98,8 @@ class TaskGraph:
         with self._changed:
             if self._max_pending and len(self._unfinished) >= self._max_pending:
                 self._changed.wait_for(lambda: len(self._unfinished) <= self._max_pending * 3 // 4)
+            args = tuple(_known(value) for value in args)
+            kwargs = {name: _known(value) for name, value in kwargs.items()}
             task = ClusterTask(self.spawned + 1, function, self.cancel)
             binding = Binding(task, self._data)
             binding.bind(access, args, kwargs)
@@ -118,7 +121,7 @@ class TaskGraph:
         self, function: Callable[..., Any], binding: Binding, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> remote.Call:
         return remote.Call(
-            runtime=self._identity,
+            runtime=self.identity,
             library_threads=self._library_threads,
             function=function,
             args=tuple(_without(value, (at,), binding) for at, value in enumerate(args)),
@@ -190,7 +193,7 @@ class TaskGraph:
         return self._client.submit(remote.nothing, outcome.remote, key=self._key(task, "-end"))
 
     def _key(self, task: ClusterTask, suffix: str) -> str:
-        return f"{task.name}{suffix}-{self._identity}-{task.number}"
+        return f"{task.name}{suffix}-{self.identity}-{task.number}"
 
     def _ended(self, task: ClusterTask, future: Any) -> None:
         """Note the end of a task; called by dask, on its thread for callbacks."""
@@ -288,7 +291,8 @@ class TaskGraph:
             except CancelledError as error:
                 raise _lost(f"what tasks wrote, such as {portion[0].name},") from error
             for datum, array in zip(portion, arrays, strict=True):
-                datum.array[...] = array
+                if datum.array is not None:
+                    datum.array[...] = array
 
     def _array(self, version: Version) -> Any:
         """Return the dask future of one array alone."""
@@ -340,11 +344,17 @@ class TaskGraph:
         self._thread.join()
         self._data.clear()
         if self._client.status == "running":
-            self._client.run(remote.close, self._identity, on_error="ignore")
+            self._client.run(remote.close, self.identity, on_error="ignore")
 
 
 def _nothing() -> None:
     return None
+
+
+def _known(value: Any) -> Any:
+    """Return an argument, or None for a task that has ended and returned that."""
+    has_none = isinstance(value, ClusterTask) and value.outcome is None and value.state == "finished"
+    return None if has_none else value
 
 
 def _without(value: Any, path: tuple[int | str, ...], binding: Binding) -> Any:

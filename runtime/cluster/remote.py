@@ -13,10 +13,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from tprof.runtime.runtime import Runtime
 
+from tprof.errors import TprofError
+from tprof.sensors.choose import sysroot
+from tprof.sensors.topology import boot_id, host_name
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
+    from tprof.runtime.policy import Policy
+    from tprof.runtime.policy.power_limiter import PowerLimiter
+    from tprof.runtime.policy.shared_cap import HostPower
 
 
 class Source(NamedTuple):
@@ -75,7 +82,8 @@ class Call:
 def execute(call: Call, *inputs: Any) -> tuple[Any, ...] | list[Any]:
     """Call the task; returns its result and the arrays that it wrote, or a list of the arrays if the result is None."""
     values = [source.value(inputs) for source in call.sources]
-    arguments: dict[int | str, Any] = {**dict(enumerate(call.args)), **call.kwargs}
+    arguments: dict[int | str, Any] = dict(enumerate(call.args))
+    arguments.update(call.kwargs)
     for path, source in call.places.items():
         _put(arguments, path, values[source])
     args = [arguments.pop(at) for at in range(len(call.args))]
@@ -113,32 +121,77 @@ def close(runtime: str) -> None:
         local.__exit__(None, None, None)
 
 
+def host_of_worker() -> str:
+    """Return the name and the boot identity of this process's host."""
+    return f"{host_name(sysroot())} {boot_id(sysroot())}"
+
+
+def open_with_policy(runtime: str, library_threads: int | None, policy: Policy) -> TprofError | None:
+    """Begin this process's thread runtime with a policy on the host's frequencies; returns why it could not."""
+    try:
+        _open(runtime, library_threads, policy)
+    except TprofError as error:
+        return error
+    return None
+
+
+def host_power(runtime: str) -> HostPower | None:
+    """Return what the limiter of this host's cap knows; None without one."""
+    with _lock:
+        local = _runtimes.get(runtime)
+    limiter = None if local is None else local.limiter
+    return None if limiter is None else limiter.state()
+
+
+def keep_cap(runtime: str, parts_w: dict[str, float], dask_worker: Any) -> None:
+    """Keep this host's part of a cap from now on; dask passes the worker."""
+    with _lock:
+        local = _runtimes.get(runtime)
+    limiter = None if local is None else local.limiter
+    if limiter is not None:
+        limiter.keep(parts_w[dask_worker.address])
+
+
 class _LocalRuntime(Runtime):
     """Runs the calls of one program's runtime; calls of tasks elsewhere in this process stay plain calls."""
 
     takes_calls = False
 
+    @property
+    def limiter(self) -> PowerLimiter | None:
+        """What keeps this host's part of a cap."""
+        return None if self._operator is None else self._operator.limiter
+
 
 _lock = threading.Lock()
-_runtimes: dict[str, Runtime] = {}
+_runtimes: dict[str, _LocalRuntime] = {}
 _closed: set[str] = set()
 
 
-def _runtime_of(call: Call) -> Runtime:
+def _runtime_of(call: Call) -> _LocalRuntime:
     with _lock:
         local = _runtimes.get(call.runtime)
-        if local is None and call.runtime not in _closed:
-            local = _LocalRuntime(_threads(), pin=False, library_threads=call.library_threads)
-            _runtimes[call.runtime] = local.__enter__()
-    if local is None:
-        raise RuntimeError("the program's runtime has ended")
+    return _open(call.runtime, call.library_threads, None) if local is None else local
+
+
+def _open(runtime: str, library_threads: int | None, policy: Policy | None) -> _LocalRuntime:
+    with _lock:
+        if runtime in _closed:
+            raise RuntimeError("the program's runtime has ended")
+        local = _runtimes.get(runtime)
+        if local is None:
+            local = _LocalRuntime(_threads(), pin=False, library_threads=library_threads, policy=policy)
+            _runtimes[runtime] = local.__enter__()
     return local
 
 
 def _threads() -> int:
-    from distributed import get_worker  # noqa: PLC0415 - loaded in every worker
+    from distributed import Worker, get_worker  # noqa: PLC0415 - loaded in every worker
 
-    return int(get_worker().state.nthreads)
+    try:
+        return int(get_worker().state.nthreads)
+    except ValueError:  # outside a task
+        return max(int(worker.state.nthreads) for worker in Worker._instances)  # noqa: SLF001 - dask's own list
 
 
 def _put(arguments: dict[int | str, Any], path: tuple[int | str, ...], value: Any) -> None:

@@ -6,8 +6,9 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any, Self
 
 from tprof.runtime import _scheduler
+from tprof.runtime.entered import set_default
 from tprof.runtime.group import raise_first
-from tprof.runtime.runtime import ENDED, MAX_PENDING, Runtime, as_task, set_default, whole
+from tprof.runtime.runtime import ENDED, MAX_PENDING, Runtime, as_task, whole
 
 from tprof.declarations import NOTHING, pack
 from tprof.errors import UsageError
@@ -21,7 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
+    from tprof.runtime.policy import Policy
+
     from tprof.declarations import Names, Priority
+
+    from .host_policies import HostPolicies
 
 
 class ClusterRuntime(Runtime):
@@ -41,13 +46,13 @@ class ClusterRuntime(Runtime):
         library_threads: int | None = 1,
         max_pending: int | None = MAX_PENDING,
         keep_graph: bool = False,
-        policy: object = None,
+        policy: str | Policy | None = None,
         name: str = "worker",
     ) -> None:
         """Check the arguments; see `Runtime`."""
         del name
-        if workers is not None or pin is not None or policy is not None:
-            unused = "workers" if workers is not None else "pin" if pin is not None else "policy"
+        if workers is not None or pin is not None:
+            unused = "workers" if workers is not None else "pin"
             raise UsageError(f"{unused} does not go with cluster=: the cluster's workers have threads of their own")
         if not hasattr(cluster, "submit") or not hasattr(cluster, "scatter"):
             raise UsageError(f"cluster= takes a distributed.Client, got {cluster!r}")
@@ -55,6 +60,8 @@ class ClusterRuntime(Runtime):
         self._library_threads = None if library_threads is None else whole("library_threads", library_threads, 4096)
         self._max_pending = 0 if max_pending is None else whole("max_pending", max_pending, 2**40)
         self._nodes: list[Any] | None = [] if keep_graph else None
+        self._policy = None if policy is None else _policy_of(policy)
+        self._policies: HostPolicies | None = None
         self._graph: TaskGraph | None = None
         self._begun = self._ended = False
         self._refusals: dict[Exception, bool] = {}
@@ -69,9 +76,27 @@ class ClusterRuntime(Runtime):
         self._graph = TaskGraph(
             self._client, library_threads=self._library_threads, max_pending=self._max_pending, nodes=self._nodes
         )
+        if self._policy is not None:
+            self._set_policies(self._graph, self._policy)
         this_process.runtimes.enter(self)
         set_default()
         return self
+
+    def _set_policies(self, graph: TaskGraph, policy: Policy) -> None:
+        from .host_policies import HostPolicies  # noqa: PLC0415 - NumPy's laws, which few programs need
+
+        self._policies = HostPolicies(self._client, graph.identity, self._library_threads, policy)
+        try:
+            self._policies.start()
+        except BaseException:
+            self._ended = True
+            graph.stop()
+            raise
+
+    @property
+    def caps_w(self) -> dict[str, float]:
+        """Watts that each host may draw now, by its name; empty unless the policy is a cap."""
+        return {} if self._policies is None else self._policies.caps_w.copy()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -100,7 +125,7 @@ class ClusterRuntime(Runtime):
             graph.cancel()
             raise
 
-    def submit(
+    def submit(  # type: ignore[override]
         self,
         function: Callable[..., Any],
         /,
@@ -218,12 +243,21 @@ class ClusterRuntime(Runtime):
         self._ended = True
         this_process.runtimes.entered.remove(self)
         set_default()
+        if self._policies is not None:
+            self._policies.stop()
         graph.stop()
 
-    def _end_with_program(self, deadline_s: float) -> None:
+    def end_with_program(self, deadline_s: float) -> None:
         """Drop what is unfinished: workers need no time to end."""
         del deadline_s
         self._leave()
 
-    def _abandon(self) -> None:
+    def abandon(self) -> None:
+        """Forget the cluster, in a forked child."""
         self._ended = True
+
+
+def _policy_of(asked: str | Policy) -> Policy:
+    from tprof.runtime.policy import policy_of  # noqa: PLC0415 - few programs have a policy
+
+    return policy_of(asked)

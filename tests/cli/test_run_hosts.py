@@ -38,12 +38,9 @@ def launch(hosts, folder, namespace, *words):
                 "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
                 "PMIX_NAMESPACE": namespace,
             }
-            processes.append(
-                host.start(
-                    TPROF, "run", "--counters", "none", *words, "prog.py",
-                    cwd=folder, env=variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                )  # fmt: skip
-            )
+            command = [TPROF, "run", "--counters", "none", *words, "prog.py"]
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+            processes.append(host.start(*command, cwd=folder, env=variables, **pipes))
     return [(*process.communicate(timeout=120), process.returncode) for process in processes]
 
 

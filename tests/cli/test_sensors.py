@@ -88,3 +88,16 @@ def test_the_interval_is_checked(tmp_path):
 
     assert done.returncode == 2
     assert "--interval must be from 0.05 to 3600 seconds, got 0" in done.stderr
+
+
+def test_what_cannot_be_watched_is_said(tmp_path, monkeypatch):
+    bench = MeterBench(tmp_path, monkeypatch)
+    bench.begin()
+
+    both = run_tprof("sensors", bench.energy, "meter:nowhere", "--watch", "--once", cwd=tmp_path)
+    none = run_tprof("sensors", "meter:nowhere", "--watch", "--once", cwd=tmp_path)
+
+    why = "meter is not available: cannot read nowhere: no such file or directory"
+    assert both.stderr == f"tprof: {why}\n"
+    assert both.stdout.startswith("added_meter wall ")
+    assert (none.returncode, none.stdout, none.stderr) == (1, "", f"tprof: {why}\n")

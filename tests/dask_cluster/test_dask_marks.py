@@ -57,6 +57,11 @@ def outer(x):
     return part(x)
 
 
+@tprof.task
+def decorated(x):
+    return x
+
+
 class Counter:
     def __init__(self) -> None:
         self.count = 0
@@ -79,6 +84,7 @@ def run_every_kind(client):
     found = [client.submit(total, pairs).result()]
     found += [client.submit(later, 3).result(), client.submit(leave_and_return, 4).result()]
     found += [client.submit(inside, 5).result(), client.submit(outer, 6).result()]
+    found += [client.submit(decorated, 7).result()]
     for function, options in ((fail, {"retries": 2}), (fail_later, {})):
         found.append(type(client.submit(function, 1, **options).exception()))
     counter = client.submit(Counter, actor=True).result()
@@ -113,13 +119,14 @@ def recorded(cluster, tmp_path_factory):
 
 
 def test_results_and_errors_are_those_of_the_program(recorded):
-    assert recorded[1] == [27, 3, 4, 15, 6, ValueError, ValueError, 1, 3, 6, 10]
+    assert recorded[1] == [27, 3, 4, 15, 6, 7, ValueError, ValueError, 1, 3, 6, 10]
 
 
 def test_each_dask_task_is_an_instance_named_by_its_keys_prefix(recorded):
     counts = recorded[0].tasks["task"].value_counts()
 
     expected = {"inc": 17, "total": 1, "later": 1, "leave_and_return": 1, "inside": 1, "outer": 1, "part": 1}
+    expected |= {"decorated": 1, "decorated (dask)": 0}
     expected |= {"fail": 3, "fail_later": 1, "Counter": 1}
     expected |= {"Counter.add": 2, "Counter.add_later": 1, "Counter.fail": 1}
     assert {name: int(counts.get(name, 0)) for name in expected} == expected
@@ -150,6 +157,7 @@ def test_instances_have_keys_and_what_they_needed(recorded):
     assert tasks.loc[needed, "task"].tolist() == ["inc"] * 6
     assert tasks[tasks["task"] == "fail"]["key"].nunique() == 1
     assert tasks[tasks["task"] == "part"]["key"].isna().all()
+    assert tasks[tasks["task"] == "decorated"]["key"].str.startswith("decorated-").all()
 
 
 def test_a_task_of_the_program_is_nested_in_the_dask_task_that_calls_it(recorded):

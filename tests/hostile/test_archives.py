@@ -119,7 +119,10 @@ def test_an_archive_with_anything_else_is_refused_and_leaves_nothing(entry, reas
 def test_an_archive_that_unpacks_to_more_than_is_allowed_is_refused(tmp_path):
     bomb = archive(MANIFEST, ("threads/00000000.samples", bytes(1 << 20), tarfile.REGTYPE))
 
-    with Unpacker(tmp_path / "b.tprof", most_bytes=1 << 19) as unpacker, pytest.raises(tprof.TraceError, match="larger"):
+    with (
+        Unpacker(tmp_path / "b.tprof", most_bytes=1 << 19) as unpacker,
+        pytest.raises(tprof.TraceError, match="larger"),
+    ):
         unpacker.feed(bomb)
     assert list(tmp_path.iterdir()) == []
 
@@ -133,7 +136,7 @@ def test_damage_is_noticed(packed, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_existing_directory_is_not_touched(session, packed, tmp_path):
+def test_an_existing_directory_is_not_touched(session, tmp_path):
     target = traces.copy(session, tmp_path / "b.tprof")
     with pytest.raises(tprof.UsageError, match="exists"):
         Unpacker(target)

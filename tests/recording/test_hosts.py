@@ -38,7 +38,7 @@ hosts.leave()
 class Member:
     """A process that joined its host's part, and works once for each line that it reads."""
 
-    def __init__(self, job, rank, *, linger_s=0.0, **options):
+    def __init__(self, job, rank, *, linger_s=0.0, **options) -> None:
         words = [sys.executable, "-c", MEMBER, str(job), str(rank), str(linger_s)]
         self.process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
 

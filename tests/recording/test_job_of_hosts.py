@@ -1,6 +1,7 @@
 """A job on several hosts, each with its own sensor of known watts, and one host without a sensor."""
 
 import subprocess
+from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 from support.hosts import HAS_NAMESPACES, fake_hosts
@@ -110,8 +111,6 @@ def test_a_profile_without_instances_has_the_same_summary(job, profile):
 
 
 def test_parts_can_be_analysed_by_a_pool_of_processes(job, profile):
-    from concurrent.futures import ProcessPoolExecutor
-
     with ProcessPoolExecutor(2) as pool:
         pooled = tprof.load(job).profile(map=pool.map)
 

@@ -56,7 +56,9 @@ def test_intervals_of_hosts_are_combined(sessions, tmp_path):
     whole = tprof.load(tmp_path / "all.tprof").profile().summary()
     own = tprof.load(sessions[0]).profile().summary().reindex(whole.index)
 
-    half = {name: table["energy_mean_high_j"] - table["energy_mean_j"] for name, table in (("all", whole), ("own", own))}
+    half = {
+        name: table["energy_mean_high_j"] - table["energy_mean_j"] for name, table in (("all", whole), ("own", own))
+    }
     assert half["all"].to_numpy() == pytest.approx((half["own"] / 2**0.5).to_numpy())
 
 
@@ -107,7 +109,7 @@ def test_a_job_is_replaced_only_if_asked_and_nothing_else_ever(sessions, tmp_pat
     assert len(tprof.load(tmp_path / "all.tprof").hosts) == 2
 
     (tmp_path / "all.tprof" / "mine.txt").write_text("mine")
-    with pytest.raises(tprof.UsageError, match="also holds 'mine.txt'"):
+    with pytest.raises(tprof.UsageError, match=r"also holds 'mine\.txt'"):
         merge(sessions, tmp_path / "all.tprof", overwrite=True)
     assert (tmp_path / "all.tprof" / "mine.txt").exists()
 

@@ -117,6 +117,9 @@ def test_results_are_futures_and_arguments(client):
         assert concurrent.futures.wait([total, doubled], 60).not_done == set()
 
         assert (total.result(), doubled.result()) == (16, 64)
+        nothing = tasks.add(array, 1)
+        assert nothing.result() is None
+        assert tasks.is_none(nothing).result()
         assert asyncio.run(_await(doubled)) == 64
 
 

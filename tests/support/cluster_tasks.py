@@ -77,3 +77,15 @@ def end_process_once(tile, path):
         Path(path).touch()
         os._exit(1)
     return "survived" if tile is None else tile
+
+
+@tprof.task(updates="tile")
+def busy(tile, seconds):
+    end_s = time.monotonic() + seconds
+    while time.monotonic() < end_s:
+        tile += 1
+
+
+@tprof.task
+def is_none(value):
+    return value is None

@@ -1,4 +1,4 @@
-"""Several hosts on one machine: network namespaces with names of their own, and each with its own sensor of known watts.
+"""Several hosts on one machine: network namespaces with names of their own, each with its own sensor of known watts.
 
 With `fake_hosts` every host has a tree for `TPROF_SYSROOT` with its name, its boot identity and a powercap counter that
 grows by constant watts. Where the tests run as root, a host is a network namespace on a bridge and has its own host

@@ -237,6 +237,8 @@ def _disposed(number: int, disposition: signal.Handlers) -> Iterator[None]:
 
 def sum_up() -> None:
     """Print on standard error where the joules went: the process that `tprof run` leaves behind."""
+    # Where this library is installed, pandas would load it for its strings: a fifth of all that this process does.
+    sys.modules.setdefault("pyarrow", None)  # type: ignore[arg-type]
     from tprof.trace import load_session
 
     from .summary import show

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tprof.errors import UsageError
+from tprof.errors import SensorError, UsageError
 
 from .doctor import show_remedy
 from .options import AsJson
@@ -57,6 +57,7 @@ def sensors(
     found, missing = _search(names or [], machine, choice)
     with LiveSensors(machine, [(sensor, one.domains) for sensor, one in found]) as live:
         if watch:
+            _require(live, missing if names else [])
             _watch(live, choice, interval, once=once, as_json=as_json)
             return
         live.watch(max(FIRST_S, _slowest(live)))
@@ -69,6 +70,15 @@ def sensors(
         _show_missing(missing)
     elif missing:
         _list_missing(missing)
+
+
+def _require(live: LiveSensors, asked: Sequence[tuple[Sensor, Unavailable]]) -> None:
+    """Say which sensors that were asked for cannot be watched. Raises SensorError if none is left."""
+    why = [f"{sensor.name} is not available: {clean(unavailable.why)}" for sensor, unavailable in asked]
+    if not live.domains:
+        raise SensorError("; ".join(why) or "no sensor is available to be watched")
+    for sentence in why:
+        print(f"tprof: {sentence}", file=sys.stderr)
 
 
 def _show_missing(missing: Sequence[tuple[Sensor, Unavailable]]) -> None:

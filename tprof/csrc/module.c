@@ -37,6 +37,15 @@ static PyObject *generation(PyObject *module, PyObject *unused)
 }
 
 /* The instance that runs on the calling thread, and its task; 0 if none does or nothing is recorded. */
+static PyObject *next_instance(PyObject *module, PyObject *unused)
+{
+    const uint64_t generation = __atomic_load_n(&tprof_generation, __ATOMIC_ACQUIRE);
+    const struct tprof_thread *thread = generation == 0 ? NULL : tprof_current_thread(generation);
+    (void)module;
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(thread == NULL ? 0 : thread->next_instance);
+}
+
 static PyObject *running(PyObject *module, PyObject *unused)
 {
     (void)module;
@@ -88,6 +97,7 @@ static PyMethodDef methods[] = {
     {"suspended_ns", suspended_ns, METH_NOARGS, NULL},
     {"generation", generation, METH_NOARGS, NULL},
     {"running", running, METH_NOARGS, NULL},
+    {"next_instance", next_instance, METH_NOARGS, NULL},
     {"layout", layout, METH_NOARGS, NULL},
     {"follow_mpi", tprof_py_follow_mpi, METH_O, NULL},
     {"leave_out_thread", leave_out_thread, METH_O, NULL},
@@ -160,6 +170,8 @@ static int execute(PyObject *module)
     if (add_type(module, &tprof_monitor_spec) < 0)
         return -1;
 #endif
+    if (PyModule_AddStringConstant(module, "VERSION", TPROF_VERSION) < 0)
+        return -1;
     return tprof_add_runtime_api(module);
 }
 

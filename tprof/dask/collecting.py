@@ -85,6 +85,11 @@ class Cluster:
         """Store the client."""
         self.client = client
 
+    def check(self) -> None:
+        """Raise TprofError if the client has lost its scheduler, or has been closed."""
+        if self.client.status not in ("running", "newly-created"):
+            raise TprofError(f"its client is {self.client.status}")
+
     async def ask(
         self, function: Callable[..., Any], *arguments: Any, workers: Sequence[str] | None = None
     ) -> dict[str, Any]:
@@ -97,6 +102,7 @@ class Cluster:
         """
         if workers is not None and not workers:
             return {}
+        self.check()
         call = self.client.run(function, *arguments, workers=workers, on_error="return")
         try:
             answers: dict[str, Any] = await asyncio.wait_for(call, ASK_S)
@@ -111,10 +117,17 @@ class Cluster:
             raise TprofError(f"{worker}: {answer}") from answer
         return answer
 
-    async def hosts(self) -> dict[tuple[str, str], Host]:
-        """Return the hosts that workers have reported, with the workers that are there now. Raises TprofError."""
-        events = await self.client.get_events(on_worker.NAME)
-        earlier = by_host((event["worker"], event) for _, event in events if isinstance(event, dict))
+    async def hosts(self, token: str) -> dict[tuple[str, str], Host]:
+        """Return the hosts that workers have reported for a job, with those workers that are there now.
+
+        Raises
+        ------
+        TprofError
+            If the scheduler does not answer.
+        """
+        self.check()
+        events = [event for _, event in await self.client.get_events(on_worker.NAME)]
+        earlier = by_host((event["worker"], event) for event in events if event["token"] == token)
         now = by_host((await self.ask(on_worker.report)).items())
         for key, host in earlier.items():
             host.workers = []

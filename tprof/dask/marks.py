@@ -24,22 +24,26 @@ MOST_NAMES = 4096
 OTHER = "(other dask tasks)"
 """The task of all names beyond `MOST_NAMES` in a process: keys may be named by a number that `key_split` leaves."""
 
+DASK = " (dask)"
+"""Behind the name of a dask task if a function of the program that is a task has the same name and runs inside."""
+
 _regions: dict[str, _core.Region] = {}
 
 
 class Mark:
-    """What runs next: the task's name, its key, and the keys that it needs."""
+    """What runs next: the task's name, its key, the keys that it needs, and whether its function is a task already."""
 
-    __slots__ = ("key", "name", "needs", "used")
+    __slots__ = ("is_task", "key", "name", "needs", "used")
 
-    def __init__(self, name: str, key: object, needs: Iterable[object]) -> None:
+    def __init__(self, name: str, key: object, needs: Iterable[object], *, is_task: bool = False) -> None:
         """Make a mark that has not been used."""
         self.name, self.key, self.needs, self.used = name, str(key), [str(one) for one in needs], False
+        self.is_task = is_task
 
     @classmethod
-    def of(cls, key: object, needs: Iterable[object]) -> Mark:
+    def of(cls, key: object, needs: Iterable[object], *, is_task: bool) -> Mark:
         """Return the mark of a key."""
-        return cls(key_split(key), key, needs)
+        return cls(key_split(key), key, needs, is_task=is_task)
 
 
 current: ContextVar[Mark | None] = ContextVar("tprof_dask_mark", default=None)
@@ -51,7 +55,8 @@ def region_of(name: str) -> _core.Region:
     if region is None:
         if len(_regions) >= MOST_NAMES:
             name = OTHER
-        number = this_process.tasks.define(name, file=None, line=None, code=None)
+        shown = name + DASK if this_process.tasks.names_function(name) else name
+        number = this_process.tasks.define(shown, file=None, line=None, code=None)
         region = _regions.setdefault(name, _core.Region(number))
     return region
 
@@ -60,6 +65,8 @@ def run(mark: Mark, function: Callable[..., R], /, *args: Any, **kwargs: Any) ->
     """Call the function as an instance of the marked task, on this thread."""
     if not _core.generation():
         return function(*args, **kwargs)
+    if mark.is_task:
+        return note(mark, function, *args, **kwargs)
     region = region_of(mark.name)
     region.__enter__()
     instance = _core.running()[0]
@@ -76,9 +83,27 @@ def run(mark: Mark, function: Callable[..., R], /, *args: Any, **kwargs: Any) ->
     return result
 
 
-def run_named(name: str, key: str, needs: list[str], function: Callable[..., R], /, *args: Any) -> R:
+def run_named(
+    name: str,
+    key: str,
+    needs: list[str],
+    is_task: bool,  # noqa: FBT001 - marks travel as plain values
+    function: Callable[..., R],
+    /,
+    *args: Any,
+) -> R:
     """Do as `run` in a process that an executor started, to which marks travel as their parts."""
-    return run(Mark(name, key, needs), function, *args)
+    return run(Mark(name, key, needs, is_task=is_task), function, *args)
+
+
+def note(mark: Mark, function: Callable[..., R], /, *args: Any, **kwargs: Any) -> R:
+    """Call what calls a task of the program at once, whose instance gets the key."""
+    instance = _core.next_instance()
+    try:
+        return function(*args, **kwargs)
+    finally:
+        if _core.next_instance() > instance:
+            _note(instance, mark)
 
 
 async def follow(mark: Mark, awaitable: Awaitable[R]) -> R:

@@ -28,10 +28,11 @@ from .on_worker import analyse
 from .worker_plugin import NAME, Job, TaskPlugin, enter, leave
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
     from types import TracebackType
 
     from distributed import Client
+
     from tprof.analysis.profile.cluster import ClusterProfile
 
 LINGER_S = 30.0
@@ -73,26 +74,33 @@ class ClusterRecording:
     def __enter__(self) -> Self:
         """Let all workers record, those too that come later."""
         self._make()
-        self._client.sync(self._begin)
+        _warn(self._run(self._begin))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End the recording on all hosts and collect the parts, however the block ends."""
-        self._client.sync(self._end)
+        _warn(self._run(self._end))
+
+    def _run(self, work: Callable[[], Coroutine[Any, Any, list[str]]]) -> list[str]:
+        """Run a coroutine in the client's event loop, which a closed client has no more."""
+        if self._client.status == "closed":
+            return asyncio.run(work())
+        sentences: list[str] = self._client.sync(work)
+        return sentences
 
     async def __aenter__(self) -> Self:
         """Do the same in the event loop of an asynchronous client."""
         self._make()
-        await self._begin()
+        _warn(await self._begin())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Do the same in the event loop of an asynchronous client."""
-        await self._end()
+        _warn(await self._end())
 
     def profile(self, model: str = "auto", **options: Any) -> ClusterProfile:
         """Attribute the joules to the tasks; parts that stayed on their hosts are analysed there.
@@ -128,21 +136,19 @@ class ClusterRecording:
         hosts.part_of(self.path)
         self._job.mark.touch(mode=0o600)
 
-    async def _begin(self) -> None:
+    async def _begin(self) -> list[str]:
+        """Return sentences on hosts that are not recorded. Raises SensorError if none is."""
         self._is_running = True
         try:
             await self._client.register_plugin(TaskPlugin(self._job, self._options))
-            self._known = await self._cluster.hosts()
-            unrecorded = [host for host in self._known.values() if host.problem is not None]
-            if unrecorded and len(unrecorded) == len(self._known):
-                first = unrecorded[0]
-                raise SensorError(f"no host of the cluster can be recorded: {first.name}: {first.problem}")
-            for host in unrecorded:
-                warnings.warn(f"tprof does not record {host.name}: {host.problem}", RuntimeWarning, stacklevel=2)
+            self._known = await self._cluster.hosts(self._job.token)
+            problems = _problems(list(self._known.values()))
             await asyncio.to_thread(self._join)
         except BaseException:
             await self._end()
+            shutil.rmtree(self.path, ignore_errors=True)
             raise
+        return [f"tprof does not record {problem}" for problem in problems]
 
     def _join(self) -> None:
         """Let the client's process join if its own host is recorded."""
@@ -151,10 +157,11 @@ class ClusterRecording:
             enter(part, CLIENT)
             self._client_joined = True
 
-    async def _end(self) -> None:
-        """End all parts and write the job's table; what does not come is named there and in a warning."""
+    async def _end(self) -> list[str]:
+        """End all parts and write the job's table; what does not come is named there, and in the returned sentences."""
         self._is_running = False
         found: list[Collected] = []
+        problem = None
         try:
             problem = await self._leave()
             at_once = asyncio.Semaphore(AT_ONCE)
@@ -165,18 +172,18 @@ class ClusterRecording:
             self._kept = {one.part.name: one for one in found if one.kept is not None}
             self.hosts = tuple(one.part for one in found)
             write_hosts(self.path, self.hosts, engine="dask", expected=[part.name for part in self.hosts])
-        for part in self.hosts:
-            if part.missing is not None and part.name not in self._kept:
-                warnings.warn(f"the part of {part.name} is not whole: {part.missing}", RuntimeWarning, stacklevel=2)
+        missing = [part for part in self.hosts if part.missing is not None and part.name not in self._kept]
+        sentences = [] if problem is None else [problem]
+        return sentences + [f"the part of {part.name} is missing or not whole: {part.missing}" for part in missing]
 
     async def _leave(self) -> str | None:
         """Let workers and client leave; returns the reason if the cluster is not there any more."""
         problem = None
         try:
-            self._known |= await self._cluster.hosts()
+            self._known |= await self._cluster.hosts(self._job.token)
             await self._client.unregister_worker_plugin(NAME)
         except GONE as error:
-            problem = f"the cluster does not answer any more: {error}"
+            problem = f"the cluster does not answer any more ({error}): only files that are shared are collected"
         if self._client_joined:
             self._client_joined = False
             leave(CLIENT)
@@ -209,6 +216,20 @@ class ClusterRecording:
                 return function(replace(part, missing=f"{part.missing}; it could not be analysed there: {error}"))
 
         return list(await asyncio.gather(*(apply(part) for part in parts)))
+
+
+def _problems(found: Sequence[Host]) -> list[str]:
+    """Return why hosts are not recorded. Raises SensorError if there are hosts and none is."""
+    problems = [f"{host.name}: {host.problem}" for host in found if host.problem is not None]
+    if problems and len(problems) == len(found):
+        raise SensorError(f"no host of the cluster can be recorded: {problems[0]}")
+    return problems
+
+
+def _warn(sentences: Sequence[str]) -> None:
+    """Warn of what is not recorded, at the program's with-statement."""
+    for sentence in sentences:
+        warnings.warn(sentence, RuntimeWarning, stacklevel=3)
 
 
 def _remove_former(path: Path, *, overwrite: bool) -> None:

@@ -11,6 +11,7 @@ from dask.utils import key_split
 from distributed.utils import iscoroutinefunction
 
 from tprof import _core
+from tprof.task import NUMBER_ATTRIBUTE
 
 from .marks import Mark, current, follow, run, run_named
 
@@ -81,9 +82,11 @@ class Hooks:
             task = state.tasks.get(key) if _core.generation() else None
             if task is None or task.run_spec is None:
                 return await execute(key, **options)
-            mark = Mark.of(key, [one.key for one in task.dependencies])
+            is_task = hasattr(_function_of(task.run_spec), NUMBER_ATTRIBUTE)
+            mark = Mark.of(key, [one.key for one in task.dependencies], is_task=is_task)
             if _is_coroutine(task.run_spec):
-                return await follow(mark, execute(key, **options))
+                called = execute(key, **options)
+                return await (called if is_task else follow(mark, called))
             self._take_submit(executors.get((task.annotations or {}).get("executor", "default")))
             return await _with(mark, execute(key, **options))
 
@@ -140,7 +143,7 @@ def _mark_submit(executor: Executor) -> None:
         mark.used = True
         if in_threads:
             return submit(run, mark, function, *args, **kwargs)
-        return submit(run_named, mark.name, mark.key, mark.needs, function, *args, **kwargs)
+        return submit(run_named, mark.name, mark.key, mark.needs, mark.is_task, function, *args, **kwargs)
 
     executor.submit = marked  # type: ignore[method-assign]
 
@@ -154,9 +157,11 @@ def _release_submit(executor: Executor) -> None:
         vars(executor).pop("submit", None)
 
 
+def _function_of(run_spec: Any) -> Any:
+    """Return the function of a task; before 2024.12 a task was a tuple of function and arguments."""
+    return run_spec[0] if isinstance(run_spec, tuple) and run_spec else getattr(run_spec, "func", None)
+
+
 def _is_coroutine(run_spec: Any) -> bool:
-    """Return whether a task is a coroutine function; before 2024.12 a task was a tuple of function and arguments."""
     known = getattr(run_spec, "is_coro", None)
-    if known is not None:
-        return bool(known)
-    return isinstance(run_spec, tuple) and bool(run_spec) and iscoroutinefunction(run_spec[0])
+    return iscoroutinefunction(_function_of(run_spec)) if known is None else bool(known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import tempfile
 import threading
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from tprof.sensors import sysroot
 from tprof.sensors.topology import boot_id, host_name
 from tprof.session import hosts
 from tprof.session.labels import label
+from tprof.trace.cluster import clean_name
 from tprof.trace.directory import HOSTS
 
 from .worker_hooks import mark_no_more, mark_tasks
@@ -40,13 +42,14 @@ class Job:
     Attributes
     ----------
     path : the job's directory on the client's machine
-    token : a name that no other recording has; a worker that finds the file of this name in the job shares its files
+    token : a name that no other recording has; a worker that finds the file of this name in the job shares its files;
+        empty if no client collects: then the path is the job's on each host
     directory : where each host keeps its part until the end; None: in the job, if the worker shares its files, else in
         the host's directory for temporary files
     """
 
     path: str
-    token: str
+    token: str = ""
     directory: str | None = None
 
     @property
@@ -56,6 +59,8 @@ class Job:
 
     def here(self) -> Path:
         """Return the job's directory on this host."""
+        if not self.token:
+            return Path(self.path).absolute()
         if self.directory is None and self.mark.exists():
             return Path(self.path)
         return Path(self.directory or tempfile.gettempdir()) / f"tprof-{self.token}"
@@ -83,10 +88,11 @@ class TaskPlugin(WorkerPlugin):
     async def setup(self, worker: Worker) -> None:
         """Let the worker's host be recorded, and the worker join."""
         try:
-            self.part = await asyncio.to_thread(hosts.ensure, self.job.here(), self.options)
+            self.part = await asyncio.to_thread(_ensure, self.job.here(), self.options)
             enter(self.part, worker.address)
         except (TprofError, OSError) as error:
             self.part, self.problem = None, str(error)
+            logging.getLogger(__name__).warning("tprof does not record the worker %s: %s", worker.address, error)
         else:
             mark_tasks(worker)
         worker.log_event(NAME, {"worker": worker.address, **self.report()})
@@ -101,12 +107,19 @@ class TaskPlugin(WorkerPlugin):
         """Return where this worker's host is recorded, or why it is not, as plain values."""
         here = self.job.here()
         return {
-            "host": hosts.clean_name(host_name(sysroot())) if self.part is None else self.part.name,
+            "host": clean_name(host_name(sysroot())) if self.part is None else self.part.name,
             "boot_id": boot_id(sysroot()),
             "job": str(here),
             "is_shared": str(here) == self.job.path,
             "problem": self.problem,
+            "token": self.job.token,
         }
+
+
+def _ensure(job: Path, options: RecordingOptions) -> Path:
+    """Return this host's part of a job, which is recorded. Raises TprofError, OSError."""
+    job.parent.mkdir(parents=True, exist_ok=True)
+    return hosts.ensure(job, options)
 
 
 def enter(part: Path, member: str) -> None:

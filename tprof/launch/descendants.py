@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tprof import _core, mpi
 from tprof.session.process_state import TASKS
 
+from .dask_workers import mark_dask_workers
 from .default_tasks import DefaultTasks
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ def install_from_environment() -> None:
     elif _core.is_main_interpreter():
         default = DefaultTasks(_name_of_child(sys.orig_argv, handed["program"]), None)
         default.begin()
+        mark_dask_workers()
         atexit.register(default.end_program)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tprof import _core
 from tprof.errors import UsageError
 
+from .dask_workers import mark_dask_workers
 from .default_tasks import DefaultTasks
 from .descendants import hand_to_children, hand_to_interpreters, interpreter_words
 from .hook import Tasks
@@ -117,6 +118,7 @@ def run_program(
     else:
         default = DefaultTasks(program.shown_name, main.file)
         default.begin()
+        mark_dask_workers()
     module = sys.modules["__main__"] = _make_module(main)
     code = None
     try:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import platform
 import socket
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,8 +46,8 @@ def describe_host(root: Path = _ROOT) -> dict[str, Any]:
     return {
         "hostname": host_name(root),
         "processor": _processor_name(),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
+        "kernel": os.uname().release,
+        "python": sys.version.split()[0],
         "cpus": os.cpu_count(),
     }
 
@@ -61,7 +61,7 @@ def _processor_name() -> str | None:
                     return value.strip()
     except OSError:
         return None
-    return platform.machine() or None
+    return os.uname().machine or None
 
 
 def read_topology(root: Path) -> tuple[Cpu, ...]:
@@ -114,7 +114,7 @@ def paranoid_level(root: Path) -> int | None:
 
 def is_x86(machine: str | None = None) -> bool:
     """Return whether a machine of this name, by default this one, is x86: only these have RAPL and its drivers."""
-    return (machine or platform.machine()).lower() in X86
+    return (machine or os.uname().machine).lower() in X86
 
 
 def is_amd(root: Path) -> bool:

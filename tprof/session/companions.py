@@ -164,6 +164,8 @@ def await_companions(owner: int) -> None:
 def describe_running(owner: int) -> list[str]:
     """Return a sentence on companions that record at the end of the session, if there are any."""
     joined = {pid for _, pid, _, ended_ns in _core.session_processes() if not ended_ns}
+    if joined <= {owner}:
+        return []
     numbers = [str(companion.pid) for companion in _companions(owner) if companion.pid in joined]
     if not numbers:
         return []
@@ -183,12 +185,13 @@ class Companion:
 def _companions(owner: int) -> Iterator[Companion]:
     """Find them below the launcher; their own children do not count."""
     origin = Origin.of(owner)
-    if origin is None:
+    joined = {pid for _, pid, _, _ in _core.session_processes()}
+    # Most programs are neither: then nobody has to look at each process of the machine.
+    if origin is None or (origin.rank is None and joined <= {owner}):
         return
     launcher, own = origin.launcher[0], _words(owner)
     numbers = [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdecimal()]
     running = {pid: status for pid in numbers if (status := Status.of(pid)) is not None}
-    joined = {pid for _, pid, _, _ in _core.session_processes()}
     for pid, status in running.items():
         expected = origin.rank is not None and _words(pid) == own
         if pid == owner or not (expected or pid in joined):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -61,6 +62,7 @@ class Ending:
         ended = _core.session_end()
         end = {
             "end_ns": end_ns,
+            "clock": _clocks(end_ns),
             "stopped": self.stopped,
             "processes": [
                 {"process": ordinal, "pid": pid, "cpu_ns": cpu_ns, "ended_ns": ended_ns or None}
@@ -83,6 +85,12 @@ class Ending:
             # The samples are on disk nevertheless: the trace loads like that of a killed program.
             return [f"the end of {self.session} could not be written ({error.strerror}): it reads as incomplete"]
         return []
+
+
+def _clocks(end_ns: int) -> dict[str, int]:
+    """Return the end on other clocks: from them a reader sees whether the wall clock was set meanwhile."""
+    since_ns = _core.now_ns() - end_ns
+    return {"wall_end_ns": time.time_ns() - since_ns, "boottime_end_ns": end_ns + _core.suspended_ns()}
 
 
 def end_later(plain: dict[str, Any], owner: int) -> list[str]:

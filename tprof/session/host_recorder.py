@@ -12,12 +12,14 @@ import os
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tprof import _core
 from tprof.errors import TprofError
 from tprof.trace.directory import RECORDER_LOG
+from tprof.trace.running import LIVE
 
 from .options import RecordingOptions
 from .owned_session import OwnedSession
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 POLL_S = 0.1
+MOST_PROCESSES = 1024
+"""Number of processes that the session's page lists (csrc/live.h)."""
 FIRST_S = 30.0
 """Longest wait for a member that will join, whose process may still import its libraries."""
 ASKED_S = 2.0
@@ -95,11 +99,25 @@ class HostRecorder:
 
     def _running(self) -> list[int]:
         """Return the process numbers of members that have not left; one that was killed has."""
-        return [
+        known = _core.session_processes()
+        running = [
             pid
-            for ordinal, pid, _, ended_ns in _core.session_processes()
+            for ordinal, pid, _, ended_ns in known
             if ordinal != self._own and not ended_ns and pid and _is_alive(pid)
         ]
+        # The page has no room for more. Further members have it mapped, as long as they run.
+        return running if running or len(known) < MOST_PROCESSES else _mapping(self._session.path / LIVE)
+
+
+def _mapping(page: Path) -> list[int]:
+    """Return the numbers of other processes of this user that have a file mapped."""
+    name, found = os.fsencode(page), []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and int(entry.name) != os.getpid():
+            with suppress(OSError):
+                if name in (entry / "maps").read_bytes():
+                    found.append(int(entry.name))
+    return found
 
 
 def _is_alive(pid: int) -> bool:
@@ -112,19 +130,27 @@ def _is_alive(pid: int) -> bool:
 
 
 def _answer(content: dict[str, str]) -> None:
-    """Answer the process that waits for the beginning, which may have been killed meanwhile."""
-    try:
+    """Answer the process that waits for the beginning.
+
+    If it was killed meanwhile and nobody else joins, the recorder ends by itself.
+    """
+    with suppress(OSError):
         os.write(1, json.dumps(content).encode() + b"\n")
-    except OSError:
-        pass  # the recorder ends by itself if nobody joins
 
 
 def _log_to(part: Path) -> None:
-    """Let messages of the interpreter and of libraries go to a file in the part, made by the first one."""
-    log = os.open(part / RECORDER_LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    """Let messages of the interpreter and of libraries go to a file in the part, if there is room for one."""
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
-    os.dup2(log, 2)
+    os.dup2(nothing, 2)
+    with suppress(OSError):
+        os.dup2(os.open(part / RECORDER_LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), 2)
+
+
+def _remove_empty_log(part: Path) -> None:
+    with suppress(OSError):
+        if not (part / RECORDER_LOG).stat().st_size:
+            (part / RECORDER_LOG).unlink()
 
 
 def main() -> None:
@@ -144,10 +170,9 @@ def main() -> None:
     _log_to(part)
     recorder.serve()
     for problem in recorder.end():
-        print(f"tprof: {problem}", file=sys.stderr)
-    log = part / RECORDER_LOG
-    if not log.stat().st_size:
-        log.unlink()
+        sys.stderr.write(f"tprof: {problem}\n")
+    sys.stderr.flush()
+    _remove_empty_log(part)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ MOST_PARTS = 1000
 """Most parts of hosts with the same name."""
 
 
-def part_of(job: Path) -> Path:
+def part_of(job: str | os.PathLike[str]) -> Path:
     """Return this host's latest part in a job, or the path that it will get.
 
     The job's directory is made if there is none. Two machines of the same name, told apart by the kernel's boot
@@ -63,12 +63,12 @@ def part_of(job: Path) -> Path:
     TprofError
         If the directory cannot be made.
     """
-    hosts = _make_job(job.absolute())
+    hosts = _make_job(Path(job).absolute())
     own, free = _own_parts(hosts)
     return own[-1] if own else free
 
 
-def ensure(job: Path, options: RecordingOptions | None = None) -> Path:
+def ensure(job: str | os.PathLike[str], options: RecordingOptions | None = None) -> Path:
     """Let a host recorder record this host's part of a job, and return the part.
 
     Whichever process of the host comes first starts the recorder, which outlives it. If an earlier part of this host
@@ -86,7 +86,7 @@ def ensure(job: Path, options: RecordingOptions | None = None) -> Path:
     SensorError, UsageError, TprofError
         If the recorder cannot begin, with its reason.
     """
-    hosts = _make_job(job.absolute())
+    hosts = _make_job(Path(job).absolute())
     with _one_of_this_host(hosts):
         for _ in range(MOST_PARTS):
             own, free = _own_parts(hosts)
@@ -128,7 +128,7 @@ def enter_job(job: Path, launch: str | None) -> None:
         raise UsageError(f"{job} exists, with the recordings of another run: choose another path, or remove it")
 
 
-def join(part: Path, labels: Mapping[str, object] | None = None) -> None:
+def join(part: str | os.PathLike[str], labels: Mapping[str, object] | None = None) -> None:
     """Let this process record into a host's part, with labels; child processes that import tprof join too.
 
     A process that has joined already only gets the labels.
@@ -140,7 +140,7 @@ def join(part: Path, labels: Mapping[str, object] | None = None) -> None:
     TprofError
         If the part has ended.
     """
-    part = part.absolute()
+    part = Path(part).absolute()
     set_labels(labels or {})
     member = this_process.membership
     if member is not None and member.plan.directory == part:
@@ -182,7 +182,7 @@ def await_end(part: Path, longest_s: float = LAST_S) -> None:
         _await(lambda: not is_running(part), longest_s)
 
 
-def stop(part: Path, *, wait: bool = True, expects_members: bool = False) -> None:
+def stop(part: str | os.PathLike[str], *, wait: bool = True, expects_members: bool = False) -> None:
     """Let a host recorder of this host end now; members that still run are noted in the part.
 
     Nothing happens if no recorder runs there. With `wait` the part has ended afterwards. With `expects_members` nothing
@@ -191,12 +191,16 @@ def stop(part: Path, *, wait: bool = True, expects_members: bool = False) -> Non
     Raises
     ------
     TprofError
-        If the recorder does not end, or belongs to another user.
+        If the recorder does not end, belongs to another user, or runs on another host.
     """
+    part = Path(part).absolute()
     if not is_running(part):
         return
     try:
-        pid = int(read_manifest(part)["pid"])
+        manifest = read_manifest(part)
+        if manifest.get("boot_id") != boot_id(sysroot()):
+            raise TprofError(f"{part} is recorded on another host: end it there")
+        pid = int(manifest["pid"])
         os.kill(pid, END_WITH_MEMBERS if expects_members else signal.SIGTERM)
     except ProcessLookupError:
         pass

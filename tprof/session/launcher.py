@@ -1,4 +1,4 @@
-"""What a launcher's variables tell a process: its rank, how many ranks its host has, and whether there are more hosts."""
+"""What a launcher's variables say of a process: its rank, how many its host has, and whether there are more hosts."""
 
 from __future__ import annotations
 
@@ -99,4 +99,4 @@ def _launch(known: Mapping[str, str]) -> str | None:
 
 def _number(known: Mapping[str, str], name: str) -> int | None:
     text = known.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None  # noqa: PLR2004 - ranks
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None

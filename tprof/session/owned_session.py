@@ -6,7 +6,6 @@ The owner is the process of `tprof.record`, or a host recorder, which records no
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from typing import TYPE_CHECKING
 
@@ -108,6 +107,8 @@ class OwnedSession:
 
     def undo(self) -> None:
         """Remove the files of a recording that could not begin."""
+        import shutil  # noqa: PLC0415 - kept off the start of recordings
+
         if self._sensors is not None:
             self._sensors.stop()
         _core.sensors_stop()

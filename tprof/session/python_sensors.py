@@ -57,6 +57,7 @@ class DomainFile:
         self._integrates = domain.accuracy.shows is Quantity.POWER
         self._longest_ns = round(UNSEEN_S * 1e9)
         self._before: tuple[int, float] | None = None
+        self._gap_ns = 0
         self._energy_uj = 0.0
         self._last_ns = 0
         self.last: float | None = None
@@ -97,10 +98,19 @@ class DomainFile:
         if before is None:
             return int(self._energy_uj), self._energy_uj > 0 or reopened
         since_ns, since_w = before
+        self._gap_ns = t_ns - since_ns
         if reopened or t_ns - since_ns > self._longest_ns:
             return int(self._energy_uj), True
         self._energy_uj += max(t_ns - since_ns, 0) * (since_w + watts) / 2000
         return int(self._energy_uj), reopened
+
+    def hold(self) -> None:
+        """Let the last power stand until now, if no newer one is due yet: a sensor shows it until its next update."""
+        now_ns, update_ns = _core.now_ns(), round((self.domain.accuracy.update_s or 0.0) * 1e9)
+        if self._before is None or not 0 < now_ns - self._before[0] <= max(update_ns, self._gap_ns):
+            return
+        count, _ = self._integrated(now_ns, self._before[1], reopened=False)
+        self._file.take(now_ns, 0, count, 0, reopened=False)
 
     def fail(self, error: int) -> None:
         """Record a failed read."""
@@ -213,6 +223,13 @@ class OpenedSensor:
             if file.domain.accuracy.shows is Quantity.ENERGY
         )
 
+    def end(self) -> None:
+        """Close the reader, on the thread, and let what it showed last stand until now."""
+        self.close()
+        if not self._in_a_row:
+            for file in self.files.values():
+                file.hold()
+
     def close(self) -> None:
         """Close the reader, on the thread."""
         reader, self._reader = self._reader, None
@@ -298,7 +315,7 @@ class PythonSensors:
         if self._stopping:
             self._read_last()
             for one in self._opened:
-                one.close()
+                one.end()
 
     def _read_last(self) -> None:
         """Read the joules of the program's last moments, which appear at a sensor's next update."""

@@ -11,7 +11,6 @@ from tprof import _core
 from tprof.errors import TprofError, TraceError, UsageError
 
 from .children import clear_ray_hook, set_ray_hook
-from .labels import set_labels
 from .membership import Plan, enter
 from .options import RecordingOptions
 from .process_state import SESSION, Uninterrupted, this_process
@@ -106,8 +105,6 @@ class Recording:
         from . import hosts  # noqa: PLC0415 - kept off `import tprof`
 
         hosts.enter_job(self.path, launched.launch)
-        if launched.rank is not None:
-            set_labels({"rank": launched.rank})
         self.path = hosts.ensure(self.path, self._options)
         self.is_owner = False
         self._join()

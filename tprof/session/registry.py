@@ -185,6 +185,11 @@ class Registry:
         definition = self._definitions.get(number)  # None: another interpreter's
         return None if definition is None else definition.budget
 
+    def names_function(self, name: str) -> bool:
+        """Return whether a task of this name has a place in the program."""
+        with self._lock:
+            return any(one.name == name and one.file is not None for one in self._definitions.values())
+
     def name_of(self, number: int) -> str:
         """Return the name of a task."""
         return self._definitions[number].name

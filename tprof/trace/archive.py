@@ -123,8 +123,7 @@ class Unpacker:
             while piece:
                 self._take(self._inflate.decompress(piece, STEP_BYTES))
                 piece = self._inflate.unconsumed_tail
-            if self._inflate.unused_data:
-                raise _refused("there are bytes after its end")
+            self._refuse_rest()
         except zlib.error as error:
             self.abandon()
             raise _refused("it is damaged") from error
@@ -171,6 +170,10 @@ class Unpacker:
         with suppress(OSError):
             self._end_file()
         shutil.rmtree(self._incoming, ignore_errors=True)
+
+    def _refuse_rest(self) -> None:
+        if self._inflate.unused_data:
+            raise _refused("there are bytes after its end")
 
     def _take(self, content: bytes) -> None:
         self._buffer += content
@@ -227,8 +230,8 @@ class Unpacker:
         parts = entry.name.split("/")
         if entry.type not in (tarfile.REGTYPE, tarfile.AREGTYPE):
             raise _refused("it has links, folders or devices in it")
-        if len(parts) > 2 or parts[0] not in OURS or not all(map(_NAME.fullmatch, parts)):  # noqa: PLR2004 - folder/file
-            raise _refused(f"{ascii(entry.name[:100])} is no file of a session")
+        if len(parts) > 2 or parts[0] not in OURS or not all(map(_NAME.fullmatch, parts)):
+            raise _refused(f"{entry.name[:100]!a} is no file of a session")
         path = self._incoming.joinpath(*parts)
         if os.path.lexists(path) or (path.parent != self._incoming and path.parent.is_file()):
             raise _refused(f"{entry.name} is in it twice")

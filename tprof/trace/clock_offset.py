@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tprof.errors import TraceError, UsageError
 
 from .manifest import read_manifest
-from .metadata import clock_of
+from .metadata import clock_of, is_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
 PINGS, WALL_CLOCK = "pings", "wall clock"
+CLOCKS = ("wall", "boottime")
+LEAST_STEP_NS = 20_000_000
+DRIFT = 1e-3
+"""The kernel slews a clock by at most half of it, besides the error of the machine's oscillator."""
 
 
 class Offset(NamedTuple):
@@ -61,6 +65,22 @@ def offset_by_pings(pings: Iterable[tuple[int, int, int]]) -> Offset:
         low_ns, high_ns = min(bounds, key=lambda pair: pair[1] - pair[0])
     wall_ns = time.time_ns() - time.monotonic_ns()
     return Offset((low_ns + high_ns) // 2 + wall_ns, (high_ns - low_ns + 1) // 2, PINGS)
+
+
+def wall_clock_step_ns(manifest: Mapping[str, Any], end: Mapping[str, Any]) -> int | None:
+    """Return by how much a host's wall clock was set during its recording; None where that is not known.
+
+    A clock that is only slowed or sped up, by at most `DRIFT` of the time, was not set.
+    """
+    begin, finish = manifest.get("clock"), end.get("clock")
+    if not isinstance(begin, dict) or not isinstance(finish, dict):
+        return None
+    times = [begin.get(f"{name}_start_ns") for name in CLOCKS] + [finish.get(f"{name}_end_ns") for name in CLOCKS]
+    if not all(is_ns(one) for one in times):
+        return None
+    wall_ns, true_ns = times[2] - times[0], times[3] - times[1]
+    step_ns = wall_ns - true_ns
+    return step_ns if abs(step_ns) > LEAST_STEP_NS + DRIFT * max(true_ns, 0) else 0
 
 
 def offset_by_wall_clock(part: Path) -> Offset | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import stat
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -87,6 +86,8 @@ def create_session(path: Path, *, overwrite: bool = False) -> None:
         raise UsageError(message)
     try:
         if overwrite and why_not is None and os.path.lexists(path):
+            import shutil  # noqa: PLC0415 - kept off the start of recordings
+
             shutil.rmtree(path)
         path.mkdir(mode=0o700)
     except FileExistsError:

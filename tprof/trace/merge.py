@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from tprof.errors import TprofError, UsageError
 
 from .archive import files_of
-from .cluster import TABLE, HostPart, clean_name, is_job, load_job, write_hosts
 from .clock_offset import offset_by_wall_clock
+from .cluster import TABLE, HostPart, clean_name, is_job, load_job, write_hosts
 from .directory import HOSTS, why_not_session
 from .manifest import read_manifest
 from .running import is_running

@@ -15,7 +15,7 @@ from tprof.errors import TraceError
 from . import layout
 from .cluster import ClusterTrace, is_job, load_job
 from .decisions import MAX_DECISIONS, Decision, read_decisions
-from .directory import DECISIONS, GPU, KEYS, LABELS
+from .directory import DECISIONS, GPU, HOSTS, KEYS, LABELS
 from .gpu import GpuReader, GpuTrace
 from .graph import EventFile, Graph, open_events, read_graph
 from .keys import Keys, read_keys
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .stream import Stream
 
 CHUNK_RECORDS = 1 << 16
+UNREAD_NS = 500_000_000
 MAX_LOST = 100_000
 T = TypeVar("T")
 OfThread = TypeVar("OfThread", Thread, EventFile)
@@ -178,6 +179,10 @@ def _check_directory(directory: Path) -> None:
         if stat.S_ISDIR(directory.lstat().st_mode):
             if (directory / "manifest.json").exists():
                 return
+            if is_job(directory):
+                raise TraceError(
+                    f"{directory} is a job of several hosts: give one of its parts, in {directory / HOSTS}"
+                )
             reason = "it has no manifest.json"
         else:
             reason = "it is a link or a file"
@@ -217,6 +222,8 @@ class _Loader:
             _name_lost(self.table, threads, events)
         self._note_losses(threads, readings, end or {})
         self._note_lost_events(events)
+        if end is None:
+            self._note_end_of_readings(readings, threads)
         start_ns, end_ns = self._block(end, readings, threads, events)
         return Trace(
             path=self.directory,
@@ -367,6 +374,16 @@ class _Loader:
     def _labels(self) -> dict[int, dict[str, str]]:
         found = {_ordinal(path): self._try(path, read_labels) for path in self._files(LABELS, ".jsonl", optional=True)}
         return {process: labels for process, labels in found.items() if labels}
+
+    def _note_end_of_readings(self, readings: dict[str, Readings], threads: list[Thread]) -> None:
+        """Say if samples go on without readings: a host recorder that is killed does not end its members."""
+        read = [int(one.t_ns[-1]) for one in readings.values() if one.quantity == "energy" and len(one.t_ns)]
+        late_ns = max((_last_ns(one.stream, one.dtype) for one in threads), default=0) - max(read, default=0)
+        if read and late_ns > UNREAD_NS and not is_running(self.directory):
+            self.notes.append(
+                f"the sensors were read until {late_ns * 1e-9:.3g} s before the last sample: what tasks drew after that "
+                "is not resolved"
+            )
 
     def _note_lost_events(self, events: list[EventFile]) -> None:
         lost = sum(file.dropped for file in events)
