@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from support.properties import THOROUGH
+from support.sensor_conformance import BENCH
 
 BROWSER = "support.browser"
 _ROOT = Path(__file__).resolve().parent.parent
@@ -47,8 +48,9 @@ def _opens_pages(file):
 
 
 def pytest_addoption(parser):
-    """Add --thorough: every example of the properties, and the tests marked thorough."""
+    """Add --thorough: every example of the properties, and the tests marked thorough; --bench: see docs/sensors.md."""
     parser.addoption("--thorough", action="store_true", help="also run the deep and the slow tests")
+    parser.addoption("--bench", metavar="MODULE:CLASS", help="a bench of another package's sensor")
 
 
 def pytest_configure(config):
@@ -58,6 +60,8 @@ def pytest_configure(config):
         _load_blas_with_one_thread()
     if config.getoption("--thorough"):
         os.environ[THOROUGH] = "1"
+    if config.getoption("--bench"):
+        os.environ[BENCH] = config.getoption("--bench")
 
 
 def _load_blas_with_one_thread():

@@ -28,20 +28,24 @@ ALLOWED = {
     ),
     "budgets": "_core declarations errors frequency live sensors session trace",
     "cli": (
-        "_core analysis benchmarks distribution doctor errors launch operating_points sensors session theory "
-        "tprof trace"
+        "_core analysis benchmarks distribution doctor errors launch mpi operating_points sensors session theory "
+        "trace"
     ),
     "conflicts": "distribution",
     "counters": "_core errors processors sensors trace",
     "cuda": "_core errors session",
+    "dask": "_core analysis errors sensors session task trace",
     "declarations": "errors",
     "distribution": "_core conflicts",
     "doctor": "_core conflicts counters distribution errors frequency sensors session tprof trace",
     "frequency": "errors sensors session trace",
-    "launch": "_core errors session task trace",
+    "launch": "_core dask errors mpi otel ray session task trace",
     "live": "_core attribution errors trace",
+    "mpi": "_core session",
     "operating_points": "errors theory trace",
+    "otel": "_core errors live session",
     "processors": "",
+    "ray": "_core errors lazy_names sensors session task trace",
     "runtime": "_core declarations distribution errors frequency operating_points sensors session task trace",
     "sensors": "_core errors processors trace",
     "session": "_core analysis budgets counters cuda declarations distribution errors launch live sensors trace work",

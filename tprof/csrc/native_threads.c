@@ -16,10 +16,12 @@
 #include "calls.h"
 #include "clock.h"
 #include "libraries.h"
+#include "mpi_calls.h"
 #include "native_calls.h"
 #include "native_file.h"
 #include "process_threads.h"
 #include "recorder.h"
+#include "redirection.h"
 #include "start_routines.h"
 
 #define PERIOD_NS UINT64_C(5000000)
@@ -65,6 +67,7 @@ static bool relist;
 static uint32_t loads; /* of libraries, that are going on */
 static pid_t loader;
 static bool is_loader_unknown; /* two threads load at once */
+static bool redirects_more;      /* of the functions that `tprof_native_redirect` named */
 static pid_t reader_tid, own_tids[MOST_OWN];
 
 static void write_clock(const struct follower *one, uint64_t t_ns, uint64_t cpu_ns)
@@ -498,8 +501,9 @@ void tprof_native_after_load(const struct tprof_native_load *load)
 {
     pthread_mutex_lock(&lock);
     loads -= loads > 0;
-    if (tprof_native_runs()) {
+    if (tprof_native_runs() || redirects_more || tprof_mpi_is_followed())
         tprof_libraries_refresh();
+    if (tprof_native_runs()) {
         take_births();
         if (tprof_thread_count() != follower_count)
             list_threads(tprof_now_ns());
@@ -515,6 +519,26 @@ void tprof_native_after_load(const struct tprof_native_load *load)
                 write_begin(one, one->read_ns, openblas);
         }
     }
+    pthread_mutex_unlock(&lock);
+}
+
+void tprof_native_follow_mpi(void)
+{
+    pthread_mutex_lock(&lock);
+    tprof_calls_follow_mpi();
+    tprof_libraries_unsettle();
+    tprof_libraries_refresh();
+    pthread_mutex_unlock(&lock);
+}
+
+void tprof_native_redirect(const struct tprof_redirected *functions, size_t count)
+{
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < count; i++)
+        tprof_redirect_also(&functions[i]);
+    redirects_more = true;
+    tprof_libraries_unsettle();
+    tprof_libraries_refresh();
     pthread_mutex_unlock(&lock);
 }
 

@@ -14,10 +14,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tprof import _core
+from tprof import _core, mpi
 from tprof.session.process_state import TASKS
 
+from .dask_workers import mark_dask_workers
 from .default_tasks import DefaultTasks
+from .ray_workers import mark_ray_worker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,9 +29,15 @@ SITE = Path(__file__).parent / "site"
 _MULTIPROCESSING = re.compile(r"(?:import sys; )?from (multiprocessing\.\w+) import")
 
 
-def hand_to_children(texts: Sequence[str], main_names: Sequence[str], main_file: str, program: str) -> None:
-    """Pass the patterns to Python child processes of this one, called `program`, by the environment."""
+def hand_to_children(
+    texts: Sequence[str], main_names: Sequence[str], main_file: str, program: str, *, spans: bool
+) -> None:
+    """Pass the patterns to Python child processes of this one, called `program`, by the environment.
+
+    With `spans` they make the spans of OpenTelemetry tasks too.
+    """
     handed = {"tasks": list(texts), "main": list(main_names), "file": main_file, "program": program}
+    handed |= {"mpi": mpi.is_followed(), "spans": spans}
     os.environ[TASKS] = json.dumps(handed)
     others = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SITE), others] if others else [str(SITE)])
@@ -71,6 +79,13 @@ def install_from_environment() -> None:
         return
     _installed = True
     handed = json.loads(os.environ[TASKS])
+    if handed["spans"] and _core.is_main_interpreter():
+        from .spans import follow_spans
+
+        follow_spans()
+    if handed["mpi"] and _core.is_main_interpreter():
+        mpi.follow()
+    mark_ray_worker()
     if handed["tasks"]:
         from .hook import Tasks
 
@@ -78,6 +93,7 @@ def install_from_environment() -> None:
     elif _core.is_main_interpreter():
         default = DefaultTasks(_name_of_child(sys.orig_argv, handed["program"]), None)
         default.begin()
+        mark_dask_workers()
         atexit.register(default.end_program)
 
 

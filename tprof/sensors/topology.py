@@ -13,6 +13,7 @@ from tprof.trace.plain_values import whole
 
 X86 = {"x86_64", "amd64", "i386", "i486", "i586", "i686"}
 """Names of the architecture in uname."""
+_ROOT = Path("/")
 MOST_CPU = (1 << 16) - 1
 MOST_ID = (1 << 31) - 1
 """Bound of a package's or core's number; firmware of arm64 machines uses arbitrary ones."""
@@ -28,10 +29,22 @@ class Cpu:
     core_type: str | None = None
 
 
-def describe_host() -> dict[str, Any]:
+def host_name(root: Path) -> str:
+    """Return the name of the host; below another root its own, if there is one."""
+    below = read_text(root / "proc/sys/kernel/hostname") if root != _ROOT else None
+    return below or socket.gethostname()
+
+
+def boot_id(root: Path) -> str | None:
+    """Return an identity of the machine since its boot; below another root its own, if there is one."""
+    place = "proc/sys/kernel/random/boot_id"
+    return read_text(root / place) or read_text(_ROOT / place)
+
+
+def describe_host(root: Path = _ROOT) -> dict[str, Any]:
     """Return name, processor, kernel, Python and number of processors."""
     return {
-        "hostname": socket.gethostname(),
+        "hostname": host_name(root),
         "processor": _processor_name(),
         "kernel": os.uname().release,
         "python": sys.version.split()[0],

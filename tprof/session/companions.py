@@ -101,7 +101,12 @@ class Origin:
 
 def is_rank() -> bool:
     """Return whether this process is a rank of a job."""
-    return any(name in os.environ for name in RANKS)
+    return rank() is not None
+
+
+def rank() -> str | None:
+    """Return this process's rank in its job, by its launcher; None without one."""
+    return next((os.environ[name] for name in RANKS if name in os.environ), None)
 
 
 def _launcher(pid: int, rank_name: str | None) -> tuple[int, int] | None:
@@ -125,7 +130,9 @@ def _variables(pid: int) -> dict[str, str]:
 
 def shares(session: Path) -> bool:
     """Return whether a companion of this process records there; a rank may just have ended."""
-    from tprof.trace.manifest import read_manifest  # noqa: PLC0415 - kept off `import tprof`
+    from tprof.sensors import sysroot  # noqa: PLC0415 - kept off `import tprof`
+    from tprof.sensors.topology import boot_id  # noqa: PLC0415 - see above
+    from tprof.trace.manifest import read_manifest  # noqa: PLC0415 - see above
     from tprof.trace.running import is_running  # noqa: PLC0415 - see above
 
     try:
@@ -133,17 +140,9 @@ def shares(session: Path) -> bool:
     except TraceError:
         return False
     here, there = Origin.of(os.getpid()), Origin.from_json(manifest.get("origin"))
-    if manifest.get("boot_id") != boot_id() or here is None or there is None or not here.is_together_with(there):
+    if manifest.get("boot_id") != boot_id(sysroot()) or here is None or there is None or not here.is_together_with(there):
         return False
     return here.rank is not None or is_running(session)
-
-
-def boot_id() -> str | None:
-    """Return an identity of this machine since its boot."""
-    try:
-        return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii", errors="replace").strip()
-    except OSError:
-        return None
 
 
 def are_awaited() -> bool:

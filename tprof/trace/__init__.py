@@ -8,20 +8,25 @@ from .kinds import EndReason, EventKind, Flag, Kind, Quality
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .cluster import ClusterTrace, HostPart
     from .graph import Graph
+    from .keys import Keys
     from .native import NativeThread
     from .native_calls import PoolCalls
-    from .reader import Trace, load
+    from .reader import Trace, load, load_session
     from .readings import Readings
     from .tasks import TaskEntry
     from .thread import Thread
     from .writer import write_trace
 
 __all__ = [
+    "ClusterTrace",
     "EndReason",
     "EventKind",
     "Flag",
     "Graph",
+    "HostPart",
+    "Keys",
     "Kind",
     "NativeThread",
     "PoolCalls",
@@ -31,6 +36,7 @@ __all__ = [
     "Thread",
     "Trace",
     "load",
+    "load_session",
     "write_trace",
 ]
 
@@ -38,9 +44,13 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
+        "ClusterTrace": "cluster",
+        "HostPart": "cluster",
         "Graph": "graph",
+        "Keys": "keys",
         "Trace": "reader",
         "load": "reader",
+        "load_session": "reader",
         "NativeThread": "native",
         "PoolCalls": "native_calls",
         "Readings": "readings",
