@@ -17,7 +17,7 @@ from tprof.sensors import sysroot
 from tprof.sensors.topology import boot_id, host_name
 from tprof.session import hosts
 from tprof.session.labels import label
-from tprof.trace.cluster import clean_name
+from tprof.trace.hosts_table import clean_name
 from tprof.trace.directory import HOSTS
 
 from .live import answer_asks
