@@ -181,11 +181,11 @@ def _tasks_by(model: str, report: Report, trace: Trace, true_j: dict[str, float]
     if "static_w" in bound:
         trace = replace(trace, manifest=trace.manifest | {"static_power_w": bound["static_w"]})
     profile = trace.profile(model)
-    said_j = profile.tasks.groupby("task", observed=True)["dynamic_j"].sum()
+    said_j, fits = profile.tasks.groupby("task", observed=True)["dynamic_j"].sum(), model != "cputime"
     for name, joules in true_j.items():
-        report.line(f"{model}: {name}", float(said_j[name]), joules, bound["task"] * joules)
+        report.line(f"{model}: {name}", float(said_j[name]), joules, bound["task"] * joules, in_table=fits)
     total_j = sum(true_j.values())
-    report.line(f"{model}: all", float(said_j.sum()), total_j, bound["sum"] * total_j)
+    report.line(f"{model}: all", float(said_j.sum()), total_j, bound["sum"] * total_j, in_table=fits)
     print("    " + profile.accounts.to_string().replace("\n", "\n    "))
     print(f"    static power {profile.info.get('static_power_w')}; {profile.info['warnings']}")
 
