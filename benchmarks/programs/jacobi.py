@@ -109,9 +109,9 @@ def find_neighbours(grid: Grid, row: int, column: int) -> list[Floats | None]:
 @tprof.task(reads=("tile", "neighbours"), writes=("new",))
 def jacobi(tile: Floats, neighbours: list[Floats | None], new: Floats) -> None:
     """Fill `new` with the means, band by band; outside the grid are zeros."""
-    edges = zip(neighbours, (np.s_[-1], np.s_[0], np.s_[:, -1], np.s_[:, 0]), strict=True)
-    outside = np.zeros(len(tile))
-    above, below, left, right = (outside if other is None else other[edge] for other, edge in edges)
+    up, down, west, east = neighbours
+    above, below = _row(up, -1, len(tile)), _row(down, 0, len(tile))
+    left, right = _column(west, -1, len(tile)), _column(east, 0, len(tile))
     for begin in range(0, len(tile), BAND_ROWS):
         band = slice(begin, begin + BAND_ROWS)
         here, sums = tile[band], new[band]
@@ -122,6 +122,16 @@ def jacobi(tile: Floats, neighbours: list[Floats | None], new: Floats) -> None:
         sums[:, -1] += right[band]
         sums += here
         sums *= 0.2
+
+
+def _row(tile: Floats | None, at: int, length: int) -> Floats:
+    """Return a row of a tile, zeros without one."""
+    return np.zeros(length) if tile is None else tile[at]
+
+
+def _column(tile: Floats | None, at: int, length: int) -> Floats:
+    """Return a column of a tile, zeros without one."""
+    return np.zeros(length) if tile is None else tile[:, at]
 
 
 def _add_vertical(tile: Floats, above: Floats, below: Floats, new: Floats, begin: int) -> None:

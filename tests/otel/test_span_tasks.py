@@ -14,6 +14,7 @@ pytest.importorskip("opentelemetry.sdk")
 
 from opentelemetry import context as context_api
 from opentelemetry import trace as trace_api
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
@@ -144,6 +145,17 @@ def test_a_span_with_a_new_name_continues_as_an_instance_of_that(tracer, record)
             span.update_name("GET /items/{id}")
 
     assert story(record(body)) == [("start", "GET"), ("start", "GET /items/{id}"), ("suspend", None)]
+
+
+def test_a_process_is_labelled_by_its_service(record):
+    provider = TracerProvider(resource=Resource({"service.name": "shop"}))
+    provider.add_span_processor(otel.SpanTasks())
+
+    def body():
+        with provider.get_tracer("tests").start_as_current_span("span"):
+            pass
+
+    assert record(body).profile().tasks.label_service.tolist() == ["shop"]
 
 
 def test_more_names_than_fit_are_one_task(tracer, record, monkeypatch):

@@ -28,6 +28,7 @@ MEASUREMENTS = {
     "laws": "how long a million evaluations of each analytic model take",
     "runtime": "what a task on the runtime costs, and a Cholesky, beside thread pools and dask; a graph's memory",
     "cluster": "what a task of the runtime and a Cholesky cost on a local dask cluster, beside the same by hand",
+    "dask": "what recording a dask cluster costs, on empty tasks and on 1 ms ones; the memory that brings traces home",
     "advise": "how good tprof advise is: on known responses, and on public data in the folder TPROF_PUBLIC_DATA",
     "policy": "what policies make of the paper's tasks, beside every fixed frequency (simulated), and what they cost",
 }
@@ -39,6 +40,7 @@ _MODULES = {
     "laws": "overhead.laws_speed",
     "runtime": "overhead.runtime_cost",
     "cluster": "overhead.cluster_cost",
+    "dask": "overhead.dask_cost",
     "advise": "validation.advice_quality",
     "policy": "overhead.policy_quality",
 }

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 ENERGY, CPU, QUALITY = "tprof.energy_j", "tprof.cpu_s", "tprof.energy_quality"
 FIRST_S, PERIOD_S = 0.2, 1.0
-LEAST_CPU_S = 0.02
+LEAST_CPU_S = 0.1
 """With less CPU time since the last reading of joules, a rate would follow its noise."""
 
 

@@ -20,6 +20,7 @@ from tprof.errors import UsageError
 from tprof.session.process_state import this_process
 
 from .energy import span_energy
+from .service import Labelling
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +35,7 @@ OTHERS = "<other spans>"
 # Of a span: its instance, and whether it is to tell its energy.
 _ATTRIBUTE, _TELLS = "_tprof_span", "_tprof_tells"
 _numbers: dict[str, int] = {}
+_labelling = Labelling()
 
 
 class SpanTasks(SpanProcessor):
@@ -46,7 +48,7 @@ class SpanTasks(SpanProcessor):
     ----------
     attributes
         Give each span that ends an estimate of its energy: ``tprof.energy_j``, ``tprof.cpu_s`` and
-        ``tprof.energy_quality``. Child spans are left out, as nested tasks are. There is none in the first half second.
+        ``tprof.energy_quality``. Child spans are left out, as nested tasks are. There is none before the process has used 0.1 s of CPU time.
     meter
         Where to create the counter ``tprof.energy`` (J): the sum of these estimates in this process, with the
         attributes ``task`` and ``quality``.
@@ -137,6 +139,7 @@ def _replace(name: str, method: Callable[..., None]) -> None:
 def _mark(span: Span) -> None:
     if _core.generation() and _ATTRIBUTE not in vars(span):
         setattr(span, _ATTRIBUTE, _core.Span(_number_of(span.name)))
+        _labelling.label(span)
 
 
 def _number_of(name: str) -> int:
