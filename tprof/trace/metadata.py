@@ -171,6 +171,7 @@ def start_ns_of(manifest: dict[str, Any]) -> int | None:
 def clock_of(manifest: dict[str, Any]) -> tuple[int, int] | None:
     """Return CLOCK_MONOTONIC and UNIX time at the start of the recording; None if the manifest does not have both."""
     clock = manifest.get("clock")
-    if not isinstance(clock, dict) or not is_ns(clock.get("start_ns")) or not is_ns(clock.get("wall_start_ns")):
+    if not isinstance(clock, dict):
         return None
-    return int(clock["start_ns"]), int(clock["wall_start_ns"])
+    start_ns, wall_ns = clock.get("start_ns"), clock.get("wall_start_ns")
+    return (start_ns, wall_ns) if is_ns(start_ns) and is_ns(wall_ns) else None
