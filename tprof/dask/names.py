@@ -6,6 +6,7 @@ dask 2024.12; before, a fused task has the prefix of its key.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from dask.utils import key_split
@@ -14,6 +15,9 @@ FUSED = "_execute_subgraph"
 MOST_PARTS = 5
 MOST_KNOWN = 4096
 
+_BATCH = re.compile(r"(batch_of_.+)_\d+_calls")
+"""The key of joblib's batches, whose numbers of calls differ."""
+
 _known: dict[object, str] = {}
 
 
@@ -21,7 +25,8 @@ def name_of(key: Any, run_spec: Any) -> str:
     """Return the name of a task with this key."""
     if getattr(getattr(run_spec, "func", None), "__name__", None) != FUSED:
         name: str = key_split(key)
-        return name
+        batch = _BATCH.fullmatch(name)
+        return name if batch is None else batch[1]
     layer = key[0] if isinstance(key, tuple) and key else key  # which its tasks share
     known = _known.get(layer)
     if known is None:
