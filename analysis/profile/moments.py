@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from .summary import without_gpu_power
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -136,7 +138,7 @@ def joined_summary(hosts: Sequence[tuple[str, str, pd.DataFrame | None]]) -> pd.
             "quality": groups["quality"].agg(lambda found: found.iloc[0] if len(found.unique()) == 1 else "mixed"),
         }
     )
-    return table.sort_values("energy_j", ascending=False, kind="stable", na_position="last")
+    return without_gpu_power(table).sort_values("energy_j", ascending=False, kind="stable", na_position="last")
 
 
 def _interval(rows: pd.DataFrame, name: str, value: pd.Series) -> tuple[pd.Series, pd.Series]:

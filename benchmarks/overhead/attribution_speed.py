@@ -9,6 +9,7 @@ import multiprocessing
 import resource
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -89,7 +90,7 @@ def measure(extent: Extent = FULL, *, directory: str | os.PathLike[str] | None =
 
 def _measure(base: Path, extent: Extent, numbers: NDArray[np.int64]) -> list[Figure]:
     few, few_path = _profile_rounds(base, FEW_CORES, extent.samples, extent.rounds, numbers)
-    report_mb, report_s = _in_child(_report, few_path, base / "report.html")
+    report_mb, report_s = in_child(_report, few_path, base / "report.html")
     many, _ = _profile_rounds(base, MANY_CORES, extent.samples, extent.rounds, numbers)
     tenth, _ = _profile_rounds(base, FEW_CORES, extent.samples // 10, extent.rounds, numbers)
     label = f"{extent.samples:,} samples"
@@ -146,8 +147,8 @@ def _profile_rounds(
     base: Path, cores: int, samples: int, rounds: int, numbers: NDArray[np.int64]
 ) -> tuple[list[Timed], Path]:
     path = base / f"{cores}-{samples}.tprof"
-    _in_child(_write, path, cores, samples)
-    return [Timed(_seconds(lambda: np.argsort(numbers)), *_in_child(_profile, path)) for _ in range(rounds)], path
+    in_child(write_synthetic, path, cores, samples)
+    return [Timed(_seconds(lambda: np.argsort(numbers)), *in_child(_profile, path)) for _ in range(rounds)], path
 
 
 def _arrays(cores: int, extent: Extent, numbers: NDArray[np.int64]) -> tuple[float, ...]:
@@ -170,7 +171,8 @@ def _readings(samples: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     return edges_ns, np.random.default_rng(1).random(len(edges_ns)) * 0.05
 
 
-def _write(path: Path, cores: int, samples: int) -> tuple[float, float]:
+def write_synthetic(path: Path, cores: int, samples: int) -> tuple[float, float]:
+    """Write a trace of so many cores and samples, each a microsecond after the other."""
     edges_ns, energy_j = _readings(samples)
     threads = [_thread(core, t_ns) for core, t_ns in enumerate(_times(cores, samples))]
     write_trace(path, tasks=TASKS, threads=threads, energy={"package-0": (edges_ns, np.cumsum(energy_j))})
@@ -217,7 +219,7 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - begin_s
 
 
-def _in_child(work: Callable[..., tuple[float, float]], *arguments: object) -> tuple[float, float]:
-    """Run in a fresh process, so that its peak memory is its own."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(work, arguments)
+def in_child(work: Callable[..., tuple[float, float]], *arguments: object) -> tuple[float, float]:
+    """Run in a fresh process, so that its peak memory is its own; it may start processes itself."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(work, *arguments).result()

@@ -112,7 +112,7 @@ def record_steps(place, modulus, start_uj, steps_uj, *, range_uj):
         energy.open("r+b", buffering=0) as file,
     ):
         patch.setenv("TPROF_SYSROOT", str(tree.root))
-        with tprof.record(place / "t.tprof", energy="powercap", counters="none") as recording:
+        with tprof.record(place / "t.tprof", energy="powercap", counters="none", idle_s=0) as recording:
             for step_uj in steps_uj:
                 value_uj = (value_uj + step_uj) % modulus
                 file.write(f"{value_uj}\n".ljust(10, "\n").encode())

@@ -25,6 +25,7 @@ from tprof.trace.running import is_running
 
 from .collecting import AT_ONCE, GONE, Cluster, Collected, Host, collect
 from .on_worker import analyse
+from .panel import Panel
 from .worker_plugin import NAME, Job, TaskPlugin, enter, leave
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ class ClusterRecording:
         self._is_running = True
         try:
             await self._client.register_plugin(TaskPlugin(self._job, self._options))
+            await self._client.register_plugin(Panel())
             self._known = await self._cluster.hosts(self._job.token)
             problems = _problems(list(self._known.values()))
             await asyncio.to_thread(self._join)

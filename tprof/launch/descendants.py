@@ -19,13 +19,13 @@ from tprof.session.process_state import TASKS
 
 from .dask_workers import mark_dask_workers
 from .default_tasks import DefaultTasks
+from .ray_workers import mark_ray_worker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _installed = False
 SITE = Path(__file__).parent / "site"
-_WORKER_OF_RAY = "default_worker.py"
 _MULTIPROCESSING = re.compile(r"(?:import sys; )?from (multiprocessing\.\w+) import")
 
 
@@ -85,10 +85,7 @@ def install_from_environment() -> None:
         follow_spans()
     if handed["mpi"] and _core.is_main_interpreter():
         mpi.follow()
-    if any(Path(word).name == _WORKER_OF_RAY for word in sys.orig_argv):
-        from tprof.ray.marking import mark_functions
-
-        mark_functions()
+    mark_ray_worker()
     if handed["tasks"]:
         from .hook import Tasks
 

@@ -10,7 +10,7 @@ from tprof.sensors.topology import boot_id, host_name
 from tprof.session import hosts
 
 from .job import VARIABLE, Board, Job, NodePart
-from .marking import mark_functions
+from .marking import mark_in
 
 ID_CHARACTERS = 12
 """Of the long names of workers and nodes."""
@@ -25,6 +25,7 @@ def set_up_worker() -> None:
     if not text:
         return
     import ray
+    from ray._private import function_manager
 
     job = Job.from_text(text)
     board = Board(job)
@@ -44,4 +45,4 @@ def set_up_worker() -> None:
         board.announce(NodePart(node_id, machine, host, "", is_home=False, problem=problem))
         return
     board.announce(NodePart(node_id, machine, part.name, os.fspath(part), is_home=directory == job.path))
-    mark_functions()
+    mark_in(function_manager)

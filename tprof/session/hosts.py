@@ -23,8 +23,8 @@ from tprof import _core, errors
 from tprof.errors import TprofError, TraceError, UsageError
 from tprof.sensors import sysroot
 from tprof.sensors.topology import boot_id, host_name
-from tprof.trace.cluster import begin_table, clean_name, launch_of
 from tprof.trace.directory import HOSTS
+from tprof.trace.hosts_table import begin_table, clean_name, launch_of
 from tprof.trace.manifest import read_manifest
 from tprof.trace.running import is_running
 
@@ -32,6 +32,7 @@ from .children import enter_until_exit
 from .host_recorder import END_WITH_MEMBERS
 from .labels import set_labels
 from .options import RecordingOptions
+from .preparation import FORMAT
 from .process_state import SESSION, TASKS, Uninterrupted, this_process
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def enter_job(job: Path, launch: str | None) -> None:
     hosts = _make_job(job)
     try:
         if launch is not None:
-            begin_table(job, engine=ENGINE, launch=launch)
+            begin_table(job, FORMAT, engine=ENGINE, launch=launch)
         is_ours = launch is None or launch_of(job) == launch
     except OSError as error:
         raise TprofError(f"cannot make the job {job}: {error.strerror}; choose another place") from error
