@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tprof.sensors.contract import Choice, Domain
     from tprof.sensors.topology import Cpu
 
-FORMAT = [1, 4]
+FORMAT = [1, 5]
 POOL_SETTINGS = ("OPENBLAS_THREAD_TIMEOUT", "OMP_WAIT_POLICY", "KMP_BLOCKTIME")
 """Variables that tell how long threads of libraries spin after a call."""
 SENSOR_PERIOD_NS = 1_000_000

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .graph import Graph
     from .native import NativeThread
     from .native_calls import PoolCalls
+    from .native_counts import NativeCounts
     from .reader import Trace, load
     from .readings import Readings
     from .tasks import TaskEntry
@@ -23,6 +24,7 @@ __all__ = [
     "Flag",
     "Graph",
     "Kind",
+    "NativeCounts",
     "NativeThread",
     "PoolCalls",
     "Quality",
@@ -43,6 +45,7 @@ __getattr__ = lazy_names(
         "load": "reader",
         "NativeThread": "native",
         "PoolCalls": "native_calls",
+        "NativeCounts": "native_counts",
         "Readings": "readings",
         "TaskEntry": "tasks",
         "Thread": "thread",
