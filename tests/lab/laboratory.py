@@ -78,7 +78,7 @@ def fetch_pyrapl() -> None:
 
 
 def build() -> None:
-    """Compile the module, and pack the guest's first programs.
+    """Compile the module and the library with a pool, and pack the guest's first programs.
 
     Raises
     ------
@@ -90,6 +90,9 @@ def build() -> None:
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(HERE / "module", folder)
         output("make", "-C", f"/lib/modules/{_release()}/build", f"M={folder}", "modules")
+    source, library = HERE / "pool.c", CACHE / "pool.so"
+    if not library.exists() or library.stat().st_mtime < source.stat().st_mtime:
+        output("gcc", "-O1", "-shared", "-fPIC", "-pthread", str(source), "-o", str(library))
     if not (CACHE / "initrd.gz").exists():
         modules = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
         pack(CACHE / "initrd.gz", Path("/bin/busybox"), CACHE / "kernel", modules)

@@ -187,7 +187,26 @@ def multiplexed(seconds: dict[str, float], instances: int = 20) -> None:
     rival.close()
 
 
-PROGRAMS = {"steps": steps, "starve": starve, "tasks": tasks, "multiplexed": multiplexed}
+def pool(kinds: dict[str, list[int]], *, seconds: float, rest_s: float, instances: int) -> None:
+    """Run tasks that compute beside a library's native thread: of each the kinds of its own thread and of that one."""
+    library = ctypes.CDLL(str(Path(os.environ["TPROF_LAB"]) / "pool.so"))
+
+    def make(name: str, own: int, native: int) -> Callable[[], int]:
+        def body() -> int:
+            return library.pool_call(own, native, ctypes.c_uint64(int(seconds * 1e9)))
+
+        return tprof.task(name=name)(body)
+
+    made = [make(name, *both) for name, both in kinds.items()]
+    time.sleep(rest_s)
+    for _ in range(instances):
+        for task in made:
+            if task() != 0:
+                raise tprof.TprofError("the library could not begin its thread")
+            time.sleep(rest_s)
+
+
+PROGRAMS = {"steps": steps, "starve": starve, "tasks": tasks, "multiplexed": multiplexed, "pool": pool}
 
 if __name__ == "__main__":
     from tprof.cli import main
