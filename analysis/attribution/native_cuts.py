@@ -29,6 +29,8 @@ IDLE = 0.02
 """A pool that uses less than this part of a core between two reads is idle: whatever it did before has ended."""
 LONG_REST_NS = 60_000_000
 """A spinning thread that waits for a core on a busy machine waits less: after so long a pool that spins has rested."""
+SURELY = 1 / 3
+"""Part of the longest time for which a pool may spin in which it surely does."""
 LONG_NS = 1 << 62
 LARGEST = 100_000_000
 """With more tasks times segments the tasks' extremes are not computed: nothing, and all."""
@@ -76,7 +78,8 @@ def cut_pool(
     sure = ~near.doubtful
     running, one_task, task = _running(near.kept(sure), first[sure], last[sure], cells)
     doubtful = _running(near.kept(~sure), first[~sure], last[~sure], cells)[0] > 0
-    rates = _rates(used, t_ns, running > 0)
+    spins = (running == 0) & (t_ns[:-1] - latest_end(runs, t_ns[:-1]) < SURELY * spins_ns) & calls_known
+    rates = _rates(used, t_ns, running > 0, spins)
     rate = rates.cpu[0]
     low = np.where(rates.touches_both, np.maximum(*rates.either), rate) < IDLE
     rests = long_spells(low, np.diff(t_ns), LONG_REST_NS if spins_ns else 0)
@@ -164,16 +167,23 @@ class _Rates:
     touches_both: NDArray[np.bool_]
 
 
-def _rates(used: _Used, t_ns: Times, on: NDArray[np.bool_]) -> _Rates:
-    """Return the rates in each cell; `on` says in which of them users run."""
+def _rates(used: _Used, t_ns: Times, on: NDArray[np.bool_], spins: NDArray[np.bool_]) -> _Rates:
+    """Return the rates in each cell; `on` says in which of them users run, `spins` in which others the pool spins.
+
+    Threads that spin want a core as those that work do. If they did not have one all the time, nothing tells when they
+    waited for it, so both got their part of it.
+    """
     length_ns = np.diff(t_ns)
-    on_until_ns = np.concatenate(([0], np.cumsum(np.where(on, length_ns, 0))))
+    on_until_ns, spins_until_ns = (np.concatenate(([0], np.cumsum(np.where(at, length_ns, 0)))) for at in (on, spins))
     first, last = np.searchsorted(t_ns, used.begin_ns), np.searchsorted(t_ns, used.end_ns)
     on_ns = on_until_ns[last] - on_until_ns[first]
+    spins_ns = spins_until_ns[last] - spins_until_ns[first]
     off_ns = used.end_ns - used.begin_ns - on_ns
     cpu_ns = used.cpu_s * 1e9
     # The clock and the time are not read at the very same moment: what fits nowhere stays with the users.
-    inside = np.where(on_ns > 0, np.maximum(np.minimum(cpu_ns, on_ns), cpu_ns - off_ns), 0.0)
+    wanted_ns = on_ns + _spinning_to_working(cpu_ns, on_ns, spins_ns, off_ns) * spins_ns
+    inside = np.minimum(cpu_ns * (on_ns / np.maximum(wanted_ns, 1)), on_ns)
+    inside = np.where(on_ns > 0, np.maximum(inside, cpu_ns - off_ns), 0.0)
     both = (inside / np.maximum(on_ns, 1), (cpu_ns - inside) / np.maximum(off_ns, 1))
     touches = [_over_cells(first, last, side_ns > 0, len(on)) > 0 for side_ns in (on_ns, off_ns)]
     either = np.stack([_over_cells(first, last, rate, len(on)) for rate in both])
@@ -186,6 +196,19 @@ def _rates(used: _Used, t_ns: Times, on: NDArray[np.bool_]) -> _Rates:
         for row, part, unit in zip(cpu[1:], parts, (1.0, highest), strict=True):
             row[:] = unit * np.where(on, *(_over_cells(first, last, rate * part, len(on)) for rate in both))
     return _Rates(cpu, either, touches[0] & touches[1])
+
+
+def _spinning_to_working(cpu_ns: Floats, on_ns: Times, spins_ns: Times, off_ns: Times) -> float:
+    """Return the part of a core that a pool has while it spins, of that which it has while it works; 0 if it sleeps.
+
+    Of the times between two reads that are all of one kind. A pool that was never seen to work throughout has a core.
+    """
+    spinning, working = (on_ns == 0) & (spins_ns == off_ns), off_ns == 0
+    if not spins_ns[spinning].any():
+        return 0.0
+    has = float(cpu_ns[spinning].sum()) / float(spins_ns[spinning].sum())
+    had = float(cpu_ns[working].sum()) / float(on_ns[working].sum()) if on_ns[working].any() else 1.0
+    return min(has / had, 1.0) if had > 0 else 1.0
 
 
 def _over_cells(first: NDArray[np.int64], last: NDArray[np.int64], rate: NDArray[Any], cells: int) -> Floats:
