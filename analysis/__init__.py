@@ -11,10 +11,17 @@ from tprof.lazy_names import lazy_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .models import TABLE_1, Coefficients
-    from .profile import Profile, build_profile
+    from .profile import ClusterProfile, Profile, build_profile
 
-__all__ = ["TABLE_1", "Coefficients", "Profile", "build_profile"]
+__all__ = ["TABLE_1", "ClusterProfile", "Coefficients", "Profile", "build_profile"]
 
 __getattr__ = lazy_names(
-    __name__, {"TABLE_1": "models", "Coefficients": "models", "Profile": "profile", "build_profile": "profile"}
+    __name__,
+    {
+        "TABLE_1": "models",
+        "Coefficients": "models",
+        "ClusterProfile": "profile",
+        "Profile": "profile",
+        "build_profile": "profile",
+    },
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
+from tprof.analysis.profile import ClusterProfile, Profile
 
 from tprof.errors import TprofError, UsageError
 from tprof.trace.plain_values import FORMULA
@@ -17,14 +18,13 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-    from tprof.analysis.profile import Profile
 
-
-def write_csv(profile: Profile, directory: str | os.PathLike[str]) -> None:
+def write_csv(profile: Profile | ClusterProfile, directory: str | os.PathLike[str]) -> None:
     """Write tasks.csv, summary.csv, accounts.csv, power.csv and info.json; every row names its quality.
 
     Where a task runtime ran, also waits.csv, workers.csv, dependences.csv, critical_path.csv and runtime.json;
-    where a policy decided on operating points, decisions.csv.
+    where a policy decided on operating points, decisions.csv. Of a job of several hosts, also hosts.csv and
+    by_host.csv, and every row names its host.
 
     Raises
     ------
@@ -34,7 +34,7 @@ def write_csv(profile: Profile, directory: str | os.PathLike[str]) -> None:
     _write(profile, directory, lambda frame, path: _safe(frame).to_csv(path.with_suffix(".csv"), index=False))
 
 
-def write_parquet(profile: Profile, directory: str | os.PathLike[str]) -> None:
+def write_parquet(profile: Profile | ClusterProfile, directory: str | os.PathLike[str]) -> None:
     """Write the files of `write_csv`, the tables as Parquet.
 
     Raises
@@ -55,11 +55,16 @@ def write_parquet(profile: Profile, directory: str | os.PathLike[str]) -> None:
     )
 
 
-def _write(profile: Profile, directory: str | os.PathLike[str], save: Callable[[pd.DataFrame, Path], object]) -> None:
+def _write(
+    profile: Profile | ClusterProfile,
+    directory: str | os.PathLike[str],
+    save: Callable[[pd.DataFrame, Path], object],
+) -> None:
     folder = Path(directory)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name, frame in _tables(profile).items():
+        tables = _tables_of_job(profile) if isinstance(profile, ClusterProfile) else _tables(profile)
+        for name, frame in tables.items():
             save(frame, folder / name)
         _write_json(profile, folder)
     except OSError as error:
@@ -80,15 +85,29 @@ def _tables(profile: Profile) -> dict[str, pd.DataFrame]:
         quality = profile.info["quality"]
         found["waits"] = profile.waits().reset_index().assign(quality=quality)
         found["workers"] = profile.starvation.assign(quality=quality)
+    if len(profile.trace.graph) or len(profile.trace.keys):
+        quality = profile.info["quality"]
         found["dependences"] = profile.dependences.assign(quality=quality)
         found["critical_path"] = profile.critical_path().chain.assign(quality=quality)
     return found
 
 
-def _write_json(profile: Profile, folder: Path) -> None:
+def _tables_of_job(profile: ClusterProfile) -> dict[str, pd.DataFrame]:
+    """Return the tables of a job by name, likewise."""
+    return {
+        "tasks": profile.tasks,
+        "summary": profile.summary().reset_index(),
+        "accounts": profile.accounts.reset_index(),
+        "power": profile.power,
+        "hosts": profile.hosts.reset_index(),
+        "by_host": profile.by_host().reset_index(),
+    }
+
+
+def _write_json(profile: Profile | ClusterProfile, folder: Path) -> None:
     """Write what is no table. Raises OSError."""
     (folder / "info.json").write_text(json.dumps(profile.info, indent=1, default=str) + "\n", encoding="utf-8")
-    if profile.runtime is not None:
+    if isinstance(profile, Profile) and profile.runtime is not None:
         known = {name: None if math.isnan(value) else value for name, value in profile.runtime.items()}
         (folder / "runtime.json").write_text(json.dumps(known, indent=1) + "\n", encoding="utf-8")
 

@@ -1,8 +1,8 @@
 """A task runtime: finds the parallelism from the data that tasks declare, and lets every task be profiled.
 
-General layout: `runtime` is the public interface, with `future` and `group`; `workers` starts and pins the threads;
-`kept_graph` exports the graph of dependences; `operating` chooses the processor's frequency. The scheduler itself
-(`_scheduler`) is C.
+General layout: `runtime` is the public interface, with `future` and `group`; `entered` knows which runtime receives a
+call; `workers` starts and pins the threads; `kept_graph` exports the graph of dependences; `cluster` runs tasks on
+dask's workers; `policy` chooses the processor's frequency. The scheduler itself (`_scheduler`) is C.
 """
 
 from tprof.distribution import refuse_damage

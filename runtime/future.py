@@ -6,7 +6,6 @@ scheduler. Properties emulate the state that `concurrent.futures.wait` and `as_c
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
 import threading
 from concurrent.futures._base import CANCELLED_AND_NOTIFIED, FINISHED, PENDING, RUNNING
@@ -116,6 +115,8 @@ class Task(Work, concurrent.futures.Future[Any]):
         raise RuntimeError(f"task {self.name} belongs to its runtime, which alone says how it ends")
 
     def __await__(self) -> Generator[Any, None, Any]:
+        import asyncio  # noqa: PLC0415 - who awaits has loaded it; all others would wait for it
+
         return asyncio.wrap_future(self).__await__()
 
     def __repr__(self) -> str:

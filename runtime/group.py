@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from tprof.runtime import _scheduler
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import TracebackType
 
-    from tprof.runtime._scheduler import Scheduler, Work
+    from tprof.runtime._scheduler import Scheduler
 
 GROUP: ContextVar[object] = ContextVar("tprof_group")
 """The innermost group whose block the running code is in; each coroutine has its own."""
@@ -132,7 +132,15 @@ def raise_refusal(scheduler: Scheduler) -> None:
         group = group.outer
 
 
-def raise_first(failures: Sequence[Work], instead: BaseException | None = None) -> None:
+class Failed(Protocol):
+    """A task that failed."""
+
+    @property
+    def error(self) -> BaseException | None:
+        """Its exception."""
+
+
+def raise_first(failures: Sequence[Failed], instead: BaseException | None = None) -> None:
     """Raise the first exception with a note on the others; if `instead` is raised, add notes to that alone."""
     if instead is not None:
         for failed in failures:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import threading
 import time
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Self
 
 from tprof.runtime import _scheduler
+from tprof.runtime.entered import Enterable, receiver, set_default
 from tprof.runtime.future import Task, name_of
 from tprof.runtime.group import GROUP, Group, Part, raise_first, raise_refusal
 from tprof.runtime.kept_graph import Graph
@@ -32,12 +30,10 @@ if TYPE_CHECKING:
     from tprof.declarations import Names, Priority
 
 MAX_PENDING = 100_000
-_ENDED = "this runtime has ended"
-END_TIMEOUT_S = 5.0
-"""Longest wait for running tasks of a program that ends inside the block."""
+ENDED = "this runtime has ended"
 
 
-class Runtime:
+class Runtime(Enterable):
     """Runs tasks on a pool of workers, in an order that the data they declare allows.
 
     Inside its with-block a call of a `tprof.task` spawns a task and returns its future. A task that reads data waits
@@ -69,6 +65,10 @@ class Runtime:
         ``"max_slowdown(5%)"``, or an object of `tprof.runtime.policy`. None changes neither.
     name
         The beginning of the workers' names.
+    cluster
+        A `distributed.Client`: the workers of its cluster run the tasks (`tprof.runtime.cluster`), with threads of
+        their own, so that `workers` and `pin` do not apply. What tasks write arrives in the program's arrays when it
+        waits. A policy works on each host, and a cap is for all hosts together.
 
     Raises
     ------
@@ -89,10 +89,20 @@ class Runtime:
     array([4., 4., 4., 4., 5., 5., 5., 5.])
     """
 
+    def __new__(cls, *args: Any, cluster: Any = None, **kwargs: Any) -> Self:
+        """Make a runtime of this process, or one of a cluster."""
+        del args, kwargs
+        if cluster is None or cls is not Runtime:
+            return super().__new__(cls)
+        from tprof.runtime.cluster import ClusterRuntime  # noqa: PLC0415 - few programs have a cluster
+
+        return super().__new__(ClusterRuntime)  # type: ignore[return-value]
+
     def __init__(
         self,
         workers: int | None = None,
         *,
+        cluster: Any = None,
         pin: bool | None = None,
         library_threads: int | None = 1,
         max_pending: int | None = MAX_PENDING,
@@ -101,13 +111,15 @@ class Runtime:
         name: str = "worker",
     ) -> None:
         """Check the arguments; threads start with the with-block."""
+        if cluster is not None:
+            raise UsageError(f"{type(self).__name__} has no cluster: make a Runtime(cluster=client)")
         cpus = usable_cpus()
-        self.workers = _whole("workers", len(cpus) if workers is None else workers, 4096)
+        self.workers = whole("workers", len(cpus) if workers is None else workers, 4096)
         if pin is None:
             pin = self.workers <= len(cpus)
         if library_threads is not None:
-            library_threads = _whole("library_threads", library_threads, 4096)
-        limit = 0 if max_pending is None else _whole("max_pending", max_pending, 2**40)
+            library_threads = whole("library_threads", library_threads, 4096)
+        limit = 0 if max_pending is None else whole("max_pending", max_pending, 2**40)
         self._nodes: list[tuple[int, Callable[..., Any], int, tuple[int, ...]]] | None = [] if keep_graph else None
         self._workers = Workers(name, cpus=cpus if pin else None, library_threads=library_threads)
         self._operator = None if policy is None else _operator(policy, self.workers, cpus if pin else None)
@@ -140,8 +152,9 @@ class Runtime:
             self._end()
             raise
         this_process.runtimes.enter(self)
-        _scheduler.enter_scheduler(self._scheduler)
-        _set_default()
+        if self.takes_calls:
+            _scheduler.enter_scheduler(self._scheduler)
+        set_default()
         return self
 
     def __exit__(
@@ -213,9 +226,9 @@ class Runtime:
         if reads or writes or updates or priority != 0:
             plain = getattr(function, "__wrapped__", function)
             access = pack(plain, reads=reads, writes=writes, updates=updates, priority=priority)
-        task: Task | None = self._scheduler.submit(_as_task(function), access, *args, **kwargs)
+        task: Task | None = self._scheduler.submit(as_task(function), access, *args, **kwargs)
         if task is None:
-            raise UsageError(_ENDED)
+            raise UsageError(ENDED)
         return task
 
     def wait(self, *data: object) -> None:
@@ -294,7 +307,7 @@ class Runtime:
     @active_workers.setter
     def active_workers(self, number: int) -> None:
         self._check_running()
-        self._scheduler.set_active(_whole("active_workers", number, self.workers))
+        self._scheduler.set_active(whole("active_workers", number, self.workers))
         if self._operator is not None:
             self._operator.on_workers_set(number)
 
@@ -313,6 +326,16 @@ class Runtime:
         ]
         return Graph.of(nodes)
 
+    @property
+    def native(self) -> _scheduler.Scheduler | None:
+        """The native scheduler; None for a runtime of a cluster."""
+        return self._scheduler
+
+    @property
+    def spawner(self) -> Callable[..., Any]:
+        """What takes a task and its arguments over, outside tasks."""
+        return _scheduler.spawn
+
     def _raise_refusal(self) -> None:
         raise_refusal(self._scheduler)
         for error, once in self._refusals.copy().items():
@@ -325,12 +348,12 @@ class Runtime:
 
     def _check_running(self) -> None:
         if self not in this_process.runtimes.entered:
-            raise UsageError(_ENDED if self._ended else "this runtime has not begun: enter it with a with-block")
+            raise UsageError(ENDED if self._ended else "this runtime has not begun: enter it with a with-block")
 
     def _leave(self) -> None:
         this_process.runtimes.entered.remove(self)
         _scheduler.leave_scheduler(self._scheduler)
-        _set_default()
+        set_default()
         self._end()
 
     def _end(self) -> None:
@@ -344,7 +367,16 @@ class Runtime:
         if self._operator is not None:
             self._operator.stop()
 
-    def _abandon(self) -> None:
+    def end_with_program(self, deadline_s: float) -> None:
+        """Cancel tasks that have not begun, and give running ones some time."""
+        self._scheduler.cancel()
+        try:
+            self._scheduler.wait(max(0.0, deadline_s - time.monotonic()))
+        finally:
+            self._leave()
+
+    def abandon(self) -> None:
+        """Forget the threads, in a forked child."""
         self._ended = True
         self._scheduler.abandon()
         if self._operator is not None:
@@ -366,26 +398,8 @@ def current() -> Runtime:
 
 
 def _current_or_none() -> Runtime | None:
-    here = _scheduler.current_scheduler()
-    return next((runtime for runtime in _running() if runtime._scheduler is here), None)  # noqa: SLF001 - the same module
-
-
-def _running() -> list[Runtime]:
-    """Return the runtimes whose blocks are entered, the innermost last."""
-    return [runtime for runtime in this_process.runtimes.entered if isinstance(runtime, Runtime)]
-
-
-_default_lock = threading.RLock()
-"""Reentrant, since a signal's handler may enter a runtime too."""
-
-
-def _set_default() -> None:
-    """Set the default runtime of other threads; called after each change, so that the last call sets the right one."""
-    with _default_lock:
-        all_of_them = _running()
-        innermost = all_of_them[-1]._scheduler if all_of_them else None  # noqa: SLF001 - the same module
-        _scheduler.set_default(innermost)
-        _core.set_spawner(_scheduler.spawn if innermost is not None else None)
+    found = receiver()
+    return found if isinstance(found, Runtime) else None
 
 
 def _operator(policy: str | Policy, workers: int, cpus: list[int] | None) -> Operator:
@@ -398,7 +412,7 @@ def _operator(policy: str | Policy, workers: int, cpus: list[int] | None) -> Ope
 _numbers: dict[object, int] = {}
 
 
-def _as_task(function: Callable[..., Any]) -> _core.Task:
+def as_task(function: Callable[..., Any]) -> _core.Task:
     """Return the function as a task; functions of the same code, as made in a loop, share one, and so do builtins."""
     if isinstance(function, _core.Task):
         return function
@@ -418,35 +432,11 @@ def _note(error: BaseException, task: Task) -> None:
     error.add_note(f"raised in task {task.name} (#{task.number})")
 
 
-def _whole(name: str, value: int, most: int) -> int:
+def whole(name: str, value: int, most: int) -> int:
+    """Return a whole number from 1 to `most`. Raises UsageError."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
         raise UsageError(f"{name} is a whole number from 1 to {most}, got {value!r}")
     return value
 
 
-def _forget_in_child() -> None:
-    _default_lock._at_fork_reinit()  # type: ignore[attr-defined]  # noqa: SLF001 - as concurrent.futures does
-    for runtime in _running():
-        runtime._abandon()  # noqa: SLF001 - the same module
-    this_process.runtimes.entered.clear()
-    _scheduler.forget_thread()
-    _set_default()
-
-
-def _end_with_program() -> None:
-    """End runtimes whose blocks were never left, in a program that ends: cancel tasks that have not begun.
-
-    Running tasks have some time to end. The interpreter stops threads anywhere, and a numerical library in the middle
-    of a product may hang when the process unloads it.
-    """
-    deadline_s = time.monotonic() + END_TIMEOUT_S
-    for runtime in reversed(_running()):
-        runtime._scheduler.cancel()  # noqa: SLF001 - the same module
-        with contextlib.suppress(KeyboardInterrupt):
-            runtime._scheduler.wait(max(0.0, deadline_s - time.monotonic()))  # noqa: SLF001 - the same module
-        runtime._leave()  # noqa: SLF001 - the same module
-
-
 this_process.runtimes.current = _current_or_none
-this_process.reset_in_child(_forget_in_child)
-atexit.register(_end_with_program)

@@ -1,5 +1,6 @@
 """Shared set-up: tests run on the installed wheel, never on the checkout."""
 
+import fcntl
 import functools
 import gc
 import importlib
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from support.properties import THOROUGH
+from support.sensor_conformance import BENCH
 
 BROWSER = "support.browser"
 _ROOT = Path(__file__).resolve().parent.parent
@@ -46,8 +48,9 @@ def _opens_pages(file):
 
 
 def pytest_addoption(parser):
-    """Add --thorough: every example of the properties, and the tests marked thorough."""
+    """Add --thorough: every example of the properties, and the tests marked thorough; --bench: see docs/sensors.md."""
     parser.addoption("--thorough", action="store_true", help="also run the deep and the slow tests")
+    parser.addoption("--bench", metavar="MODULE:CLASS", help="a bench of another package's sensor")
 
 
 def pytest_configure(config):
@@ -57,6 +60,8 @@ def pytest_configure(config):
         _load_blas_with_one_thread()
     if config.getoption("--thorough"):
         os.environ[THOROUGH] = "1"
+    if config.getoption("--bench"):
+        os.environ[BENCH] = config.getoption("--bench")
 
 
 def _load_blas_with_one_thread():
@@ -68,6 +73,18 @@ def _load_blas_with_one_thread():
         patch.setenv("OPENBLAS_NUM_THREADS", "1")
         importlib.import_module("numpy.linalg")
         importlib.import_module("scipy.linalg")  # has a library of its own
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    """Let one test process rewrite a file's assertions: in a fresh checkout each would take seconds for all files."""
+    if not isinstance(collector, pytest.Module) or "PYTEST_XDIST_WORKER" not in os.environ:
+        return (yield)
+    if list(collector.path.parent.glob(f"__pycache__/{collector.path.stem}.*-pytest-*.pyc")):
+        return (yield)
+    with collector.path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # the others wait, and find what the first one wrote
+        return (yield)
 
 
 def pytest_collection_modifyitems(config, items):

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import tprof
+
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ROOT / ".venv-wheel" / "bin"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -67,7 +69,7 @@ def test_the_version_is_one():
     said = re.search(r"version: '([^']+)'", (ROOT / "meson.build").read_text(encoding="utf-8"))
 
     assert said is not None
-    assert said.group(1) == PROJECT["version"] == distribution("tprof-energy").version
+    assert said.group(1) == PROJECT["version"] == distribution("tprof-energy").version == tprof.__version__
 
 
 def test_the_index_page_needs_no_file_beside_it():

@@ -30,12 +30,14 @@ TYPE_CHECKING = False  # `typing` takes longer to import than all of this packag
 if TYPE_CHECKING:
     from tprof.budgets import Budget, budget
     from tprof.cuda import gpu
+    from tprof.session.labels import label
     from tprof.session.recording import Recording, record
-    from tprof.trace import Trace, load, write_trace
+    from tprof.trace import ClusterTrace, Trace, load, write_trace
 
 __all__ = [
     "Budget",
     "BudgetExceededError",
+    "ClusterTrace",
     "Recording",
     "SensorError",
     "TprofError",
@@ -44,6 +46,7 @@ __all__ = [
     "UsageError",
     "budget",
     "gpu",
+    "label",
     "load",
     "record",
     "region",
@@ -57,8 +60,10 @@ _load = _lazy_names(
         "Budget": "budgets",
         "budget": "budgets",
         "gpu": "cuda",
+        "label": "session.labels",
         "Recording": "session.recording",
         "record": "session.recording",
+        "ClusterTrace": "trace",
         "Trace": "trace",
         "load": "trace",
         "write_trace": "trace",

@@ -3,11 +3,14 @@
 import threading
 import types
 from collections.abc import Callable, Generator
+from contextvars import ContextVar
 from types import CodeType, TracebackType
 from typing import Any, Self
 
 from tprof.declarations import Access
 
+VERSION: str
+"""Of the distribution, as meson.build has it."""
 runtime_api: object
 """A capsule with the recorder's interface for a task runtime: csrc/runtime_api.h."""
 
@@ -50,6 +53,27 @@ class Driver:
     def close(self) -> None: ...
     def step(self, body: object, /) -> Self: ...
     def last(self, body: object, /) -> Self: ...
+
+class Span:
+    """The instance of a span of OpenTelemetry: it runs on a thread while the span is the current one there."""
+
+    number: int
+    def __new__(cls, number: int) -> Self: ...
+    def finish(self, failed: bool, /) -> None:
+        """End it."""
+
+    def rename(self, number: int, /) -> None:
+        """Continue as another instance, of the task with this number."""
+
+    def cpu_s(self) -> float:
+        """Return the CPU time in which it was current, in this recording."""
+
+class SpanContext:
+    """Attaches and detaches OpenTelemetry's context by these functions, and then runs the current span's instance."""
+
+    def __new__(cls, attach: Callable[..., Any], detach: Callable[..., None]) -> Self: ...
+    def attach(self, context: Any, /) -> Any: ...
+    def detach(self, token: Any, /) -> None: ...
 
 class Monitor:
     """The callbacks of sys.monitoring, and the marks of code objects; Python 3.12 and newer."""
@@ -158,8 +182,14 @@ def generation() -> int:
 def running() -> tuple[int, int]:
     """Return the instance that runs on the calling thread, and its task; 0 and 2^32 - 1 if none does."""
 
+def next_instance() -> int:
+    """Return the instance that the calling thread begins next; 0 if it records none."""
+
 def layout() -> dict[str, Any]:
     """Return sizes and offsets of the structs on disk."""
+
+def follow_mpi(functions: list[tuple[str, int]], /) -> None:
+    """Make calls of these functions instances of the tasks with these numbers; sorted by name, once in a process."""
 
 def leave_out_thread(begins: bool, /) -> None:
     """Leave the calling thread, which is tprof's own, out of the native threads, or no more."""
@@ -303,6 +333,13 @@ def sensors_stop() -> int:
 
 def drawn_uj() -> int:
     """Return the last reading of all packages' energy since the session's start; 0 without a session."""
+
+def follow_spans(variable: ContextVar[Any], key: str, attribute: str, /) -> bool:
+    """Run the instances of current spans also where threads enter and leave contexts.
+
+    `variable` holds OpenTelemetry's context, a dict with the current span at `key`, whose `attribute` is a `Span`.
+    Returns False if another interpreter's are followed already, or `Context.run` cannot be.
+    """
 
 def papi_load(path: str, version: int, /) -> str | None:
     """Load PAPI's library and initialise it; returns the reason why it cannot be used."""

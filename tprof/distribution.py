@@ -12,9 +12,9 @@ NAME = "tprof-energy"
 
 def version() -> str:
     """Return the version that is installed."""
-    from importlib.metadata import version as version_of  # noqa: PLC0415 - takes longer than `import tprof`
+    from tprof import _core  # noqa: PLC0415 - in a damaged package it may be missing
 
-    return version_of(NAME)
+    return _core.VERSION  # the metadata have it too, and take longer to read than all of `import tprof`
 
 
 def is_whole() -> bool:

@@ -153,6 +153,8 @@ def make_task(
     budget: Budget | None = None,
     *,
     on_gpu: bool = False,
+    within: Callable[..., Any] | None = None,
+    library: str | None = None,
 ) -> F:
     """Return the function as a task; a task is returned unchanged.
 
@@ -171,6 +173,10 @@ def make_task(
         Joules of each instance, and the action if one takes more.
     on_gpu
         Whether what it launches on the GPU counts for the task.
+    within
+        The program's function, if `function` only calls it: the task has its place, and is of its kind.
+    library
+        On whose behalf it is a task, if the program does not say so itself.
 
     Raises
     ------
@@ -187,15 +193,17 @@ def make_task(
     )
     if hasattr(function, NUMBER_ATTRIBUTE) and name is None and declares_nothing:
         return function
-    number = _Number(_define(function, name, does, budget))
-    wrapped = _wrap(function, number, access, does, on_gpu=on_gpu)
+    number = _Number(_define(within or function, name, does, budget, library))
+    wrapped = _wrap(function, number, access, does, on_gpu=on_gpu, flags=_flags(within or function))
     setattr(wrapped, NUMBER_ATTRIBUTE, number)
     setattr(wrapped, GPU_ATTRIBUTE, on_gpu)
     setattr(wrapped, work.ATTRIBUTE, does)
     return cast("F", wrapped)
 
 
-def _define(function: Callable[..., Any], name: str | None, does: Work, budget: Budget | None) -> int:
+def _define(
+    function: Callable[..., Any], name: str | None, does: Work, budget: Budget | None, library: str | None
+) -> int:
     plain = innermost(function)
     code: CodeType | None = getattr(plain, "__code__", None)
     if code is not None:
@@ -208,6 +216,7 @@ def _define(function: Callable[..., Any], name: str | None, does: Work, budget: 
         code=code,
         work=does,
         budget=budget,
+        library=library,
     )
 
 
@@ -243,9 +252,8 @@ def _flags(function: Callable[..., Any]) -> int:
 
 
 def _wrap(
-    function: Callable[..., Any], number: int, access: Access | None, does: Work, *, on_gpu: bool
+    function: Callable[..., Any], number: int, access: Access | None, does: Work, *, on_gpu: bool, flags: int
 ) -> Callable[..., Any]:
-    flags = _flags(function)
     if on_gpu and flags & (COROUTINE | ASYNC_GENERATOR | GENERATOR):
         raise TypeError(
             f"gpu=True goes on a plain function: {function!r} gives back a coroutine or generator, "

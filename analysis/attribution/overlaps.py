@@ -97,6 +97,7 @@ def split_overlaps(quanta: Quanta) -> OverlappingQuanta:
         energy_j=np.zeros(len(owner)),
         valid=quanta.valid[owner],
         stuck=quanta.stuck[owner],
+        unread=None,
         window_s=np.zeros(len(owner) + 1),
     )
     return OverlappingQuanta(

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from tprof.trace import Readings
     from tprof.trace.increments import Increments
 
+UNREAD_PERIODS = 5
+UNREAD_S, UNREAD_POWER_S = 0.5, 0.2
+"""A sensor counts as not read after so many usual times between readings, and so long, if it counts or shows power."""
+LEAST_READINGS = 20
+"""From which the usual time between readings is taken."""
 _WHY = {
     Fault.REOPENED: "reopened (its counter may have been reset)",
     Fault.SLEPT: "interrupted by a suspend",
@@ -37,6 +42,7 @@ class Quanta:
     valid : (k,) bool; False where the sensor cannot be trusted
     window_s : (k + 1,) float64, seconds before each edge in which the value changed; 0 if not known
     unit_j : joules of one step of the value
+    unread : (k,) bool; True where the sensor was not read for far longer than usual; None: nowhere
     relative_error : part by which all joules may be off, 95 %; 0 if it is not known
     """
 
@@ -53,6 +59,7 @@ class Quanta:
     unit_j: float
     warnings: tuple[str, ...]
     relative_error: float = 0.0
+    unread: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.energy_j)
@@ -73,7 +80,7 @@ class Quanta:
         window_s = np.where(known, np.minimum(self.window_s[edges], 2e-9 * reach_ns), 0.0)
         return replace(
             self, edges_ns=edges_ns, energy_j=self.energy_j[part] * inside, valid=self.valid[part],
-            stuck=self.stuck[part], window_s=window_s,
+            stuck=self.stuck[part], window_s=window_s, unread=None if self.unread is None else self.unread[part],
         ), part  # fmt: skip
 
     def earlier(self, late_s: float) -> Quanta:
@@ -124,7 +131,7 @@ def build_quanta(readings: Readings, max_power_w: float | None = None) -> Quanta
     quanta = Quanta(
         readings.name, readings.scope, readings.package, readings.counted, str(readings.quality),
         np.empty(0, np.int64), np.empty(0), np.empty(0, bool), np.empty(0, bool), np.empty(0),
-        max(readings.unit, readings.resolution_j or 0.0), tuple(warnings), readings.relative_error or 0.0,
+        max(readings.unit, readings.resolution_j or 0.0), tuple(warnings), _relative_error(readings, found),
     )  # fmt: skip
     if len(found.t_ns) < 2:
         return replace(quanta, warnings=(*warnings, f"{readings.name} has no two readings: its energy is not resolved"))
@@ -141,7 +148,7 @@ def build_quanta(readings: Readings, max_power_w: float | None = None) -> Quanta
             warnings.append(f"{readings.name} never moved: its energy is not resolved")
     return replace(
         quanta, edges_ns=edges_ns, energy_j=energy_j, valid=valid, stuck=stuck,
-        window_s=(found.window_ns * 1e-9).astype(np.float64),
+        window_s=(found.window_ns * 1e-9).astype(np.float64), unread=_unread(readings, found.t_ns),
         warnings=tuple(warnings),
     )  # fmt: skip
 
@@ -154,6 +161,30 @@ def _stuck(stood_ns: NDArray[np.int64], gap_ns: NDArray[np.int64], *, still: boo
     """
     usual_ns = np.median(gap_ns[:-1] if still and len(gap_ns) > 1 else gap_ns)
     return np.asarray((stood_ns > USUAL_UPDATES * usual_ns) & (stood_ns >= STILL_NS), bool)
+
+
+def _unread(readings: Readings, ends_ns: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+    """Mark the intervals in which a sensor was not read for far longer than usual, since it hung or nobody had time."""
+    if is_calculated(str(readings.quality)) or len(readings.t_ns) < LEAST_READINGS:
+        return None
+    gap_ns = np.diff(readings.t_ns)
+    least_ns = (UNREAD_POWER_S if readings.integrated else UNREAD_S) * 1e9
+    at = np.flatnonzero(gap_ns > max(UNREAD_PERIODS * float(np.median(gap_ns)), least_ns))
+    unread = np.zeros(len(ends_ns) - 1, bool)
+    # A gap is in the interval that ends with the reading after it, or later.
+    unread[np.clip(np.searchsorted(ends_ns, readings.t_ns[at + 1]) - 1, 0, len(unread) - 1)] = True
+    return unread if len(at) else None
+
+
+def _relative_error(readings: Readings, found: Increments) -> float:
+    """Return by what part all joules may be off: what the sensor states, and half a step of a power.
+
+    Power that hardly changes is rounded to the same side in all readings.
+    """
+    error, seconds = readings.relative_error or 0.0, float(found.length_ns[1:].sum()) * 1e-9
+    if readings.resolution_w is None or not found.energy_j.sum() > 0:
+        return error
+    return error + readings.resolution_w / 2 / (float(found.energy_j.sum()) / seconds)
 
 
 def _left_out(readings: Readings, counter: Counter) -> list[str]:
@@ -174,7 +205,8 @@ def _left_out(readings: Readings, counter: Counter) -> list[str]:
 def _faults(readings: Readings, found: Increments, limit_w: float) -> list[str]:
     """Warn of intervals with sensor faults, with the joules that they would contain."""
     warnings = []
-    for fault, why in _WHY.items():
+    whys = _WHY | ({Fault.REOPENED: "without readings, or opened again,"} if readings.integrated else {})
+    for fault, why in whys.items():
         bad = found.fault == fault
         if bad.any():
             uncertain_j = float(found.uncertain_j[bad].sum())

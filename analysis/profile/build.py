@@ -30,7 +30,7 @@ from tprof.trace.estimate import EXACT, most_watts, watts_error
 from .intervals import common_error
 from .native_threads import NativeBounds, native_facts, native_warnings
 from .profile import Profile
-from .profile_warnings import fit_warnings, gpu_warnings, sample_warnings, stuck_sensor_warnings
+from .profile_warnings import fit_warnings, gpu_warnings, sample_warnings, stuck_sensor_warnings, unread_warnings
 from .provenance import describe
 from .tables import tasks_table
 from .task_graph import lifecycle_columns
@@ -173,7 +173,10 @@ def build_profile(
     about_model = [
         text for text in (trace.manifest.get("power_model_problem"), stored_problem) if isinstance(text, str)
     ]
-    warnings = [*trace.graph.notes, *about_model, *stuck, *sample_warnings(activity, rows, recipe.model)]
+    warnings = [*trace.graph.notes, *trace.keys.notes, *about_model, *stuck]
+    warnings += sample_warnings(activity, rows, recipe.model)
+    for domain in quanta:
+        warnings += unread_warnings(domain, trace.start_ns, integrated=trace.readings[domain.name].integrated)
     warnings += fit_warnings(recipe.fits, names) + gpu_warnings(trace.gpu.notes)
     read = {domain.name for domain in whole if domain.valid.any()}
     warnings += [delay_warning(name) for name, delay in delays.items() if delay.delay_s is None and name in read]

@@ -110,6 +110,7 @@ def _slice(plan: Sharing, segments: Sequence[Segments | NativeSegments], tasks: 
             energy_j=quanta.energy_j[first:last],
             valid=np.ones(len(quanta.energy_j[first:last]), bool),
             stuck=quanta.stuck[first:last],
+            unread=None,
         ),
         float((quanta.energy_j - plan.dynamic_j).sum() / (np.diff(quanta.edges_ns).sum() * 1e-9)),
         [thread.t_ns[cut.start : cut.stop + 1] for thread, cut in zip(located, cuts, strict=True)],

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from .grouped import grouped
 from .instance_accuracy import expected_errors
 from .summary import summarize, with_budgets
 from .tables import decisions_table, power_table, segments_table
@@ -38,7 +39,7 @@ class Profile:
         also: spawn_s, ready_s (both from the begin of the recorded block), wait_data_s (spawn to ready),
         wait_worker_s (ready to start), NaN if the trace does not have them, stolen (bool). If native threads
         (BLAS, OpenMP, polars, …) serve tasks: native_cpu_s, native_j (in energy_j), native_high_j (what it is at most),
-        spin_j (after its end, not in energy_j)
+        spin_j (after its end, not in energy_j). With tasks of dask: key, missing for others
     accounts : one row per domain, index `domain`: measured_j, tasks_j, runtime_j, other_j, idle_j, and of native
         threads spin_j (after the task that used them) and unidentified_j (of one of several tasks); the last six sum to
         measured_j; `quality`: whether this was measured, estimated or simulated
@@ -98,6 +99,10 @@ class Profile:
         )
         return with_budgets(table.assign(quality=self.info["quality"]), self.tasks, self.trace.tasks)
 
+    def by(self, *names: str) -> pd.DataFrame:
+        """Return one row per value of a label, such as ``by("rank")``; see `tprof.analysis.profile.grouped.grouped`."""
+        return grouped(self.tasks, self.own_s, self.summary(), names)
+
     def waits(self) -> pd.DataFrame:
         """Return the waiting times of each task's instances; see `tprof.analysis.profile.task_graph.waits`."""
         return waits(self)
@@ -112,8 +117,11 @@ class Profile:
 
     @cached_property
     def dependences(self) -> pd.DataFrame:
-        """Pairs of instances: `instance` had to wait for `waits_for`, which had not ended when it was spawned."""
-        return dependences(self.trace.graph)
+        """Pairs of instances: `instance` had to wait for `waits_for`, which had not ended when it was spawned.
+
+        A task of dask waits for those whose results it needs.
+        """
+        return dependences(self.trace, self.tasks)
 
     @cached_property
     def starvation(self) -> pd.DataFrame:

@@ -47,6 +47,20 @@ def stuck_sensor_warnings(quanta: Quanta, plan: Sharing, start_ns: int) -> list[
     return [f"{quanta.name} was stuck since {since_s:.3f} s of the recording{again}"]
 
 
+def unread_warnings(quanta: Quanta, start_ns: int, *, integrated: bool) -> list[str]:
+    """Warn where a sensor was not read for far longer than usual, though it was again before the end."""
+    at = np.flatnonzero(quanta.valid & quanta.unread) if quanta.unread is not None else np.empty(0, np.intp)
+    if not len(at):
+        return []
+    length_s = np.diff(quanta.edges_ns)[at] * 1e-9
+    since_s = (int(quanta.edges_ns[at[0]]) - start_ns) * 1e-9
+    more = f" (and {len(at) - 1} more times, for {length_s.max():.3g} s at the longest)" if len(at) > 1 else ""
+    how = "its power is taken as a straight line" if integrated else "its joules are shared as in any longer interval"
+    when = f"for {length_s[0]:.3g} s since {since_s:.3f} s of the recording{more}"
+    why = "since the sensor hung or the machine was too busy"
+    return [f"{quanta.name} was not read {when}, {why}: {how} ({quanta.energy_j[at].sum():.3g} J)"]
+
+
 def sample_warnings(activity: Activity, rows: InstanceRows, model: Chosen) -> list[str]:
     """Warn of samples that make a figure uncertain."""
     segments, hidden = activity.segments, activity.hidden

@@ -155,13 +155,24 @@ def _domain(trace: Trace, quanta: Quanta) -> dict[str, Any]:
         "quality": quanta.quality,
         "counted": quanta.counted,
         "covers": reading.covers,
+        **_processes(trace, quanta.name),
         "integrated": reading.integrated,
         "resolution_j": reading.resolution_j,
         "relative_error": reading.relative_error,
         "quanta": len(quanta),
         "invalid": int((~quanta.valid).sum()),
+        "unread": 0 if quanta.unread is None else int(quanta.unread.sum()),
         "measured_j": quanta.measured_j if quanta.valid.any() else None,
     }
+
+
+def _processes(trace: Trace, name: str) -> dict[str, str]:
+    """Return by what the use of a GPU by single processes was known."""
+    domains = trace.manifest.get("domains")
+    for one in domains if isinstance(domains, list) else ():
+        if isinstance(one, dict) and one.get("name") == name and isinstance(one.get("processes"), str):
+            return {"processes": one["processes"]}
+    return {}
 
 
 def _sensor(trace: Trace, counted: Sequence[Quanta], quality: str) -> str:
@@ -175,6 +186,8 @@ def _named(trace: Trace, quanta: Quanta) -> str:
     """Return a domain's name, and what a reader must know of its joules."""
     how = ["power integrated by tprof"] if trace.readings[quanta.name].integrated else []
     how += [f"all of it within {100 * quanta.relative_error:.3g} %"] if quanta.relative_error else []
+    if trace.readings[quanta.name].integrated and not quanta.relative_error:
+        how.append("its own error is not stated")
     return f"{quanta.name} ({', '.join(how)})" if how else quanta.name
 
 

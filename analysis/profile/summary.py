@@ -57,7 +57,7 @@ def summarize(
     power_high_w, edp_js (mean energy times mean own time), energy_time_corr (Pearson's r of energy with duration,
     NaN where either is the same for all), own_mean_s (without nested tasks and suspension), resolved (whether the
     interval of the mean energy above static power is clear of zero, the watts of an estimate taken as exact).
-    With a GPU also gpu_j, the GPUs' part of energy_j.
+    With a GPU also gpu_j, the GPUs' part of energy_j; power and edp_js of tasks that have some are NaN.
     Low and high are the ends of 95 % intervals: for a mean, of all instances that could have run; for `dynamic_j`
     and `power_w`, of what those that ran drew.
     Instances whose energy is not resolved count in `instances` and `duration_mean_s` only.
@@ -137,10 +137,20 @@ def summarize(
             "own_mean_s": own_mean_s,
             "resolved": resolves,
             **further,
-            **({"gpu_j": total(tasks["gpu_j"].to_numpy(), good)} if "gpu_j" in tasks else {}),
         },
         index=pd.Index(np.asarray(names, object), name="task"),
     )
+    return _ordered(frame, total(tasks["gpu_j"].to_numpy(), good) if "gpu_j" in tasks else None)
+
+
+def _ordered(frame: pd.DataFrame, gpu_j: Floats | None) -> pd.DataFrame:
+    """Return the tasks that ran, by energy, with the joules of GPUs.
+
+    A GPU works for a task in another time than the task's own, so no power follows.
+    """
+    if gpu_j is not None:
+        frame.loc[gpu_j > 0, ["power_w", "power_low_w", "power_high_w", "edp_js"]] = np.nan
+        frame = frame.assign(gpu_j=gpu_j)
     return frame[frame["instances"] > 0].sort_values("energy_j", ascending=False, kind="stable", na_position="last")
 
 

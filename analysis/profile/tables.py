@@ -91,7 +91,7 @@ def tasks_table(
         "static_j": totals.static_j,
         "energy_low_j": totals.low_j,
         "energy_high_j": totals.high_j,
-        "power_w": _divided(energy_j, rows.own_s),
+        "power_w": _divided(energy_j, rows.own_s) if gpu is None else _of_processors(energy_j, rows.own_s, gpu),
     }
     if native is not None:
         columns |= {
@@ -107,7 +107,25 @@ def tasks_table(
         _divided(rows.counts["instructions"], rows.counts["cycles"]) if counted else np.full(len(rows), np.nan)
     )
     columns["failed"] = rows.failed
+    columns |= _said_by_processes(trace, threads, thread, rows.instance)
     return pd.DataFrame(columns, copy=False), half_j
+
+
+def _said_by_processes(
+    trace: Trace, threads: Sequence[Thread], thread: NDArray[Any], instance: NDArray[np.uint64]
+) -> dict[str, object]:
+    """Return a column for each name of a label, missing where a process has none, and the keys of an engine's tasks."""
+    columns: dict[str, object] = {}
+    names = sorted({name for labels in trace.labels.values() for name in labels})
+    of_threads = [trace.labels.get(one.process, {}) for one in threads]
+    for name in names if threads else ():
+        values = sorted({labels[name] for labels in of_threads if name in labels})
+        codes = np.array([values.index(labels[name]) if name in labels else -1 for labels in of_threads])
+        texts = pd.Index([shown(value) for value in values], dtype=object)
+        columns[f"label_{name}"] = pd.Categorical(texts.take(codes[thread]).where(codes[thread] >= 0))
+    if trace.key_files:
+        columns["key"] = [None if key is None else shown(key) for key in trace.keys.of(instance)]
+    return columns
 
 
 def _add_gpu(totals: Totals, gpu: GpuTotals, energy_j: NDArray[np.float64], half_j: NDArray[np.float64]) -> None:
@@ -118,6 +136,11 @@ def _add_gpu(totals: Totals, gpu: GpuTotals, energy_j: NDArray[np.float64], half
     totals.high_j += gpu.most
     if totals.native is not None:
         half_j += (gpu.most - gpu.least) / 2
+
+
+def _of_processors(energy_j: NDArray[np.float64], own_s: NDArray[np.float64], gpu: GpuTotals) -> NDArray[np.float64]:
+    """Return the mean power of instances without joules of a GPU: what it drew, it drew in another time than theirs."""
+    return np.where(gpu.joules > 0, np.nan, _divided(energy_j, own_s))
 
 
 def _divided(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -182,7 +182,8 @@ function close() {
 
 function notes() {
   const n = (value) => value.toLocaleString("en"), sentences = [];
-  if (packed.merged) sentences.push(`Drawn in part as aggregates: of ${n(packed.segments)} segments, ${n(packed.merged)} that are shorter than ${si(packed.cell_ns / 1e9, "s")} are put together by task, core and ${si(packed.cell_ns / 1e9, "s")} of time. In the ${packed.windows.length} places that are marked on the time axis every segment is drawn; key n goes to the next.`);
+  if (packed.merged) sentences.push(`Drawn in part as aggregates: of ${n(packed.segments)} segments, ${n(packed.merged)} that are shorter than ${si(packed.cell_ns / 1e9, "s")} are put together by task, core and ${si(packed.cell_ns / 1e9, "s")} of time.`);
+  if (packed.windows.length) sentences.push(`In the ${packed.windows.length} places that are marked on the time axis every segment is drawn; key n goes to the next.`);
   if (packed.not_drawn) sentences.push(`${n(packed.not_drawn)} segments of the shortest are not drawn.`);
   if (packed.threads_left_out) sentences.push(`${n(packed.threads_left_out)} more threads are not drawn.`);
   at("timeline-note").textContent = sentences.join(" ");

@@ -43,7 +43,7 @@ const threads = () => {
   return packed.lanes.map((one) => {
     const pieces = Uint32Array.from({ length: one.pieces }, (_, at) => first + at);
     first += one.pieces;
-    return { ...laneOf(one.name, pieces), process: one.process, pid: one.pid, tid: one.tid };
+    return { ...laneOf(one.name, pieces), process: one.process, pid: one.pid, tid: one.tid, host: one.host };
   });
 };
 

@@ -28,7 +28,7 @@ LISTED = 6_000  # of all tasks together
 MOST_POOLS = 50
 POOL_SUMS = ("threads", "cpu_s", "tasks_j", "spin_j", "unidentified_j", "outside_j")
 GRID_COLUMNS, GRID_ROWS = 90, 60
-SCRIPTS = ("lanes", "timeline", "explore", "runtime_sections", "report")
+SCRIPTS = ("lanes", "timeline", "explore", "task_table", "runtime_sections", "report")
 TASKS = 40
 WORKERS = 256
 LINKS = 200  # entries of the longest chain in the list; the figures by task include all of it
@@ -51,6 +51,7 @@ def render(profile: Profile) -> str:
     """Return the page's HTML."""
     package = files(__package__)
     body = (package / "report.html").read_text("utf-8")
+    body = body.replace("@TIMELINE@", (package / "timeline.html").read_text("utf-8"))
     script = "\n".join((package / f"{name}.js").read_text("utf-8") for name in SCRIPTS)
     return embed(Parts("tprof report", body, script, page_data(profile)))
 

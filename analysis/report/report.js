@@ -126,46 +126,6 @@ function expected() {
     Object.assign(layout, { xaxis: named({ ...axis, type: "log" }, "length of an instance", "s"), yaxis: { ...axis, type: "log", title: { text: "expected error (simulated)" }, tickformat: "~p", dtick: "D2" } }));
 }
 
-const budgeted = (v, r) => (typeof r.over_budget === "number" ? `${v}\nover budget: ${r.over_budget.toLocaleString("en")} of ${r.instances.toLocaleString("en")} (${si(r.budget_j, "J")})` : String(v));
-// What goes with a mean energy that is not resolved is shown as what it is at most, as in tprof summary.
-const atMost = (value, row, unit, ofMean) => (value === null || row.energy_mean_high_j === null ? "–" : row.resolved ? si(value, unit) : `≤ ${si(row.energy_mean_high_j * ofMean, unit)}`);
-const within = (value, row, name, suffix, unit) => (value !== null && row.resolved && row[`${name}_low_${suffix}`] !== null ? `\n${si(row[`${name}_low_${suffix}`], unit)} … ${si(row[`${name}_high_${suffix}`], unit)}` : "");
-const mean = (value, row) => atMost(value, row, "J", 1) + within(value, row, "energy_mean", "j", "J");
-const COLUMNS = [
-  ["task", "Task", budgeted], ["instances", "Instances", (v) => v.toLocaleString("en")], ["energy_j", "Energy", (v) => (v === null ? "–" : si(v, "J"))], ["share", "Share", share],
-  ["dynamic_j", "Dynamic", (v, r) => (v === null || r.dynamic_high_j === null ? "–" : r.resolved ? si(v, "J") + within(v, r, "dynamic", "j", "J") : `≤ ${si(r.dynamic_high_j, "J")}`)], ["energy_mean_j", "Mean", mean], ["duration_mean_s", "Mean time", (v) => si(v, "s")], ["own_mean_s", "Own time", (v) => si(v, "s")],
-  ["power_w", "Power", (v, r) => atMost(v, r, "W", 1 / r.own_mean_s) + within(v, r, "power", "w", "W")], ["edp_js", "EDP", (v, r) => atMost(v, r, "Js", r.own_mean_s)],
-  ["energy_time_corr", "Correlation", (v, r) => (v === null || r.instances < 10 ? "–" : v.toFixed(2))],
-  ...(data.summary.some((r) => r.gpu_j !== undefined) ? [["gpu_j", "GPU", (v) => (v === null ? "–" : si(v, "J"))]] : []),
-  ...(data.native ? [["native_j", "Native", (v, r) => `${v === null ? "–" : si(v, "J")}${v !== null && r.native_high_j > 1.005 * v ? `\n≤ ${si(r.native_high_j, "J")}` : ""}`], ["spin_j", "Spinning", (v) => (v === null ? "–" : si(v, "J"))]] : []),
-];
-let order = ["energy_j", -1];
-function table() {
-  const head = at("tasks").tHead, body = at("tasks").tBodies[0], [by, way] = order;
-  const focused = document.activeElement && document.activeElement.dataset.key;
-  head.replaceChildren(); body.replaceChildren();
-  const titles = make(head, "tr");
-  COLUMNS.forEach(([key, title]) => {
-    const cell = make(titles, "th"), button = make(cell, "button", title + (key === by ? (way < 0 ? " ↓" : " ↑") : ""));
-    cell.scope = "col"; button.type = "button"; button.dataset.key = key;
-    cell.setAttribute("aria-sort", key !== by ? "none" : way < 0 ? "descending" : "ascending");
-    button.addEventListener("click", () => { order = [key, key === by ? -way : -1]; table(); });
-    if (key === focused) button.focus();
-  });
-  const compare = (a, b) => (a === b ? 0 : a === null ? 1 : b === null ? -1 : (a < b ? -1 : 1) * way);
-  [...data.summary].sort((a, b) => compare(a[by], b[by])).forEach((row) => {
-    const line = make(body, "tr");
-    line.id = `task-${data.summary.indexOf(row)}`;
-    COLUMNS.forEach(([key, , show]) => {
-      const cell = make(line, "td", key === "task" && timeline ? undefined : show(row[key], row));
-      if (key !== "task" || !timeline) return;
-      const button = make(cell, "button", row.task);
-      button.type = "button"; button.title = "Show its instances";
-      button.addEventListener("click", () => timeline.open(row.task));
-      cell.append(show("", row));
-    });
-  });
-}
 const KNOWN_BY = { calls: "seen calling the library", creator: "ran on the thread that created them", alone: "ran while the threads worked", onsets: "ran when the threads began to work", unknown: "not known which: those that ran alone" };
 const MOST_NAMES = 5;
 const several = (names) => names.slice(0, MOST_NAMES).join(", ") + (names.length > MOST_NAMES ? ` and ${names.length - MOST_NAMES} more` : "");
@@ -201,6 +161,7 @@ function sources() {
 const pick = (id, first, pairs) => { [["", first], ...pairs].forEach(([value, text]) => { make(at(id), "option", text).value = value; }); at(id).addEventListener("change", instances); };
 let timeline = null;
 const tools = { at, make, si, share, plain, short, style, fit, draw, named, COLOURS, tag, atMost };
+const table = taskTable(data, { at, make, si, share, opens: () => timeline });
 const plots = () => { account(); instances(); power(); means(); expected(); if (timeline) timeline.redraw(); drawRuntime(data, tools); drawOperating(data, tools); };
 theme(plots);
 at("tasks-title").textContent += tag;

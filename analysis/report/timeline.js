@@ -21,7 +21,7 @@ function arrange() {
   lanesInView().forEach((lane, number) => {
     if (state.by === "threads" && several && lane.process !== process) {
       process = lane.process;
-      items.push({ text: `process ${lane.pid}`, y, height: 22 });
+      items.push({ text: lane.host ? `${lane.host}, process ${lane.pid}` : `process ${lane.pid}`, y, height: 22 });
       y += 22;
     }
     items.push({ lane, number, y: y + label, height: 24, top: y });

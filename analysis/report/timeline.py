@@ -82,9 +82,7 @@ def timeline_data(profile: Profile, *, pieces: int = PIECES) -> dict[str, Any]:
     """
     trace = profile.trace
     names, number = places([shown(entry.name) for entry in trace.tasks])
-    segments = [one for one in profile.recipe.read(trace).segments if (one.slot > 0).any()]
-    # Threads of a process stand together, in the order in which they began.
-    segments.sort(key=lambda one: (one.thread.process, one.thread.ordinal))
+    segments = segments_in_tasks(profile)
     kept = segments[:LANES]
     every = [own_segments(one, np.append(number, len(names)), trace.start_ns) for one in kept]
     lanes, cell_ns, windows = fitted(every, pieces)
@@ -100,6 +98,12 @@ def timeline_data(profile: Profile, *, pieces: int = PIECES) -> dict[str, Any]:
         "windows": windows,
         "threads_left_out": len(segments) - len(kept),
     }
+
+
+def segments_in_tasks(profile: Profile) -> list[Segments]:
+    """Return the threads that ran tasks; those of a process stand together, in the order in which they began."""
+    segments = [one for one in profile.recipe.read(profile.trace).segments if (one.slot > 0).any()]
+    return sorted(segments, key=lambda one: (one.thread.process, one.thread.ordinal))
 
 
 def _lane(one: Segments, count: int) -> dict[str, Any]:
@@ -128,12 +132,12 @@ def own_segments(one: Segments, number: Integers, start_ns: int) -> Pieces:
     )  # fmt: skip
 
 
-def fitted(lanes: Sequence[Pieces], most: int) -> tuple[list[Pieces], int, list[list[int]]]:
+def fitted(lanes: Sequence[Pieces], most: int, *, windowed: bool = True) -> tuple[list[Pieces], int, list[list[int]]]:
     """Return at most `most` pieces of these segments, the length of a cell (0: nothing merged), and the windows."""
     total = sum(map(len, lanes))
     if total <= most:
         return list(lanes), 0, []
-    windows = _windows(lanes, min(IN_WINDOWS, most // 4))
+    windows = _windows(lanes, min(IN_WINDOWS, most // 4)) if windowed else []
     inside = [_inside(lane, windows) for lane in lanes]
     spans_ns = [int(lane.end_ns.max() - lane.start_ns[0]) for lane in lanes if len(lane)]
     cell_ns = max(sum(spans_ns) // most, 1)

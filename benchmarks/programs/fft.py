@@ -25,6 +25,7 @@ import scipy.fft
 
 import tprof
 
+from .adjoining import join, put_back
 from .outcome import Checked, WrongResultError, on_runtime
 
 if TYPE_CHECKING:
@@ -92,10 +93,10 @@ def transform(matrix: Complex, block: int) -> None:
     bands = list(bands_of(len(matrix), block))
     _transpose(matrix, bands)
     for band in bands:
-        fft1(matrix[band])
+        fft1([matrix[band, other] for other in bands])
     _twiddle_and_transpose(matrix, bands)
     for band in bands:
-        fft2(matrix[band])
+        fft2([matrix[band, other] for other in bands])
     _transpose(matrix, bands)
 
 
@@ -180,23 +181,25 @@ def tw_transp_swp(upper: Complex, lower: Complex, twiddles: Twiddles) -> None:
     lower[:] = kept
 
 
-@tprof.task(updates=("rows",))
-def fft1(rows: Complex) -> None:
-    """Transform each row, the first time."""
-    _transform_rows(rows)
+@tprof.task(updates=("blocks",))
+def fft1(blocks: list[Complex]) -> None:
+    """Transform each row of the blocks that stand side by side, the first time."""
+    _transform_rows(blocks)
 
 
-@tprof.task(updates=("rows",))
-def fft2(rows: Complex) -> None:
-    """Transform each row, the second time."""
-    _transform_rows(rows)
+@tprof.task(updates=("blocks",))
+def fft2(blocks: list[Complex]) -> None:
+    """Transform each row of the blocks that stand side by side, the second time."""
+    _transform_rows(blocks)
 
 
-def _transform_rows(rows: Complex) -> None:
+def _transform_rows(blocks: list[Complex]) -> None:
+    rows = join(blocks, axis=1)
     transformed = scipy.fft.fft(rows, axis=1, overwrite_x=True, workers=1)
     # SciPy may work in place then, but does not promise it.
     if not np.may_share_memory(transformed, rows):
         rows[:] = transformed
+    put_back(rows, blocks, axis=1)
 
 
 @dataclass(frozen=True)

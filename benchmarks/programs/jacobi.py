@@ -87,30 +87,31 @@ def sweep_all(grid: Grid, other: Grid, sweeps: int) -> Grid:
     list of list of array
         The one of the two that the last sweep writes.
     """
-    outside = np.zeros(len(grid[0][0]))
     for _ in range(sweeps):
         for row, tiles in enumerate(grid):
             for column, tile in enumerate(tiles):
-                jacobi(tile, find_edges(grid, row, column, outside), other[row][column])
+                jacobi(tile, find_neighbours(grid, row, column), other[row][column])
         grid, other = other, grid
     return grid
 
 
-def find_edges(grid: Grid, row: int, column: int, outside: Floats) -> list[Floats]:
-    """Return views of what borders on a tile above, below, left and right."""
+def find_neighbours(grid: Grid, row: int, column: int) -> list[Floats | None]:
+    """Return the tiles above, below, left and right; None outside the grid."""
     last = len(grid) - 1
     return [
-        grid[row - 1][column][-1] if row > 0 else outside,
-        grid[row + 1][column][0] if row < last else outside,
-        grid[row][column - 1][:, -1] if column > 0 else outside,
-        grid[row][column + 1][:, 0] if column < last else outside,
+        grid[row - 1][column] if row > 0 else None,
+        grid[row + 1][column] if row < last else None,
+        grid[row][column - 1] if column > 0 else None,
+        grid[row][column + 1] if column < last else None,
     ]
 
 
-@tprof.task(reads=("tile", "edges"), writes=("new",))
-def jacobi(tile: Floats, edges: list[Floats], new: Floats) -> None:
-    """Fill `new` with the means, band by band."""
-    above, below, left, right = edges
+@tprof.task(reads=("tile", "neighbours"), writes=("new",))
+def jacobi(tile: Floats, neighbours: list[Floats | None], new: Floats) -> None:
+    """Fill `new` with the means, band by band; outside the grid are zeros."""
+    up, down, west, east = neighbours
+    above, below = _row(up, -1, len(tile)), _row(down, 0, len(tile))
+    left, right = _column(west, -1, len(tile)), _column(east, 0, len(tile))
     for begin in range(0, len(tile), BAND_ROWS):
         band = slice(begin, begin + BAND_ROWS)
         here, sums = tile[band], new[band]
@@ -121,6 +122,16 @@ def jacobi(tile: Floats, edges: list[Floats], new: Floats) -> None:
         sums[:, -1] += right[band]
         sums += here
         sums *= 0.2
+
+
+def _row(tile: Floats | None, at: int, length: int) -> Floats:
+    """Return a row of a tile, zeros without one."""
+    return np.zeros(length) if tile is None else tile[at]
+
+
+def _column(tile: Floats | None, at: int, length: int) -> Floats:
+    """Return a column of a tile, zeros without one."""
+    return np.zeros(length) if tile is None else tile[:, at]
 
 
 def _add_vertical(tile: Floats, above: Floats, below: Floats, new: Floats, begin: int) -> None:

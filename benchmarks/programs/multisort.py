@@ -28,6 +28,7 @@ import numpy as np
 
 import tprof
 
+from .adjoining import join, put_back
 from .outcome import Checked, WrongResultError, check_size, on_runtime
 
 if TYPE_CHECKING:
@@ -93,7 +94,14 @@ def merge_level(source: Integers, target: Integers, length: int) -> None:
     for begin in range(0, len(source), part):
         first = begin - begin % (2 * length)
         middle, last = first + length, first + 2 * length
-        merge(source[first:middle], source[middle:last], target[begin : begin + part], begin - first)
+        left, right = chunks_of(source, first, middle), chunks_of(source, middle, last)
+        merge(left, right, chunks_of(target, begin, begin + part), begin - first)
+
+
+def chunks_of(numbers: Integers, begin: int, end: int) -> list[Integers]:
+    """Return the chunks between two places, the smallest parts that a task writes."""
+    length = len(numbers) // CHUNKS
+    return [numbers[at : at + length] for at in range(begin, end, length)]
 
 
 @tprof.task(updates=("chunk",))
@@ -102,15 +110,16 @@ def sort(chunk: Integers) -> None:
     chunk.sort()
 
 
-@tprof.task(reads=("left", "right"), writes=("part",))
-def merge(left: Integers, right: Integers, part: Integers, begin: int) -> None:
-    """Write the part of two merged runs that begins at `begin`.
+@tprof.task(reads=("left_chunks", "right_chunks"), writes=("chunks",))
+def merge(left_chunks: list[Integers], right_chunks: list[Integers], chunks: list[Integers], begin: int) -> None:
+    """Write the part of two merged runs that begins at `begin`, each a list of chunks.
 
     Raises
     ------
     WrongResultError
         If what it takes of the runs is not sorted.
     """
+    left, right, part = join(left_chunks), join(right_chunks), join(chunks)
     end = begin + len(part)
     left_begin, left_end = count_from_left(left, right, begin), count_from_left(left, right, end)
     taken = (left[left_begin:left_end], right[begin - left_begin : end - left_end])
@@ -121,6 +130,7 @@ def merge(left: Integers, right: Integers, part: Integers, begin: int) -> None:
         )
     np.concatenate(taken, out=part)
     part.sort(kind="stable")
+    put_back(part, chunks)
 
 
 def is_sorted(numbers: Integers) -> bool:

@@ -9,6 +9,7 @@ import argparse
 import sys
 import time
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -108,15 +109,32 @@ class Stopwatch:
     duration_s: float = 0.0
 
 
+CLUSTER_WORKERS: ContextVar[int | None] = ContextVar("tprof_cluster_workers", default=None)
+"""Worker processes of a cluster on this machine that run programs; None: threads do."""
+
+
 @contextmanager
 def on_runtime(workers: int, during: AbstractContextManager[object]) -> Iterator[Stopwatch]:
     """Run a block's tasks on a runtime, inside `during`, and time them."""
     watch = Stopwatch()
-    with during, Runtime(workers=workers) as runtime:
+    with during, _runtime(workers) as runtime:
         begin_s = time.perf_counter()
         yield watch
         runtime.wait()
         watch.duration_s = time.perf_counter() - begin_s
+
+
+@contextmanager
+def _runtime(workers: int) -> Iterator[Runtime]:
+    processes = CLUSTER_WORKERS.get()
+    if processes is None:
+        with Runtime(workers=workers) as runtime:
+            yield runtime
+        return
+    from .local_cluster import local_cluster  # noqa: PLC0415 - loads an extra
+
+    with local_cluster(processes) as client, Runtime(cluster=client) as runtime:
+        yield runtime
 
 
 def outcome_of(

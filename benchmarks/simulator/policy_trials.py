@@ -15,7 +15,7 @@ import heapq
 import itertools
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from tprof.analysis.operating_points.curves import Knowledge, Point
@@ -26,12 +26,13 @@ from tprof.runtime.policy.decision import Decision, Thresholds
 from tprof.runtime.policy.learning import Learning
 from tprof.runtime.policy.power_estimator import PowerEstimator
 from tprof.runtime.policy.power_limiter import Capped, PowerLimiter
+from tprof.runtime.policy.shared_cap import share_cap
 from tprof.runtime.policy.strategy import FixedFrequencies, FromTable, Voting
 
 from .simulated_machine import FREQUENCIES_HZ, RESPONSES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tprof.analysis.operating_points.goals import Goal
     from tprof.runtime.policy.strategy import Strategy
@@ -124,6 +125,59 @@ class Trial:
             return Control(strategy(processor), machine, self.workers)
 
         return Processor(self.mix, self.workers, shared=self.shared, static_w=self.static_w).run(make)
+
+
+def capped_together(
+    trials: Sequence[Trial], watts: float, *, period_s: float | None, log: Log = discard
+) -> list[Outcome]:
+    """Run a mix on each of several hosts under a cap on their sum.
+
+    Parameters
+    ----------
+    trials
+        A mix and a processor for each host.
+    watts
+        The cap on all together. When a host has ended, the others share it.
+    period_s
+        Simulated seconds between two divisions of the cap; None: each host keeps an equal part.
+    """
+    processors = [Processor(one.mix, one.workers, shared=one.shared, static_w=one.static_w) for one in trials]
+    limiters = [
+        PowerLimiter(FREQUENCIES_HZ, watts / len(trials), one.workers, processor.read, FREQUENCIES_HZ[0])
+        for one, processor in zip(trials, processors, strict=True)
+    ]
+    runs = {
+        place: processor.steps(partial(_capped_control, limiters[place], trials[place].workers, log))
+        for place, processor in enumerate(processors)
+    }
+    now_s = dict.fromkeys(runs, 0.0)
+    busy_s, next_s = [0.0] * len(trials), period_s
+    while runs:
+        place = min(runs, key=now_s.__getitem__)
+        if next_s is not None and period_s is not None and now_s[place] >= next_s:
+            next_s += period_s
+            _divide(watts, limiters, busy_s, sorted(runs))
+        step_s = next(runs[place], None)
+        if step_s is None:
+            del runs[place]
+        else:
+            now_s[place] = step_s
+    return [processor.outcome() for processor in processors]
+
+
+def _capped_control(limiter: PowerLimiter, workers: int, log: Log, processor: Processor) -> Control:
+    inner = Voting("power_cap", processor, Decision(Thresholds()), workers)
+    machine = MachineInterface(processor, processor.now_ns, log, processor.set_active)
+    return Control(Capped(limiter, inner), machine, workers)
+
+
+def _divide(watts: float, limiters: Sequence[PowerLimiter], busy_s: list[float], running: Sequence[int]) -> None:
+    """Divide the cap among the hosts that still run, as the runtime on a cluster does."""
+    states = {place: limiters[place].state() for place in running}
+    busy = [states[place].busy_s > busy_s[place] for place in running]
+    for place, part_w in zip(running, share_cap(watts, list(states.values()), busy), strict=True):
+        limiters[place].keep(part_w)
+        busy_s[place] = states[place].busy_s
 
 
 @dataclass(frozen=True)
@@ -266,6 +320,16 @@ class Processor:
 
     def run(self, make: Callable[[Processor], Control]) -> Outcome:
         """Run the program under a loop."""
+        for _ in self.steps(make):
+            pass
+        return self.outcome()
+
+    def outcome(self) -> Outcome:
+        """Return what the run has cost so far."""
+        return Outcome(self._energy_j, self._now_s, self.changes, self._task_s, self._task_j)
+
+    def steps(self, make: Callable[[Processor], Control]) -> Iterator[float]:
+        """Run the program under a loop, from one event to the next; yields the simulated seconds."""
         control = make(self)
         jobs = self._mix.jobs
         followers: list[list[int]] = [[] for _ in jobs]
@@ -287,7 +351,7 @@ class Processor:
                     unmet[follower] -= 1
                     if unmet[follower] == 0:
                         heapq.heappush(ready, follower)
-        return Outcome(self._energy_j, self._now_s, self.changes, self._task_s, self._task_j)
+            yield self._now_s
 
     def _start(self, control: Control, worker: int, place: int) -> None:
         job = self._mix.jobs[place]

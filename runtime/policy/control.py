@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .controls import Controls
+    from .power_limiter import PowerLimiter
     from .strategy import Change, Entry, Strategy
 
     Log = Callable[[dict[str, Any]], object]
@@ -54,6 +55,11 @@ class Control:
         self._held_hz = [controls.nearest_hz(control, controls.frequencies_hz[-1]) for control in range(controls.count)]
         self._closed = False
         self._take(strategy.begin())
+
+    @property
+    def limiter(self) -> PowerLimiter | None:
+        """What keeps a cap on the power, if the policy has one."""
+        return self._strategy.limiter
 
     def begin(self, thread: object, task: str, slot: int) -> None:
         """Set the frequency for a task that a thread begins."""

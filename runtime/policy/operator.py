@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .control import Log
     from .policy import Policy
     from .power_estimator import Meter
+    from .power_limiter import PowerLimiter
 
 SPREAD = 16
 """Frequencies that represent a processor which accepts any in a range."""
@@ -92,6 +93,11 @@ class Operator:
             self._control = Control(strategy, machine, self._workers)
             self._held = self._held.pop_all()
         self._log_to_new_recording()
+
+    @property
+    def limiter(self) -> PowerLimiter | None:
+        """What keeps a cap on the power, while the policy runs and if it has one."""
+        return None if self._control is None else self._control.limiter
 
     def _open_meter(self) -> Meter:
         """Return the meter, until the policy ends. Raises SensorError."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tprof.analysis.operating_points.curves import POWER_EXPONENTS
 
+from .shared_cap import HostPower
 from .strategy import Change, Strategy
 
 if TYPE_CHECKING:
@@ -78,16 +79,28 @@ class PowerLimiter:
         self._try_after = TRY_AFTER[0]
         self._spans, self._mean_w, self._variance = 0, 0.0, 0.0
         self._since_ns: int | None = None
+        self._all_busy_s = 0.0
         self._energy = 0, 0.0
         self._last_ns = 0
         self._busy_s = 0.0
+
+    def keep(self, watts: float) -> None:
+        """Keep another cap from now on."""
+        self._watts = watts
+
+    def state(self) -> HostPower:
+        """Return what is known of the power, for a cap that several hosts share."""
+        range_hz = self._frequencies_hz[0], self._frequencies_hz[-1]
+        return HostPower(self._mean_w, self.highest_hz, range_hz, self._exponent, self.workers, self._all_busy_s)
 
     def poll(self, now_ns: int, *, busy: bool) -> bool:
         """Read the sensor; `busy`: tasks ran since the last call. Returns whether the limits have changed."""
         if self._since_ns is None:
             self._begin(now_ns)
             return False
-        self._busy_s += (now_ns - self._last_ns) * 1e-9 if busy else 0.0
+        if busy:
+            self._busy_s += (now_ns - self._last_ns) * 1e-9
+            self._all_busy_s += (now_ns - self._last_ns) * 1e-9
         self._last_ns = now_ns
         lasted_s = (now_ns - self._since_ns) * 1e-9
         if lasted_s < SPAN_S:
@@ -171,16 +184,17 @@ class Capped(Strategy):
     """Another strategy's decisions within the limits of a `PowerLimiter`. No task is ignored: each one draws power."""
 
     reads_sensor = True
+    limiter: PowerLimiter
 
     def __init__(self, limiter: PowerLimiter, inner: Strategy) -> None:
         """Take both."""
-        self.name, self._limiter, self._inner = inner.name, limiter, inner
+        self.name, self.limiter, self._inner = inner.name, limiter, inner
         self.keep_workers(inner.workers)
 
     def keep_workers(self, workers: int) -> None:
         """Keep this number, within the limit."""
         self._inner.keep_workers(workers)
-        self.workers = min(workers, self._limiter.workers)
+        self.workers = min(workers, self.limiter.workers)
 
     def begin(self) -> Change | None:
         """Return the other strategy's first decision."""
@@ -188,18 +202,18 @@ class Capped(Strategy):
 
     def state(self) -> list[Entry]:
         """Return the limit and the other strategy's state."""
-        return [self._allowed(self._limiter.highest_hz, "held"), *self._inner.state()]
+        return [self._allowed(self.limiter.highest_hz, "held"), *self._inner.state()]
 
     def request(self, run: Run, sharing: Sequence[Run], running: Sequence[Run], held_hz: int) -> tuple[int | None, str]:
         """Return the other strategy's frequency, or the highest allowed."""
         hz, why = self._inner.request(run, sharing, running, held_hz)
-        if (held_hz if hz is None else hz) <= self._limiter.highest_hz:
+        if (held_hz if hz is None else hz) <= self.limiter.highest_hz:
             return hz, why
-        return self._limiter.highest_hz, "cap"
+        return self.limiter.highest_hz, "cap"
 
     def poll(self, now_ns: int, running: Sequence[Run], held_hz: Sequence[int]) -> Change | None:  # noqa: ARG002 - the interface
         """Read the sensor; returns a change if the limits have changed."""
-        limiter = self._limiter
+        limiter = self.limiter
         former_hz = limiter.highest_hz
         if not limiter.poll(now_ns, busy=bool(running)):
             return None
@@ -208,4 +222,4 @@ class Capped(Strategy):
         return Change(why, [self._allowed(former_hz, why)])
 
     def _allowed(self, former_hz: int, why: str) -> Entry:
-        return {"kind": "allowed", "frequency_hz": self._limiter.highest_hz, "former_hz": former_hz, "why": why}
+        return {"kind": "allowed", "frequency_hz": self.limiter.highest_hz, "former_hz": former_hz, "why": why}

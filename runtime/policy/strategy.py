@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from .controls import Controls
     from .decision import Thresholds
+    from .power_limiter import PowerLimiter
 
 Entry = dict[str, Any]
 """A decision as it is recorded, without its time and the policy's name."""
@@ -64,6 +65,7 @@ class Strategy(ABC):
     ignored : tasks that change nothing, so the loop ignores them.
     reads_sensor : whether `poll` is called; it costs each begin and end of a task.
     learns : whether its methods for begins and ends of tasks and for reviews are called; for the same reason.
+    limiter : what keeps a cap, if the policy has one.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Strategy(ABC):
     ignored: frozenset[str] = frozenset()
     reads_sensor = False
     learns = False
+    limiter: PowerLimiter | None = None
 
     @abstractmethod
     def request(self, run: Run, sharing: Sequence[Run], running: Sequence[Run], held_hz: int) -> tuple[int | None, str]:

@@ -55,10 +55,22 @@ def test_json_holds_the_same_facts(tmp_path):
     assert [group["title"] for group in said["groups"]] == GROUPS
     for group in said["groups"]:
         for fact in group["facts"]:
-            assert set(fact) == {"what", "state", "why", "remedies"}
+            assert set(fact) == {"what", "state", "why", "remedies", "covers", "brief"}
             assert fact["state"] in {"ok", "limited", "missing"}
             assert all(set(remedy) == {"command", "exposes"} for remedy in fact["remedies"])
     assert set(said["recording"]) == {"domains", "left_out", "counters", "energy_filtering", "notes"}
+
+
+def test_a_sensor_for_which_nothing_is_there_takes_one_line(tmp_path):
+    (tmp_path / "root").mkdir()
+    lines = doctor(tmp_path, tmp_path / "root").stdout.partition("\n\n")[0].splitlines()
+
+    missing = [line.split()[1].rstrip(":") for line in lines if line.startswith("  missing")]
+    assert {"nvml", "battery", "ipmi", "redfish", "meter"} <= set(missing)
+    assert len(missing) == len(set(missing))
+    assert "tprof sensors NAME" in lines[-1]
+    after = lines.index(next(line for line in lines if line.startswith("  missing  ipmi")))
+    assert lines[after + 1].startswith("  missing")
 
 
 def test_what_it_says_is_recorded_is_recorded(tmp_path):

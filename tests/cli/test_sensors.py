@@ -44,11 +44,14 @@ def test_the_table_names_what_is_missing_with_the_command(tmp_path, monkeypatch)
     done = run_tprof("sensors", cwd=tmp_path)
 
     assert done.returncode == 0
-    assert (
-        "powercap (packages and DRAM of x86 processors, by the kernel's powercap files) is not available" in done.stdout
-    )
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("  powercap "))
+    assert "cannot read" in line
     assert "  $ sudo groupadd -f power" in done.stdout
+    assert "modprobe ipmi_si" not in done.stdout
     assert "estimate" in done.stdout
+    named = run_tprof("sensors", "powercap", cwd=tmp_path).stdout
+    assert named.startswith("powercap (packages and DRAM of x86 processors, by the kernel's powercap files) is not")
+    assert "exposes: the group `power` can read energy" in named
 
 
 def test_a_meter_of_power_shows_its_watts(tmp_path, monkeypatch):
@@ -85,3 +88,16 @@ def test_the_interval_is_checked(tmp_path):
 
     assert done.returncode == 2
     assert "--interval must be from 0.05 to 3600 seconds, got 0" in done.stderr
+
+
+def test_what_cannot_be_watched_is_said(tmp_path, monkeypatch):
+    bench = MeterBench(tmp_path, monkeypatch)
+    bench.begin()
+
+    both = run_tprof("sensors", bench.energy, "meter:nowhere", "--watch", "--once", cwd=tmp_path)
+    none = run_tprof("sensors", "meter:nowhere", "--watch", "--once", cwd=tmp_path)
+
+    why = "meter is not available: cannot read nowhere: no such file or directory"
+    assert both.stderr == f"tprof: {why}\n"
+    assert both.stdout.startswith("added_meter wall ")
+    assert (none.returncode, none.stdout, none.stderr) == (1, "", f"tprof: {why}\n")

@@ -110,6 +110,15 @@ def test_a_task_that_is_not_marked_counts_for_the_block_around_it(torch, tmp_pat
     assert [name for name, _, _ in segments(tmp_path / "t.tprof")] == [None]
 
 
+def test_a_method_of_an_object_becomes_a_task_from_outside(torch, device, tmp_path):
+    model = SimpleNamespace(forward=lambda name: torch.launch(KERNEL_S, name))
+    model.forward = tprof.task(gpu=True, name="forward")(model.forward)
+    with record(tmp_path / "t.tprof"):
+        model.forward("forward")
+
+    assert_as_they_ran(tmp_path / "t.tprof", device)
+
+
 def test_the_first_work_on_a_gpu_counts_too(torch, device, tmp_path):
     """Before it there is no stream on which an event could stand."""
     torch.begun = False

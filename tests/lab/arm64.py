@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 import sysconfig
-import tempfile
 from itertools import repeat
 from pathlib import Path
 
-from debian import CACHE, LaboratoryError, output, pack, release_of
+from boot import pack, start
+from debian import CACHE, LaboratoryError, output, unpack, unpack_kernel
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parents[1]
@@ -33,14 +32,7 @@ SHARE = Path("/run/lab")
 ROUNDS = {"small": 200_000, "large": 600_000}
 INSTANCES = 5
 
-MAIN = """#!/bin/bash
-export HOME=/root LANG=C.UTF-8 PYTHONPATH=/opt/site:/opt/lab
-python3.11 /opt/lab/arm64.py > /run/lab/output 2>&1 < /dev/null
-echo $? > /run/lab/status
-sync
-echo o > /proc/sysrq-trigger
-sleep 60
-"""
+COMMAND = "PYTHONPATH=/opt/site:/opt/lab python3.11 /opt/lab/arm64.py"
 
 
 def fetch() -> None:
@@ -59,14 +51,8 @@ def fetch() -> None:
     output("dpkg", "--add-architecture", "arm64")
     output("apt-get", "update", "-qq")
     output("apt-get", "install", "-qq", "-y", "--no-install-recommends", *PACKAGES)
-    depends = output("apt-cache", "depends", "linux-image-arm64:arm64")
-    kernel = next(word for word in depends.split() if word.startswith("linux-image-6"))
-    for package, place in ((kernel, "kernel"), ("libpython3.11-dev:arm64", "headers")):
-        with tempfile.TemporaryDirectory(dir=ARM) as directory:
-            output("apt-get", "download", "-qq", package, cwd=directory)
-            (file,) = Path(directory).glob("*.deb")
-            output("dpkg", "-x", str(file), str(ARM / place))
-    output("depmod", "-b", str(ARM / "kernel"), release_of(ARM / "kernel"))
+    unpack_kernel("linux-image-arm64:arm64", ARM / "kernel")
+    unpack("libpython3.11-dev:arm64", ARM / "headers")
     bootstrap = ("--quiet", "--variant=extract", "--skip=check/qemu", "--architectures=arm64")
     output("mmdebstrap", *bootstrap, f"--include={USERLAND}", "bookworm", str(ARM / "root"))
     platforms = [f"--platform={name}" for name in PLATFORMS]
@@ -91,14 +77,12 @@ def build() -> None:
         headers = (f"-I{include / 'python3.11'}", f"-I{include}", f"-I{Path(sources[0]).parent}")
         output("aarch64-linux-gnu-gcc", *flags, *headers, "-o", str(target), *sources, "-lm", "-ldl")
     (ARM / "root/opt/lab").mkdir(exist_ok=True)
-    for name in ("arm64.py", "debian.py"):
+    for name in ("arm64.py", "boot.py", "debian.py"):
         shutil.copy(HERE / name, ARM / "root/opt/lab")
-
-    modules = ("virtio_pci", "pci_host_generic", "9pnet_virtio", "9p", "overlay")
-    pack(ARM / "initrd.gz", ARM / "root/bin/busybox", ARM / "kernel", modules)
+    pack(ARM, ARM / "root/bin/busybox", ("virtio_pci", "pci_host_generic"))
 
 
-def start(share: Path, deadline_s: float) -> None:
+def run(share: Path) -> int:
     """Run the guest, with one processor that executes an instruction each nanosecond; it leaves its files in `share`.
 
     Raises
@@ -106,27 +90,11 @@ def start(share: Path, deadline_s: float) -> None:
     LaboratoryError
         If it did not come to its end.
     """
-    (share / "main").write_text(MAIN)
-    (share / "main").chmod(0o755)
-    qemu = [
-        "setpriv", "--pdeathsig", "KILL",
+    machine = (
         "qemu-system-aarch64", "-machine", "virt,gic-version=3", "-accel", "tcg,thread=single,tb-size=512",
         "-icount", "shift=0,sleep=off", "-smp", "1", "-cpu", "max,pauth-impdef=on,lpa2=off", "-m", "2G",
-        "-display", "none", "-no-reboot", "-nodefaults", "-serial", f"file:{share / 'console'}",
-        "-kernel", str(ARM / "kernel/boot" / f"vmlinuz-{release_of(ARM / 'kernel')}"),
-        "-initrd", str(ARM / "initrd.gz"),
-        "-append", "console=ttyAMA0 quiet panic=-1 mitigations=off nokaslr",
-        "-fsdev", f"local,id=root,path={ARM / 'root'},security_model=none,readonly=on,multidevs=remap",
-        "-device", "virtio-9p-pci,fsdev=root,mount_tag=root",
-        "-fsdev", f"local,id=share,path={share},security_model=none",
-        "-device", "virtio-9p-pci,fsdev=share,mount_tag=share",
-    ]  # fmt: skip
-    try:
-        done = subprocess.run(qemu, capture_output=True, text=True, timeout=deadline_s, check=False)
-    except subprocess.TimeoutExpired:
-        raise LaboratoryError(f"the guest did not end within {deadline_s} s: its console is {share}/console") from None
-    if not (share / "status").exists():
-        raise LaboratoryError(f"the guest did not end by itself: {done.stderr.strip() or share / 'console'}")
+    )  # fmt: skip
+    return start(ARM, machine, "console=ttyAMA0", COMMAND, root=ARM / "root", share=share)
 
 
 def main() -> None:

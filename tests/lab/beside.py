@@ -16,7 +16,7 @@ PAPI_EVENTS = {"package": "rapl::RAPL_ENERGY_PKG:cpu=0", "dram": "rapl::RAPL_ENE
 
 
 def beside(work: Callable[[], None]) -> dict[str, Any]:
-    """Work within a measurement of each tool, one in the other; return joules, and the least and most truth."""
+    """Work within a measurement of each tool, one in the other; return joules, the least and most truth, and when."""
     said: dict[str, Any] = {}
     _measure([("pyRAPL", _pyrapl()), ("PAPI", _papi())], work, said)
     return said
@@ -42,12 +42,13 @@ def _measure(tools: list[tuple[str, Iterator[Any]]], work: Callable[[], None], s
     joules = next(tool)
     times.append(_drawn())
     least, most = ({what: times[end][what] - times[begin][what] for what in joules} for begin, end in ((1, 2), (0, 3)))
-    said[name] = {"joules": joules, "least": least, "most": most}
+    window_ns = [(times[place]["t_ns"] + times[place + 1]["t_ns"]) // 2 for place in (0, 2)]
+    said[name] = {"joules": joules, "least": least, "most": most, "window_ns": window_ns}
 
 
 def _drawn() -> dict[str, float]:
-    package = truth()["package0"]
-    return {what: package[f"{what}_uj"] / 1e6 for what in ("package", "dram")}
+    now = truth()
+    return {"t_ns": now["now_ns"]} | {what: now["package0"][f"{what}_uj"] / 1e6 for what in ("package", "dram")}
 
 
 def _pyrapl() -> Iterator[dict[str, float] | None]:

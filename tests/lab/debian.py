@@ -1,43 +1,23 @@
-"""The parts of the guests: Debian's packages, unpacked kernels, and the archive that begins a guest."""
+"""What the guests are made of: Debian's packages, installed or unpacked."""
 
 from __future__ import annotations
 
-import gzip
+import hashlib
 import os
 import shlex
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 CACHE = Path(
     os.environ.get("TPROF_LAB") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "tprof-lab").expanduser()
 )
 
-INIT = """#!/bin/busybox sh
-/bin/busybox --install -s /bin
-mount -t proc proc /proc
-mount -t sysfs sys /sys
-mount -t devtmpfs dev /dev
-while read -r name; do insmod /modules/$name; done < /order
-options=trans=virtio,version=9p2000.L,msize=512000
-mount -t 9p -o $options,cache=loose,ro root /lower || poweroff -f
-mount -t tmpfs -o size=60% tmpfs /upper
-mkdir -p /upper/up /upper/work
-mount -t overlay -o lowerdir=/lower,upperdir=/upper/up,workdir=/upper/work overlay /root || poweroff -f
-mkdir -p /root/run/lab
-mount -t 9p -o $options,cache=none share /root/run/lab || poweroff -f
-for name in proc sys dev; do mount --move /$name /root/$name; done
-mkdir -p /root/dev/pts /root/dev/shm
-mount -t devpts devpts /root/dev/pts
-mount -t tmpfs tmpfs /root/dev/shm
-ip link set lo up 2> /dev/null
-exec switch_root /root /run/lab/main
-"""
+
+def pool_library() -> Path:
+    """Return where the library with a pool is compiled to, named by its source: other checkouts may have theirs."""
+    digest = hashlib.sha256((Path(__file__).with_name("pool.c")).read_bytes()).hexdigest()
+    return CACHE / f"pool-{digest[:12]}.so"
 
 
 class LaboratoryError(Exception):
@@ -61,29 +41,27 @@ def release_of(kernel: Path) -> str:
     return folder.name
 
 
-def pack(archive: Path, busybox: Path, kernel: Path, modules: Sequence[str]) -> None:
-    """Write an archive with busybox and the modules for this machine's own files (9p) under a RAM disk (overlay)."""
-    with tempfile.TemporaryDirectory() as directory:
-        tree = Path(directory)
-        for name in ("bin", "modules", "proc", "sys", "dev", "lower", "upper", "root"):
-            (tree / name).mkdir()
-        shutil.copy(busybox, tree / "bin/busybox")
-        order: list[str] = []
-        for name in modules:
-            needed = output("modprobe", "-d", str(kernel), "-S", release_of(kernel), "--show-depends", name)
-            order += [line.split()[1] for line in needed.splitlines() if line.startswith("insmod")]
-        order = list(dict.fromkeys(order))
-        for path in order:
-            shutil.copy(path, tree / "modules")
-        (tree / "order").write_text("".join(f"{Path(path).name}\n" for path in order))
-        (tree / "init").write_text(INIT)
-        (tree / "init").chmod(0o755)
-        names = "\n".join(str(path.relative_to(tree)) for path in sorted(tree.rglob("*")))
-        done = subprocess.run(
-            ["/bin/busybox", "cpio", "-o", "-H", "newc"],
-            cwd=tree,
-            input=names.encode(),
-            capture_output=True,
-            check=True,
-        )
-    archive.write_bytes(gzip.compress(done.stdout, 1))
+def unpack(package: str, place: Path) -> None:
+    """Download a package, and unpack its files into a folder; nothing is installed. Raises LaboratoryError."""
+    place.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=CACHE) as directory:
+        output("apt-get", "download", "-qq", package, cwd=directory)
+        (file,) = Path(directory).glob("*.deb")
+        output("dpkg", "-x", str(file), str(place))
+
+
+def unpack_kernel(package: str, place: Path) -> str:
+    """Unpack the kernel that a package such as linux-image-amd64 stands for; return its release.
+
+    Raises
+    ------
+    LaboratoryError
+        Where apt knows no such package, or cannot have it.
+    """
+    words = output("apt-cache", "depends", package).split()
+    images = [word for word in words if word.startswith("linux-image-") and word != package]
+    if not images:
+        raise LaboratoryError(f"apt knows no {package}: the laboratory needs Debian")
+    unpack(images[0], place)
+    output("depmod", "-b", str(place), release_of(place))
+    return release_of(place)

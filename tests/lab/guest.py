@@ -27,7 +27,7 @@ REGISTERS = {"package": (0, "energy_bits"), "core": (1, "energy_bits"), "dram": 
 """Index within a package, and the parameter with the bits below one joule."""
 MODULUS = 1 << 32
 ORDINARY = {"start": ",".join(["1000000"] * 8), "update_us": 1000, "jitter_us": 40, "late_permille": 0, "late_us": 0,
-            "slots": 4, "throttle": "N", "kind_mw": "6000", "dram_mw": "500"}  # fmt: skip
+            "slots": 4, "rdpmc": "N", "throttle": "N", "kind_mw": "6000", "dram_mw": "500"}  # fmt: skip
 """Parameters before each scenario; of the kinds, those of 0."""
 
 
@@ -65,11 +65,19 @@ def record(scenario: dict[str, object], path: Path) -> dict[str, object]:
         wrap_after(scenario["wrap_after_j"])
     options = {name: scenario[name] for name in ("counters", "poller_share") if name in scenario}
     with tprof.record(path, energy=scenario["sensor"], **{"counters": "none"} | options):
-        before = truth()
+        poller_ns, before = poller_cpu_ns(), truth()
         found = PROGRAMS[scenario["program"]](**scenario.get("arguments", {}))
         after = truth()
+        poller = {"cpu_ns": poller_cpu_ns() - poller_ns, "passed_ns": after["now_ns"] - before["now_ns"]}
     model_path().unlink(missing_ok=True)
-    return {"before": before, "after": after, "model": model, "found": found}
+    return {"before": before, "after": after, "model": model, "found": found, "poller": poller}
+
+
+def poller_cpu_ns() -> int:
+    """Return the CPU time of the thread that reads the sensors."""
+    threads = Path("/proc/self/task").iterdir()
+    own = (thread for thread in threads if (thread / "comm").read_text().strip() == "tprof-sensors")
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in own)
 
 
 def run_scenario(name: str, scenario: dict[str, object]) -> None:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 CPUFREQ = Path("/sys/devices/system/cpu/cpufreq")
 GHZ = 1_000_000_000
 FOLDER = Path("/dev/shm/lab.tprof")  # noqa: S108 - the guest's own
+CALM_S = 0.5
 SHARED = ("scaling_min_freq", "scaling_max_freq", "scaling_governor")
 
 
@@ -125,24 +126,40 @@ def sweep(frequencies: str, model: str, seconds: dict[str, float], instances: in
 
 
 def work(calls: list[tuple[str, int]], log: Path) -> None:
-    """Be the program of a sweep: two threads with tasks; add a line with the truth before and after to a file."""
+    """Be the program of a sweep: two threads with tasks; add a line with the truth before and after to a file.
+
+    The first and the last task read the truth, so it is that of the time which a sweep takes for the program's. The
+    machine is idle around both: nobody knows when within a long interval between two readings joules were drawn.
+    """
 
     def part(number: int) -> None:
         for name, rounds in calls[number::2]:
             bodies()[name](rounds)
 
+    bodies()
     threads = [threading.Thread(target=part, args=(number,)) for number in range(2)]
-    before, held = truth(), policies()
+    edge = tprof.task(truth, name="edge")
+    held = policies()
+    time.sleep(CALM_S)
+    before = edge()
+    time.sleep(CALM_S)
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    time.sleep(CALM_S)
+    after = edge()
+    time.sleep(CALM_S)
     with log.open("a") as file:
-        file.write(json.dumps({"before": before, "after": truth(), "held": held}) + "\n")
+        file.write(json.dumps({"before": before, "after": after, "held": held}) + "\n")
 
 
 def under_policy(
-    policy: str | dict[str, float], seconds: dict[str, float], instances: int, options: dict[str, float] | None = None
+    policy: str | dict[str, float],
+    seconds: dict[str, float],
+    instances: int,
+    options: dict[str, float] | None = None,
+    workers: int = 2,
 ) -> dict[str, object]:
     """Run tasks in a runtime with a policy; return the truth at the begin, at the middle and at the end."""
     from tprof.runtime import Runtime  # noqa: PLC0415 - one scenario in many
@@ -153,7 +170,7 @@ def under_policy(
     if isinstance(policy, dict):
         asked = fixed(tasks={name: ghz * GHZ for name, ghz in policy.items()})
     truths = [truth()]
-    with tprof.record(FOLDER, energy="powercap") as recording, Runtime(workers=2, policy=asked) as runtime:
+    with tprof.record(FOLDER, energy="powercap") as recording, Runtime(workers=workers, policy=asked) as runtime:
         for half in (calls[: len(calls) // 2], calls[len(calls) // 2 :]):
             for name, rounds in half:
                 bodies()[name](rounds)

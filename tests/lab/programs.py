@@ -18,6 +18,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from debian import pool_library
+
 import tprof
 
 if TYPE_CHECKING:
@@ -189,7 +191,7 @@ def multiplexed(seconds: dict[str, float], instances: int = 20) -> None:
 
 def pool(kinds: dict[str, list[int]], *, seconds: float, rest_s: float, instances: int) -> None:
     """Run tasks that compute beside a library's native thread: of each the kinds of its own thread and of that one."""
-    library = ctypes.CDLL(str(Path(os.environ["TPROF_LAB"]) / "pool.so"))
+    library = ctypes.CDLL(str(pool_library()))
 
     def make(name: str, own: int, native: int) -> Callable[[], int]:
         def body() -> int:

@@ -71,13 +71,17 @@ def run(folder, source, *words):
 
 
 OPTIONS = ["run", "--energy", "estimate", "--task", "__main__:work"]
+QUIET = [*OPTIONS, "--no-summary"]
 
 
-@pytest.mark.parametrize("overwrite", [[], ["--overwrite"]], ids=["new", "overwritten"])
+@pytest.mark.parametrize(
+    "overwrite",
+    [pytest.param([], id="new", marks=pytest.mark.thorough), pytest.param(["--overwrite"], id="overwritten")],
+)
 def test_ranks_share_a_session_and_a_task(tmp_path, overwrite):
     words = [mpirun(), "-n", "3", TPROF, *OPTIONS, "-o", "x.tprof"]
     if overwrite:
-        run(tmp_path, RANK_PROGRAM, TPROF, *OPTIONS, "-o", "x.tprof", "prog.py")
+        run(tmp_path, RANK_PROGRAM, TPROF, *QUIET, "-o", "x.tprof", "prog.py")
 
     done = run(tmp_path, RANK_PROGRAM, *words, *overwrite, "prog.py")
 
@@ -90,7 +94,7 @@ def test_ranks_share_a_session_and_a_task(tmp_path, overwrite):
 def test_ranks_that_are_given_no_session_share_one(tmp_path):
     (tmp_path / "prog.tprof").mkdir()
 
-    done = run(tmp_path, RANK_PROGRAM, mpirun(), "-n", "2", TPROF, *OPTIONS, "prog.py")
+    done = run(tmp_path, RANK_PROGRAM, mpirun(), "-n", "2", TPROF, *QUIET, "prog.py")
 
     assert done.returncode == 0, done.stderr
     assert instances(tprof.load(tmp_path / "prog-2.tprof")) == {"work": 6}
@@ -99,7 +103,10 @@ def test_ranks_that_are_given_no_session_share_one(tmp_path):
 
 # A rank that finalises MPI waits there for the others to do so, which may do it when they have ended.
 FIRST, SECOND = "0 if MPI.COMM_WORLD.rank else MPI.Finalize()", "MPI.Finalize() if MPI.COMM_WORLD.rank else 0"
-ENDS = ["0", "MPI.COMM_WORLD.rank * 3", "3 - MPI.COMM_WORLD.rank * 3", "MPI.Finalize()", FIRST, SECOND]
+ENDS = [
+    *("MPI.COMM_WORLD.rank * 3", "3 - MPI.COMM_WORLD.rank * 3", FIRST, SECOND),
+    *(pytest.param(end, marks=pytest.mark.thorough) for end in ("0", "MPI.Finalize()")),
+]
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -107,7 +114,7 @@ def test_ranks_that_talk_to_each_other_end_as_they_do_by_themselves(tmp_path, en
     source = MEETING.replace("END", end)
     plain = run(tmp_path, source, mpirun(), "-n", "2", sys.executable, "prog.py")
 
-    done = run(tmp_path, source, mpirun(), "-n", "2", TPROF, *OPTIONS, "-o", "x.tprof", "prog.py")
+    done = run(tmp_path, source, mpirun(), "-n", "2", TPROF, *QUIET, "-o", "x.tprof", "prog.py")
 
     assert (done.returncode, sorted(done.stdout.splitlines())) == (plain.returncode, sorted(plain.stdout.splitlines()))
     if plain.returncode == 0:
@@ -145,7 +152,7 @@ def test_ranks_are_known_by_what_their_launcher_tells_them(tmp_path, variable):
     (tmp_path / "launcher.py").write_text(LAUNCHER)
 
     done = run(
-        tmp_path, RANK_PROGRAM, sys.executable, "launcher.py", variable, TPROF, *OPTIONS, "-o", "x.tprof", "prog.py"
+        tmp_path, RANK_PROGRAM, sys.executable, "launcher.py", variable, TPROF, *QUIET, "-o", "x.tprof", "prog.py"
     )
 
     assert done.returncode == 0, done.stderr

@@ -16,7 +16,6 @@ from support.fake_sensor import is_missing, raw_readings, wait_for
 import tprof
 from tprof import sensors
 from tprof.sensors import Accuracy, Domain, Found, Quality, Quantity, Reading, Sensor
-from tprof.trace.estimate import WattsError
 
 DEADLINE_S = 60
 STUCK = threading.Event()
@@ -68,7 +67,11 @@ class Reader:
             ANSWER.wait(DEADLINE_S)
         if self.reads > 5 and self.how == "hang":
             time.sleep(3)
-        return [Reading("gpu-0", {"nan": float("nan"), "negative": -1.0, "text": "7"}.get(self.how, 10.0))]
+        if self.reads == 30 and self.how == "hang shortly":
+            time.sleep(0.5)
+        t_ns = {"future": time.monotonic_ns() + 5 * 10**9, "past": 10**9 - self.reads}.get(self.how)
+        values = {"nan": float("nan"), "negative": -1.0, "text": "7", "past": float(self.reads)}
+        return [Reading("gpu-0", values.get(self.how, 10.0), t_ns)]
 
     def close(self):
         if self.how == "close":
@@ -148,6 +151,37 @@ def test_what_is_no_watts_is_missing(tmp_path, how):
 
     assert is_missing(raw_readings(recording.path, "gpu-0")).all()
     assert "a read of gpu-0 gave no value" in recording.notes[0]
+
+
+@pytest.mark.usefixtures("_wrong")
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("future", "gave a time that is 5 s in the future"),
+        ("past", "gave a time that is not later than the one before"),
+    ],
+)
+def test_a_reading_of_another_time_has_its_reason(tmp_path, how, words):
+    with tprof.record(tmp_path / "t.tprof", energy=f"wrong:{how}", counters="none", idle_s=0) as recording:
+        wait_for(lambda: len(raw_readings(tmp_path / "t.tprof", "gpu-0")), "a reading")
+        add_up(1000)
+
+    assert words in recording.notes[0]
+
+
+@pytest.mark.usefixtures("_wrong")
+def test_a_sensor_that_hangs_for_a_moment_is_noticed_in_the_profile(tmp_path):
+    recording = record(tmp_path / "t.tprof", "wrong:hang shortly", lambda readings: len(readings) > 40)
+
+    profile = recording.profile()
+    (domain,) = profile.info["domains"]
+    assert recording.notes == []
+    assert domain["unread"] >= 1
+    assert domain["invalid"] == 0
+    assert any(
+        text.startswith("gpu-0 was not read for ") and "its power is taken as a straight line" in text
+        for text in profile.info["warnings"]
+    )
 
 
 @pytest.mark.usefixtures("_wrong")
@@ -297,12 +331,13 @@ def test_what_a_sensor_may_be_off_by_is_in_every_interval(tmp_path, monkeypatch)
 
     profile = recording.profile()
     (wall,) = profile.info["domains"]
-    assert profile.watts == WattsError(1.01, 1.01)
-    assert profile.info["sensor"] == ("added_meter (measured): wall (power integrated by tprof, all of it within 1 %)")
+    # Its own 1 %, and half of its steps of 0.1 W of 20 W.
+    assert (profile.watts.idle, profile.watts.busy) == pytest.approx((1.0125, 1.0125))
+    assert profile.info["sensor"] == "added_meter (measured): wall (power integrated by tprof, all of it within 1.25 %)"
     assert (wall["integrated"], wall["relative_error"]) == (True, 0.01)
     mean, exact = profile.summary().loc["add_up"], profile.summary(common=False).loc["add_up"]
-    assert mean["energy_mean_high_j"] == pytest.approx(exact["energy_mean_high_j"] * 1.01)
-    assert mean["energy_mean_low_j"] == pytest.approx(exact["energy_mean_low_j"] / 1.01)
+    assert mean["energy_mean_high_j"] == pytest.approx(exact["energy_mean_high_j"] * 1.0125)
+    assert mean["energy_mean_low_j"] == pytest.approx(exact["energy_mean_low_j"] / 1.0125)
 
 
 LEFT_OPEN = """

@@ -18,8 +18,8 @@ from tprof.trace.bounds import LARGEST_UNIT, SMALLEST_UNIT
 STEPS = 6
 
 
-LIKE_OTHERS = {"hwmon", "hwmon_processor", "amd_smi", "nvml_power", "ipmi"}
-"""Sensors whose reader is that of another one, or does as another one does, and one that takes seconds to fail."""
+LIKE_OTHERS = {"hwmon", "hwmon_processor", "amd_smi", "nvml_power", "ipmi", "redfish"}
+"""Sensors whose reader is that of another one, or does as another one does, and those that take seconds."""
 
 
 @pytest.fixture(

@@ -20,6 +20,7 @@ from support.fake_sensor import raw_readings, wait_for
 import tprof
 from tprof import sensors
 from tprof.sensors.nvml_reader import CLOSE_SHARE, NvmlReader, Updates
+from tprof.sensors.nvml_users import ProcessUse
 from tprof.sensors.registry import create
 
 
@@ -57,7 +58,12 @@ def test_each_gpu_is_a_domain_with_its_names(place, monkeypatch):
     assert [(one.name, one.scope, one.counted) for one in found.domains] == [
         ("gpu-0", "gpu", True), ("gpu-1", "gpu", True),
     ]  # fmt: skip
-    assert dict(found.domains[1].details) == {"uuid": "GPU-bbbb", "model": "NVIDIA H200", "pci": "00000000:02:00.0"}
+    assert dict(found.domains[1].details) == {
+        "uuid": "GPU-bbbb",
+        "model": "NVIDIA H200",
+        "pci": "00000000:02:00.0",
+        "processes": "utilisation",
+    }
     assert found.domains[0].unit_j == 0.001
     assert found.left_out == ()
     assert nvml.opened == 0
@@ -240,6 +246,50 @@ def test_who_used_a_gpu_is_kept_with_the_readings(tmp_path, monkeypatch):
     assert lines[-1]["processes"] == [[17, None]]
     assert all(line["domain"] == "gpu-0" and line["since_ns"] < line["t_ns"] for line in lines)
     assert len(raw_readings(path, "gpu-0")) > 1
+
+
+def test_without_utilisation_accounting_tells_who_used_it(monkeypatch):
+    """A process that has run for a day is known too coarsely to say what it did in the last second."""
+    gpu = FakeGpu("GPU-a", users=None, running=[11, 12], accounted={11: (50, 2.0), 12: (0, 1.0)})
+    nvml = FakeNvml(gpu).install(monkeypatch)
+    nvml.nvmlInit()
+    asked = iter([0.0, 1.0, 2.0, 3.0, 9.0])
+    monkeypatch.setattr("tprof.sensors.nvml_users.time.monotonic_ns", lambda: round(next(asked) * 1e9))
+    use = ProcessUse(nvml, "gpu-0")
+
+    assert use.ask(gpu) is None
+    gpu.accounted = {11: (60, 3.0), 12: (0, 2.0), 13: (40, 0.5)}
+    gpu.running = [11, 12, 13]
+    second = use.ask(gpu)
+    gpu.accounted = {11: (60, -3.5), 12: (0, 3.0), 13: (40, 0.5), 14: (30, 86400.0)}
+    gpu.running = [12, 13, 14]
+    assert use.ask(gpu) is None
+    assert use.ask(gpu) is None
+    last = use.ask(gpu)
+
+    assert (second.since_ns, second.t_ns) == (0, 10**9)
+    assert dict(second.processes) == pytest.approx({11: 0.8, 12: 0.0, 13: 0.2}, abs=0.01)
+    assert (last.since_ns, last.t_ns) == (10**9, 9 * 10**9)
+    assert dict(last.processes) == pytest.approx({11: 0.3 / 8, 12: 0.0, 13: 0.0, 14: None}, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("changes", "how"),
+    [
+        ({"users": [(1, 50)]}, "utilisation"),
+        ({"users": None, "accounted": {}}, "accounting"),
+        ({"users": None}, "not known"),
+    ],
+)
+def test_a_profile_says_by_what_others_use_is_known(tmp_path, monkeypatch, changes, how):
+    FakeNvml(FakeGpu("GPU-a", **changes)).install(monkeypatch)
+    monkeypatch.setenv("TPROF_SYSROOT", str(tmp_path))
+    with tprof.record(tmp_path / "t.tprof", energy="nvml", counters="none", idle_s=0) as recording:
+        pass
+
+    (domain,) = recording.profile().info["domains"]
+    assert domain["processes"] == how
+    assert ("the driver tells no process's use" in domain["covers"]) is (how == "not known")
 
 
 @pytest.mark.parametrize("gap_s", [0.02, 0.1])

@@ -181,9 +181,26 @@ def test_an_event_that_does_not_count_for_some_time_is_missing_and_not_a_value_t
     with tprof.record(tmp_path / "t.tprof", energy="perf", counters="none") as recording:
         (event,) = perf_events()
         fcntl.ioctl(event, PERF_EVENT_IOC_DISABLE, 0)
-        wait_for(lambda: is_missing(raw_readings(recording.path)).sum() > 2, "readings that are missing")
+        wait_for(lambda: is_missing(raw_readings(recording.path)).sum() > 1, "readings that are missing")
         fcntl.ioctl(event, PERF_EVENT_IOC_ENABLE, 0)
         wait_for(lambda: not is_missing(raw_readings(recording.path)[-1:]).any(), "a reading again")
+
+    warnings = recording.profile().info["warnings"]
+    assert any("package-0 was reopened" in warning for warning in warnings)
+
+
+def test_an_event_that_never_counts_again_is_replaced(tmp_path, msr_type, monkeypatch):
+    """The kernel takes an event from a processor that goes offline, and leaves it out when that comes back."""
+    tree = machine(tmp_path / "root", {0: range(1)})
+    tree.power_pmu(msr_type, {"energy-pkg": TSC})
+    monkeypatch.setenv("TPROF_SYSROOT", str(tree.root))
+
+    with tprof.record(tmp_path / "t.tprof", energy="perf", counters="none") as recording:
+        (event,) = perf_events()
+        fcntl.ioctl(event, PERF_EVENT_IOC_DISABLE, 0)
+        wait_for(lambda: is_missing(raw_readings(recording.path)).any(), "a reading that is missing")
+        wait_for(lambda: not is_missing(raw_readings(recording.path)[-1:]).any(), "a reading of another event")
+        assert perf_events() == [event]
 
     warnings = recording.profile().info["warnings"]
     assert any("package-0 was reopened" in warning for warning in warnings)

@@ -7,6 +7,7 @@ tests/sensors/test_nvml.py compares the two.
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import dataclass, field
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,8 @@ class FakeGpu:
     error : what every call on it raises; None: nothing.
     users : (pid, SM utilisation in percent) since the last question; None: utilisation is not supported.
     running : processes that have it open.
+    accounted : of each process its utilisation over its life, in percent, and that life in seconds, below 0 once it is
+        over; None: accounting is off.
     """
 
     uuid: str
@@ -64,6 +67,7 @@ class FakeGpu:
     error: int | None = None
     users: list[tuple[int, int]] | None = field(default_factory=list)
     running: list[int] = field(default_factory=list)
+    accounted: dict[int, tuple[int, float]] | None = None
 
 
 class FakeNvml(ModuleType):
@@ -151,6 +155,19 @@ class FakeNvml(ModuleType):
         if not users:
             raise NVMLError(NOT_SUPPORTED if users is None else NOT_FOUND)
         return [SimpleNamespace(pid=pid, smUtil=part, timeStamp=since_us + 1) for pid, part in users]
+
+    def nvmlDeviceGetAccountingMode(self, handle: FakeGpu) -> int:  # noqa: N802
+        """Return whether it is on."""
+        return int(self._sound(handle).accounted is not None)
+
+    def nvmlDeviceGetAccountingStats(self, handle: FakeGpu, pid: int) -> Any:  # noqa: N802
+        """Return a process's figures; its time is 0 until it ends."""
+        known = self._sound(handle).accounted or {}
+        if pid not in known:
+            raise NVMLError(NOT_FOUND)
+        percent, life_s = known[pid]
+        begin_us, time_ms = (round((time.time() - life_s) * 1e6), 0) if life_s > 0 else (0, round(-life_s * 1000))
+        return SimpleNamespace(gpuUtilization=percent, startTime=begin_us, time=time_ms, isRunning=int(life_s > 0))
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle: FakeGpu) -> list[Any]:  # noqa: N802
         """Return who has it open."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from tprof.benchmarks.programs.adjoining import join
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,17 @@ def collect(monkeypatch, module, tasks: Mapping[str, tuple[Iterable[int], Iterab
 
 def _note(calls, kernel, reads, changes):
     def note(*arguments):
-        read, changed = ([arguments[index] for index in indices] for indices in (reads, changes))
+        read, changed = ([_whole(arguments[index]) for index in indices] for indices in (reads, changes))
         calls.append(Call(kernel, arguments, tuple(read), tuple(changed)))
 
     return note
+
+
+def _whole(argument):
+    """Return what a list of blocks covers, which stand side by side or one behind the other."""
+    if not isinstance(argument, list):
+        return argument
+    return join(argument, axis=argument[0].ndim - 1)
 
 
 def run_in_some_order(calls: list[Call], seed: int) -> None:

@@ -21,7 +21,7 @@ class RealProgram:
     needs : modules of the libraries; the test is skipped where one is absent
     task : patterns for ``--task``
     named : how often each task runs that the patterns name
-    marked : how often each task runs that the source marks by ``tprof.task``
+    marked : how often each task runs that the source marks by ``tprof.task``, or that tprof marks by itself
     client : source of a program that runs beside it, with the process number as its argument, and ends it
     launcher : words before the program
     in_any_order : whether lines come from several processes, with times, process numbers and the like in them
@@ -390,8 +390,8 @@ if __name__ == "__main__":
 """,
         needs=("ray",),
         task=("__main__:*",),
-        named={"work": 10, "remote": 6, "Sum.add": 3},
-        marked={"marked": 10},
+        named={"work": 10},
+        marked={"marked": 10, "remote": 6, "Sum.add": 3, "Sum.__init__": 1},
         in_any_order=True,
         thorough=True,
     ),

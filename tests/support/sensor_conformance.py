@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     import pytest
 
 
+BENCH = "TPROF_TEST_BENCH"
+"""Environment variable with MODULE:CLASS of one more bench: pytest --bench sets it."""
+
+
 class Bench:
     """A fake of what one sensor reads, below a folder of its own.
 

@@ -11,8 +11,8 @@ from typer.core import TyperCommand, TyperGroup
 from tprof.distribution import NAME, version
 
 COMMANDS = (
-    "run", "summary", "report", "export", "bench", "sweep", "advise", "calibrate", "validate", "roofline", "scaling",
-    "doctor", "sensors",
+    "run", "merge", "summary", "report", "export", "bench", "sweep", "advise", "calibrate", "validate", "roofline",
+    "scaling", "doctor", "sensors",
 )  # fmt: skip
 """Their modules have the same names; the help lists them in this order."""
 

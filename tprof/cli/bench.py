@@ -26,6 +26,7 @@ MEASUREMENTS = {
     "analysis": "how fast 5 million samples are attributed, beside np.argsort; memory; size of the report",
     "laws": "how long a million evaluations of each analytic model take",
     "runtime": "what a task on the runtime costs, and a Cholesky, beside thread pools and dask; a graph's memory",
+    "cluster": "what a task of the runtime and a Cholesky cost on a local dask cluster, beside the same by hand",
     "advise": "how good tprof advise is: on known responses, and on public data in the folder TPROF_PUBLIC_DATA",
     "policy": "what policies make of the paper's tasks, beside every fixed frequency (simulated), and what they cost",
 }
@@ -35,6 +36,7 @@ _MODULES = {
     "analysis": "overhead.attribution_speed",
     "laws": "overhead.laws_speed",
     "runtime": "overhead.runtime_cost",
+    "cluster": "overhead.cluster_cost",
     "advise": "validation.advice_quality",
     "policy": "overhead.policy_quality",
 }
@@ -69,6 +71,10 @@ def bench(  # noqa: PLR0913 - one parameter an option
     ] = False,
     size: Annotated[str | None, typer.Option(help="small or paper; default: small.")] = None,
     workers: Annotated[int | None, typer.Option(metavar="N", help="Threads; default: one a processor.")] = None,
+    cluster: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Run the programs on a dask cluster of N processes here, not on threads."),
+    ] = None,
     repeat: Annotated[int, typer.Option(metavar="N", help="Runs of each program, each a session.")] = 1,
     output: Annotated[
         Path, typer.Option("-o", "--output", metavar="DIR", help="Where sessions and reports go.")
@@ -90,9 +96,23 @@ def bench(  # noqa: PLR0913 - one parameter an option
         return
     recording = {"energy": energy, "watts": watts}
     order = Order(output, size or "small", workers, repeat, overwrite=overwrite, recording=recording)
+    if cluster is not None:
+        _use_cluster(cluster, workers, asked)
     result = _run_suite(order, quiet=as_json) if everything else _run(asked, order, quick=quick, quiet=as_json)
     if as_json:
         dump(result)
+
+
+def _use_cluster(processes: int, workers: int | None, names: Sequence[str]) -> None:
+    """Run programs on a cluster from now on. Raises UsageError."""
+    from tprof.benchmarks.programs.outcome import CLUSTER_WORKERS, check_workers
+
+    check_workers(processes)
+    if workers is not None:
+        raise UsageError("--workers counts threads and --cluster processes of one thread: give one of them")
+    if measurements := [name for name in names if name in MEASUREMENTS]:
+        raise UsageError(f"--cluster is for programs: {measurements[0]} chooses its own workers")
+    CLUSTER_WORKERS.set(processes)
 
 
 def _asked(names: Sequence[str], *, everything: bool, listing: bool) -> list[str]:

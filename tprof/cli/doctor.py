@@ -52,23 +52,30 @@ def show(groups: Iterable[Group]) -> None:
         print(group.title)
         for fact in group.facts:
             _show(fact, shown)
+        if any(fact.brief for fact in group.facts):
+            print(f"{INDENT}what one of these would cover, and how to get it: tprof sensors NAME")
 
 
 def _show(fact: Fact, shown: dict[Remedy, str]) -> None:
-    heading = f"  {fact.state:<{STATE_WIDTH}}{clean(fact.what)}: {clean(fact.why)}"
-    _fill(heading, first="", rest=INDENT)
+    covers = "" if fact.covers is None or fact.brief else f" ({clean(fact.covers)})"
+    _fill(f"  {fact.state:<{STATE_WIDTH}}{clean(fact.what)}{covers}: {clean(fact.why)}", first="", rest=INDENT)
+    if fact.brief:
+        return
     for remedy in fact.remedies:
-        if remedy in shown:
-            continue
-        # A command stands on one line, however long: it is there to be copied.
-        print(f"{INDENT}$ {clean(remedy.command)}")
-        if remedy.exposes is not None:
-            _fill(f"exposes: {clean(remedy.exposes)}", first=f"{INDENT}  ", rest=f"{INDENT}  ")
+        if remedy not in shown:
+            show_remedy(remedy, INDENT)
     earlier = {shown[remedy]: None for remedy in fact.remedies if remedy in shown}
     if earlier:
         print(f"{INDENT}as for {', '.join(earlier)}")
     for remedy in fact.remedies:
         shown.setdefault(remedy, clean(fact.what))
+
+
+def show_remedy(remedy: Remedy, indent: str) -> None:
+    """Print a command on one line, however long, since it is there to be copied; and what it exposes."""
+    print(f"{indent}$ {clean(remedy.command)}")
+    if remedy.exposes is not None:
+        _fill(f"exposes: {clean(remedy.exposes)}", first=f"{indent}  ", rest=f"{indent}  ")
 
 
 def _fill(text: str, *, first: str, rest: str) -> None:

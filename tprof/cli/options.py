@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,10 +13,16 @@ from tprof.trace.plain_values import is_finite, number, shown
 from tprof.trace.user_files import UnreadableError, read_json
 
 if TYPE_CHECKING:
-    from tprof.analysis import Profile
+    from collections.abc import Iterator
+
+    from tprof.analysis import ClusterProfile, Profile
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Session = Annotated[Path, typer.Argument(help="Session directory.")]
+SessionOrJob = Annotated[Path, typer.Argument(metavar="SESSION", help="Session directory, or a job of several hosts.")]
+Parallel = Annotated[
+    int, typer.Option("--parallel", metavar="N", min=1, help="Analyse so many hosts of a job at the same time.")
+]
 Model = Annotated[str, typer.Option(help="auto, cputime, fitted, ipc, fesc or linear.")]
 Coefficients = Annotated[str | None, typer.Option(metavar="NAME|FILE.json|a=..", help="Of the linear model.")]
 Energy = Annotated[
@@ -27,10 +34,39 @@ Quick = Annotated[bool, typer.Option("--quick", help="See that it works; no figu
 
 
 def open_profile(session: Path, model: str = "auto", coefficients: str | None = None) -> Profile:
-    """Load and attribute. Raises TprofError."""
-    from tprof.trace import load
+    """Load and attribute the session of one host. Raises TprofError."""
+    from tprof.trace import load_session
 
-    return load(session).profile(model, coefficients=read_coefficients(coefficients))
+    return load_session(session).profile(model, coefficients=read_coefficients(coefficients))
+
+
+@contextmanager
+def opened(
+    session: Path,
+    model: str = "auto",
+    coefficients: str | None = None,
+    *,
+    parallel: int = 1,
+    instances: bool = False,
+) -> Iterator[Profile | ClusterProfile]:
+    """Load and attribute a session, or all parts of a job, so many at the same time. Raises TprofError.
+
+    The profile of a job has its table of instances only if they are asked for. A report reads parts again, so the block
+    is where the profile is used.
+    """
+    from tprof.trace import ClusterTrace, load
+
+    trace, given = load(session), read_coefficients(coefficients)
+    if not isinstance(trace, ClusterTrace):
+        yield trace.profile(model, coefficients=given)
+    elif parallel == 1:
+        yield trace.profile(model, coefficients=given, tasks=instances)
+    else:
+        from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing import get_context
+
+        with ProcessPoolExecutor(parallel, get_context("forkserver")) as pool:
+            yield trace.profile(model, coefficients=given, tasks=instances, map=pool.map)
 
 
 def read_coefficients(text: str | None) -> str | dict[str, float] | None:

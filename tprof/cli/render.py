@@ -188,11 +188,13 @@ def shortened(names: Sequence[str], width: int) -> list[str] | None:
     return cut if len(set(cut)) == len(set(names)) else None
 
 
-def filled(text: str, width: int | None) -> str:
-    """Return a paragraph in lines that are no longer than a terminal's."""
+def filled(text: str, width: int | None, *, rest: str = "") -> str:
+    """Return a paragraph in lines that are no longer than a terminal's; all but the first begin with `rest`."""
     if width is None:
         return text
-    return textwrap.fill(text, max(width, LEAST_NAME), break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill(
+        text, max(width, LEAST_NAME), subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _cut(name: str, width: int) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Coefficients, Model, Session, open_profile
+from .options import Coefficients, Model, Parallel, SessionOrJob, opened
 
 
 def register(app: typer.Typer) -> None:
@@ -16,14 +16,16 @@ def register(app: typer.Typer) -> None:
 
 
 def report(
-    session: Session,
+    session: SessionOrJob,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="By default SESSION.html.")
     ] = None,
     model: Model = "auto",
     coefficients: Coefficients = None,
+    parallel: Parallel = 1,
 ) -> None:
     """Write a report that works without a network. Example: tprof report blur.tprof -o blur.html."""
     path = output or Path(session.name).with_suffix(".html")
-    open_profile(session, model, coefficients).to_html(path)
+    with opened(session, model, coefficients, parallel=parallel) as profile:
+        profile.to_html(path)
     print(path)

@@ -44,6 +44,12 @@ def run(  # noqa: PLR0913 - one parameter an option
         list[str] | None, typer.Argument(metavar="(SCRIPT | -m MODULE | -c TEXT | -) [ARGS]...", help="The program.")
     ] = None,
     output: Annotated[str | None, typer.Option("-o", "--output", metavar="SESSION", help="Session directory.")] = None,
+    hosts: Annotated[
+        bool,
+        typer.Option(
+            "--hosts", help="Record several hosts into one job on a common disk, as under launchers with several nodes."
+        ),
+    ] = False,
     task: Annotated[
         list[str] | None,
         typer.Option(
@@ -53,6 +59,9 @@ def run(  # noqa: PLR0913 - one parameter an option
             "re:EXPRESSION for module:function.",
         ),
     ] = None,
+    spans: Annotated[
+        bool, typer.Option("--spans", help="Make the spans of OpenTelemetry tasks, by their names.")
+    ] = False,
     require_tasks: Annotated[
         bool, typer.Option("--require-tasks", help="Exit with 1 if a --task meets no function.")
     ] = False,
@@ -78,6 +87,9 @@ def run(  # noqa: PLR0913 - one parameter an option
             help="Let the threads of BLAS and OpenMP sleep, not spin, between calls; says what it sets.",
         ),
     ] = False,
+    mpi: Annotated[
+        bool, typer.Option("--mpi", help="Make tasks of MPI's functions: waiting in them is not the caller's time.")
+    ] = False,
     best_effort: Annotated[
         bool, typer.Option("--best-effort", help="Run unprofiled when recording cannot start.")
     ] = False,
@@ -91,7 +103,9 @@ def run(  # noqa: PLR0913 - one parameter an option
         Launch(
             program=tuple(program or ()),
             output=output,
+            hosts=hosts,
             task=tuple(task or ()),
+            spans=spans,
             require_tasks=require_tasks,
             energy=energy,
             counters=counters,
@@ -103,6 +117,7 @@ def run(  # noqa: PLR0913 - one parameter an option
             passive_pools=passive_pools,
             best_effort=best_effort,
             no_summary=no_summary,
+            mpi=mpi,
         )
     )
 

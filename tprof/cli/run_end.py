@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from difflib import get_close_matches
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from tprof.session.recording import Recording
 
 _TOP = 10
+_POLL_S = 0.05
 _SUM_UP = "from tprof.cli.run_end import sum_up; sum_up()"
 
 
@@ -49,10 +51,9 @@ class End:
         self.failed = False
         self._recording = recording
         self._require_tasks = require_tasks
-        here = recording.path.parent == Path.cwd()
+        self._job: Path | None = None
+        self._reports = True
         self._options = {
-            "session": os.fspath(recording.path),
-            "name": recording.path.name if here else os.fspath(recording.path),
             "summary": summary,
             "program": program,
             "report": None if report is None else os.fspath(report.absolute()),
@@ -70,7 +71,17 @@ class End:
             _core.fail_at_exit(0)  # registered before what the program registers, it is called last
         self._recording.before_replacement = self._end_before
         self._recording.__enter__()
-        self.recorded_in = self._recording.path
+        self.recorded_in = path = self._recording.path
+        self._options |= {"session": os.fspath(path), "name": _short(path)}
+
+    def begin_in_job(self, job: Path, *, reports: bool) -> None:
+        """Begin to record as one of the processes of a job on several hosts. Raises TprofError.
+
+        Where it `reports`, a summary of the host's part follows when the last process of the host has ended.
+        """
+        self._job, self._reports = job.absolute(), reports
+        self.begin()
+        self._options |= {"job": _short(self._job)}
 
     @property
     def must_record(self) -> bool:
@@ -87,7 +98,10 @@ class End:
             self._recording.__exit__(self.ended_by, None, None)
         except TprofError as error:
             problem = error
-        if os.getpid() != self._pid or not self._recording.is_owner:
+        if os.getpid() != self._pid or not (self._recording.is_owner or self._job is not None):
+            return
+        if self._job is not None and not self._reports:
+            self._end_part()
             return
         stream = sys.__stderr__
         if stream is None or stream.closed:
@@ -108,6 +122,13 @@ class End:
             with suppress(OSError):
                 print(f"tprof: {program} takes this program's place (os.exec) and is not recorded", file=stream)
         self.at_exit(waits=False)
+
+    def _end_part(self) -> None:
+        """Wait for the end of the host's part if this was its last process: a launcher may kill what it leaves."""
+        from tprof.session.hosts import await_end
+
+        with suppress(KeyboardInterrupt):
+            await_end(self._recording.path)
 
     def _has_companions(self) -> bool:
         """Return whether others go on to record. A failed rank waits for none: its failure ends the job."""
@@ -140,6 +161,9 @@ class End:
         if self._recording.is_left_open:
             self._end_later(met, stream)
             return
+        if self._job is not None:
+            self._sum_up_part(met, stream)
+            return
         if not self._options["summary"] and self._options["report"] is None:
             return
         if sys.stdout is not None and not sys.stdout.closed:
@@ -158,17 +182,29 @@ class End:
             finally:
                 process.kill()
 
+    def _sum_up_part(self, met: dict[str, object], stream: TextIO) -> None:
+        """Start a process that waits for the end of the host's part and sums it up; this one waits at its very end."""
+        from tprof.session.companions import is_rank
+
+        if not self._options["summary"] or (self.failed and is_rank()):  # a failed rank waits for none
+            self._end_part()
+            return
+        self._start_later({**self._options, **met}, stream)
+
     def _end_later(self, met: dict[str, object], stream: TextIO | None) -> None:
         """Start a process that ends the recording when companions have left it, and sums up.
 
         To others this one ends now, except for its sensors, because ranks wait for each other at their very end.
         """
+        quiet = {"summary": False} if stream is None else {}
+        self._start_later({**self._options, **met, **quiet, "ending": self._recording.ending()}, stream)
+
+    def _start_later(self, given: dict[str, object], stream: TextIO | None) -> None:
+        """Start a process for whose end this one waits when its interpreter has ended."""
         from tprof import _core
 
         ours, theirs = socket.socketpair()
-        quiet = {"summary": False} if stream is None else {}
-        given = {**self._options, **met, **quiet, "ending": self._recording.ending(), "channel": theirs.fileno()}
-        process = self._start(given, stream, theirs.fileno())
+        process = self._start({**given, "channel": theirs.fileno()}, stream, theirs.fileno())
         theirs.close()
         _core.await_at_exit(process.pid, ours.detach())
         process.returncode = 0  # it is waited for there
@@ -201,7 +237,9 @@ def _disposed(number: int, disposition: signal.Handlers) -> Iterator[None]:
 
 def sum_up() -> None:
     """Print on standard error where the joules went: the process that `tprof run` leaves behind."""
-    from tprof.trace import load
+    # Where this library is installed, pandas would load it for its strings: a fifth of all that this process does.
+    sys.modules.setdefault("pyarrow", None)  # type: ignore[arg-type]
+    from tprof.trace import load_session
 
     from .summary import show
 
@@ -213,8 +251,10 @@ def sum_up() -> None:
             print(f"tprof: {problem}", file=sys.stderr)
         if not given["summary"] and given["report"] is None:
             return
+    if "job" in given:
+        _await_part(given)
     try:
-        profile = load(given["session"]).profile()
+        profile = load_session(given["session"]).profile()
         if given["summary"]:
             show(profile, sys.stderr, top=_TOP)
         _report_tasks(profile, given)
@@ -226,7 +266,25 @@ def sum_up() -> None:
             return
     except TprofError as error:
         print(f"tprof: {error}", file=sys.stderr)
+    if "job" in given:
+        print(f"all hosts: tprof summary {given['job']}", file=sys.stderr)
+        return
     print(f"next: tprof report {given['name']}", file=sys.stderr)
+
+
+def _await_part(given: dict[str, Any]) -> None:
+    """Wait until a host recorder has ended the part, and print whose figures follow."""
+    from tprof.trace.running import is_running
+
+    part = Path(given["session"])
+    while is_running(part):
+        time.sleep(_POLL_S)
+    print(f"tprof: host {part.name} of {given['job']}", file=sys.stderr)
+
+
+def _short(path: Path) -> str:
+    """Return the path as it is shown: without the working folder."""
+    return path.name if path.parent == Path.cwd() else os.fspath(path)
 
 
 def _suggest_names(profile: Profile, program: str) -> None:

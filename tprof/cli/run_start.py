@@ -15,8 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import tprof
+import tprof.mpi
 from tprof.errors import TprofError, UsageError
+from tprof.session.launcher import Launched
+from tprof.session.options import RecordingOptions
+from tprof.session.recording import Recording
 
 from .run_end import End
 
@@ -34,8 +37,13 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "report": Path,
     "idle": float,
 }
-_FLAGS = ("require_tasks", "overwrite", "no_native_threads", "passive_pools", "best_effort", "no_summary")
+_FLAGS = (
+    "hosts", "spans", "mpi", "require_tasks", "overwrite", "no_native_threads", "passive_pools", "best_effort",
+    "no_summary",
+)  # fmt: skip
 _SHORT = {"-o": "--output"}
+UNKNOWN_LINGER_S = 1.0
+"""Wait for another process of the host where no launcher tells how many there are."""
 _PASSIVE = {"OPENBLAS_THREAD_TIMEOUT": "20", "OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
 """OpenBLAS spins for 2 to the power of this many cycles. The last is for the OpenMP of Intel and LLVM."""
 
@@ -46,7 +54,9 @@ class Launch:
 
     program: tuple[str, ...]
     output: str | None = None
+    hosts: bool = False
     task: tuple[str, ...] = ()
+    spans: bool = False
     require_tasks: bool = False
     energy: str = "auto"
     counters: str = "auto"
@@ -58,6 +68,7 @@ class Launch:
     passive_pools: bool = False
     best_effort: bool = False
     no_summary: bool = False
+    mpi: bool = False
 
 
 def read_launch(words: Sequence[str]) -> Launch | None:
@@ -92,20 +103,16 @@ def prepare(launch: Launch) -> Callable[[], None]:
     _check_working_folder()
     what = _program(launch.program)
     parse_patterns(launch.task)
+    if launch.spans and not _has_module("opentelemetry.sdk"):
+        raise UsageError("--spans needs OpenTelemetry's SDK: pip install opentelemetry-sdk")
     if launch.require_tasks and not launch.task:
         raise UsageError("--require-tasks needs a --task that it can require")
-    session = Path(launch.output) if launch.output else _free_name(what.stem)
+    launched = _launched(launch)
+    session = Path(launch.output) if launch.output else _free_name(what.stem, launched)
     _check_report(launch.report)
-    names = [part.strip() for part in launch.counters.split(",")]
-    recording = tprof.record(
-        session,
-        energy=launch.energy,
-        counters=names if len(names) > 1 else launch.counters,
-        watts=launch.watts,
-        overwrite=launch.overwrite,
-        idle_s=launch.idle,
-        attribute_native=not launch.no_native_threads,
-    )
+    recording = Recording(session, _options(launch, launched), overwrite=launch.overwrite, launched=launched)
+    if launch.mpi:
+        tprof.mpi.follow()
     if launch.passive_pools:
         print(f"tprof: {make_pools_passive()}", file=sys.stderr)
     text = shlex.join(launch.program)
@@ -114,7 +121,10 @@ def prepare(launch: Launch) -> Callable[[], None]:
     # What is registered first is called last: what the program leaves to its own end is recorded.
     atexit.register(end.at_exit)
     try:
-        end.begin()
+        if launched is None:
+            end.begin()
+        else:
+            end.begin_in_job(session, reports=not launched.rank)
     except TprofError as error:
         if end.must_record and not launch.best_effort:
             raise
@@ -122,13 +132,48 @@ def prepare(launch: Launch) -> Callable[[], None]:
 
     def execute() -> None:
         try:
-            run_program(what, main, launch.task, recorded_in=end.recorded_in)
+            run_program(what, main, launch.task, spans=launch.spans, recorded_in=end.recorded_in)
         except BaseException as error:
             end.ended_by = type(error)  # not the error, which would keep the program's objects alive
             end.failed = not (isinstance(error, SystemExit) and not error.code)
             raise
 
     return execute
+
+
+def _launched(launch: Launch) -> Launched | None:
+    """Return the place of this process in a job on several hosts; None if it is in none. Raises UsageError."""
+    launched = Launched.here()
+    if not (launch.hosts or launched.spans_hosts):
+        return None
+    if launch.report is not None:
+        raise UsageError("--report needs the end of all hosts: write it afterwards by tprof report JOB")
+    if launch.overwrite:
+        raise UsageError("--overwrite cannot replace a job while several hosts begin: remove it first")
+    return launched
+
+
+def _options(launch: Launch, launched: Launched | None) -> RecordingOptions:
+    names = [part.strip() for part in launch.counters.split(",")]
+    members = 0 if launched is None else launched.local_size or 0
+    return RecordingOptions(
+        energy=launch.energy,
+        counters=names if len(names) > 1 else launch.counters,
+        watts=launch.watts,
+        idle_s=launch.idle,
+        attribute_native=not launch.no_native_threads,
+        linger_s=0.0 if members else UNKNOWN_LINGER_S,
+        members=members,
+    )
+
+
+def _has_module(name: str) -> bool:
+    from importlib.util import find_spec
+
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def make_pools_passive() -> str:
@@ -183,9 +228,12 @@ def _check_report(report: Path | None) -> None:
         raise UsageError(f"cannot write the report to {report}: name a file in a folder that can be written")
 
 
-def _free_name(stem: str) -> Path:
+def _free_name(stem: str, launched: Launched | None) -> Path:
     from tprof.session.companions import is_rank, shares
+    from tprof.trace.cluster import clean_name
 
+    if launched is not None:  # all hosts must come to the same name
+        return Path(f"{stem}.tprof" if launched.launch is None else f"{stem}-{clean_name(launched.launch)}.tprof")
     number = 1
     path = Path(f"{stem}.tprof")
     while os.path.lexists(path) and not (is_rank() and shares(path)):

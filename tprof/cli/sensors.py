@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tprof.errors import UsageError
+from tprof.errors import SensorError, UsageError
 
+from .doctor import show_remedy
 from .options import AsJson
 from .render import DASH, clean, dump, filled, plain, quantity, width_of
 
@@ -56,18 +57,51 @@ def sensors(
     found, missing = _search(names or [], machine, choice)
     with LiveSensors(machine, [(sensor, one.domains) for sensor, one in found]) as live:
         if watch:
+            _require(live, missing if names else [])
             _watch(live, choice, interval, once=once, as_json=as_json)
             return
         live.watch(max(FIRST_S, _slowest(live)))
         if as_json:
             dump({"domains": _plain(live, choice), "missing": [_missing(*one) for one in missing]})
             return
-        _show(live, choice)
+        if live.domains or not names:
+            _show(live, choice)
+    if names:
+        _show_missing(missing)
+    elif missing:
+        _list_missing(missing)
+
+
+def _require(live: LiveSensors, asked: Sequence[tuple[Sensor, Unavailable]]) -> None:
+    """Say which sensors that were asked for cannot be watched. Raises SensorError if none is left."""
+    why = [f"{sensor.name} is not available: {clean(unavailable.why)}" for sensor, unavailable in asked]
+    if not live.domains:
+        raise SensorError("; ".join(why) or "no sensor is available to be watched")
+    for sentence in why:
+        print(f"tprof: {sentence}", file=sys.stderr)
+
+
+def _show_missing(missing: Sequence[tuple[Sensor, Unavailable]]) -> None:
+    """Print all on sensors that were asked for."""
     for sensor, unavailable in missing:
         why = f"{sensor.name} ({clean(sensor.covers)}) is not available: {clean(unavailable.why)}"
         print(filled(why, width_of(sys.stdout)))
-        for remedy in unavailable.remedies[:1]:
-            print(f"  $ {clean(remedy.command)}")
+        for remedy in unavailable.remedies:
+            show_remedy(remedy, "  ")
+
+
+def _list_missing(missing: Sequence[tuple[Sensor, Unavailable]]) -> None:
+    """Print a line for each sensor, and the first command that grants it where there is something to measure."""
+    from tprof.sensors.choose import PROCESSOR
+
+    print("\nNot available (tprof sensors NAME shows the commands that bring it)")
+    longest = max(len(sensor.name) for sensor, _ in missing)
+    for sensor, unavailable in missing:
+        line = f"  {clean(sensor.name):<{longest}}  {clean(unavailable.why)}"
+        print(filled(line, width_of(sys.stdout), rest=" " * (longest + 4)))
+        if unavailable.notable or sensor.subject == PROCESSOR:
+            for remedy in unavailable.remedies[:1]:
+                print(f"{' ' * (longest + 4)}$ {clean(remedy.command)}")
 
 
 def _search(
@@ -142,7 +176,7 @@ def _show(live: LiveSensors, choice: Choice) -> None:
     from rich.console import Console
 
     if not live.domains:
-        print("no sensor is available")
+        print("No sensor is available")
         return
     Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 160).print(_table(live, choice))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,7 +12,7 @@ import typer
 from tprof.errors import UsageError
 from tprof.trace.plain_values import listed, shown
 
-from .options import AsJson, Coefficients, Model, Session, open_profile
+from .options import AsJson, Coefficients, Model, Parallel, SessionOrJob, opened
 from .render import (
     DASH,
     PREFIXES,
@@ -32,6 +32,8 @@ from .render import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import TextIO
+
+    import pandas as pd
 
     from tprof.analysis import Profile
 
@@ -57,7 +59,7 @@ def register(app: typer.Typer) -> None:
 
 
 def summary(
-    session: Session,
+    session: SessionOrJob,
     model: Model = "auto",
     coefficients: Coefficients = None,
     columns: Annotated[
@@ -66,6 +68,7 @@ def summary(
     everything: Annotated[
         bool, typer.Option("--all", help="Show all columns of the tasks, however narrow the terminal.")
     ] = False,
+    parallel: Parallel = 1,
     as_json: AsJson = False,
 ) -> None:
     """Print where the joules went, task by task. Example: tprof summary blur.tprof --model cputime."""
@@ -75,11 +78,21 @@ def summary(
     if as_json and (chosen is not None or everything):
         given = "--all" if everything else "--columns"
         raise UsageError(f"--json prints every column, whatever is asked for: leave {given} out")
-    profile = open_profile(session, model, coefficients)
-    if as_json:
-        dump(as_plain(profile))
-    else:
-        show(profile, sys.stdout, columns=chosen, everything=everything)
+    with opened(session, model, coefficients, parallel=parallel) as profile:
+        from tprof.analysis import Profile
+
+        if isinstance(profile, Profile):
+            if as_json:
+                dump(as_plain(profile))
+            else:
+                show(profile, sys.stdout, columns=chosen, everything=everything)
+            return
+        from .summary_of_job import job_as_plain, show_job
+
+        if as_json:
+            dump(job_as_plain(profile))
+        else:
+            show_job(profile, sys.stdout, columns=chosen, everything=everything)
 
 
 def _chosen(columns: str | None) -> list[str] | None:
@@ -131,12 +144,12 @@ def show(
 
     width = width_of(stream)
     label = f" ({profile.info['quality']})"
-    tasks = _tasks(profile, label, _Shown(width, top, columns, everything))
+    tasks = task_lines(profile.summary(), label, TaskTable(width, top, columns, everything))
     print(*_accounts(profile, label, width), "", *tasks, sep="\n", file=stream)
     if found := finding_texts(profile.info):
         print("", f"Findings{label}", *(filled(f"- {clean(text)}", width) for text in found), sep="\n", file=stream)
     lines = [
-        *_left_open(profile),
+        *legend_lines(profile.summary()),
         *filter(None, (uncertainty_text(profile.info), lead_in_text(profile.info))),
         *_over_budget(profile),
         *_native_lines(profile, label),
@@ -151,7 +164,7 @@ def _accounts(profile: Profile, label: str, width: int | None) -> list[str]:
     """Return a line a domain; only the first figure of an unresolved one is `not resolved`, the others are dashes."""
     accounts = profile.accounts
     columns = []
-    is_mixed = accounts["quality"].nunique() > 1
+    is_mixed = len(accounts["quality"].unique()) > 1
     further = [name for name in ("spin_j", "unidentified_j") if (accounts[name] > 0).any()]
     for name in ("measured_j", "tasks_j", "runtime_j", "other_j", "idle_j", *further):
         heading = "spinning" if name == "spin_j" else name.removesuffix("_j")
@@ -166,21 +179,33 @@ def _accounts(profile: Profile, label: str, width: int | None) -> list[str]:
     return [
         f"Accounts{'' if is_mixed else label}",
         *lines_of("domain", [clean(name) for name in accounts.index], columns, width),
+        *_beside(profile, width),
     ]
 
 
+def _beside(profile: Profile, width: int | None) -> list[str]:
+    """Return a sentence on the domains whose joules are in no task, since others have them in it."""
+    beside = [one["name"] for one in profile.info["domains"] if not one["counted"]]
+    if not beside or len(beside) == len(profile.info["domains"]):
+        return []
+    why = {str(one["name"]): str(one["why"]) for one in profile.info["left_out"] if {"name", "why"} <= one.keys()}
+    parts = [clean(name) + (f" ({clean(why[name])})" if name in why else "") for name in beside]
+    return [filled(f"not in the total, nor in the tasks: {', '.join(parts)}", width)]
+
+
 @dataclass(frozen=True)
-class _Shown:
-    """What of the tasks is shown: on how wide a terminal, how many, which columns."""
+class TaskTable:
+    """What of the tasks is shown: on how wide a terminal, how many, which columns, and which besides the usual ones."""
 
     width: int | None
     top: int | None
     columns: Sequence[str] | None
     everything: bool
+    further: Mapping[str, tuple[str, Callable[[Row], str]]] = field(default_factory=dict)
 
 
-def _tasks(profile: Profile, label: str, shown: _Shown) -> list[str]:
-    summary = profile.summary()
+def task_lines(summary: pd.DataFrame, label: str, shown: TaskTable) -> list[str]:
+    """Return the lines of the table of tasks."""
     if summary.empty:
         return [f"Tasks{label}: none ran"]
     table = summary if shown.top is None else summary.head(shown.top)
@@ -188,11 +213,11 @@ def _tasks(profile: Profile, label: str, shown: _Shown) -> list[str]:
     names = [clean(name) for name in table.index]
     columns = {
         key: Column(heading, tuple(cell(row) for row in rows), use, is_further=key not in DEFAULT_COLUMNS)
-        for use, (key, (heading, cell)) in enumerate(reversed(_TASK_COLUMNS.items()))
+        for use, (key, (heading, cell)) in enumerate(reversed([*_TASK_COLUMNS.items(), *shown.further.items()]))
     }
     absent = frozenset() if "native_j" in table else NATIVE_COLUMNS
     absent |= frozenset() if "gpu_j" in table else GPU_COLUMNS
-    usual = [key for key in COLUMNS if key not in absent]
+    usual = [*(key for key in COLUMNS if key not in absent), *shown.further]
     in_order = [columns[key] for key in dict.fromkeys(shown.columns or usual) if key != "task"]
     asked = shown.everything or shown.columns is not None
     kept = in_order if asked else fitting(names, in_order, shown.width)
@@ -206,9 +231,8 @@ def _tasks(profile: Profile, label: str, shown: _Shown) -> list[str]:
     ]
 
 
-def _left_open(profile: Profile) -> list[str]:
+def legend_lines(summary: pd.DataFrame) -> list[str]:
     """Return the legend of the marks for figures that are not resolved."""
-    summary = profile.summary()
     known = summary["energy_mean_high_j"].notna()
     notes = []
     if (known & ~summary["resolved"]).any():

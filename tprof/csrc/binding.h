@@ -39,7 +39,12 @@ extern PyType_Spec tprof_driver_spec; /* binding_driver.c: a generator or corout
 #if PY_VERSION_HEX >= 0x030C0000
 extern PyType_Spec tprof_monitor_spec; /* binding_monitor.c: unchanged code objects that are tasks */
 #endif
+extern PyType_Spec tprof_span_spec;        /* binding_spans.c: a span of OpenTelemetry that is an instance */
+extern PyType_Spec tprof_span_context_spec; /* binding_contexts.c: attaches and detaches OpenTelemetry's context */
 extern PyType_Spec tprof_thread_task_spec; /* binding_thread.c: the run of a thread as a task */
+
+/* binding_contexts.c */
+PyObject *tprof_py_follow_spans(PyObject *module, PyObject *args);
 
 /* binding_follow.c */
 extern PyType_Spec tprof_tail_spec, tprof_follower_spec, tprof_energy_observer_spec, tprof_reading_file_spec;
@@ -82,6 +87,10 @@ PyObject *tprof_py_fail_at_exit(PyObject *module, PyObject *status);
 
 /* binding_thread.c: the thread that `threading` is starting here and has not listed yet, or NULL */
 extern _Thread_local PyObject *tprof_starting_thread;
+
+/* binding_libraries.c: redirect the calls of libraries that are imported from now on */
+void tprof_follow_imports(void);
+PyObject *tprof_py_follow_mpi(PyObject *module, PyObject *functions);
 
 /* binding_main.c */
 PyObject *tprof_py_run_main(PyObject *module, PyObject *args);

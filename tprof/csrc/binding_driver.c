@@ -12,8 +12,7 @@ struct driver {
     uint32_t number;
     uint64_t generation;     /* the recording of this instance; another recording starts a new instance */
     uint64_t instance;
-    uint64_t inner_instance; /* the innermost instance at its suspension */
-    uint32_t inner_task;
+    struct tprof_suspension at;
     bool stepwise; /* the body is one step of an asynchronous generator: its end only suspends the instance */
     bool done;     /* the instance has ended; a late close does not count */
 };
@@ -62,22 +61,20 @@ static void resume(struct driver *self, struct tprof_frame *frame)
     if (self->done || !tprof_recording())
         return;
     if (self->instance != 0 && self->generation == __atomic_load_n(&tprof_generation, __ATOMIC_ACQUIRE)) {
-        (void)tprof_enter(frame, self->inner_task, self->inner_instance, TPROF_RESUME);
+        (void)tprof_continue(frame, &self->at);
         return;
     }
     if (tprof_enter(frame, self->number, 0, TPROF_START)) {
         self->generation = frame->generation;
         self->instance = frame->instance;
+        tprof_step_began(&self->at, frame);
     }
 }
 
 static void suspend(struct driver *self, const struct tprof_frame *frame)
 {
-    if (!tprof_frame_holds(frame))
-        return;
-    self->inner_instance = frame->thread->instance;
-    self->inner_task = frame->thread->task;
-    tprof_leave(frame, TPROF_SUSPEND, 0);
+    if (tprof_frame_holds(frame))
+        tprof_suspend(frame, &self->at);
 }
 
 static void finish(struct driver *self, const struct tprof_frame *frame, bool failed)

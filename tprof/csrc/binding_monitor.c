@@ -136,12 +136,13 @@ static bool enter(struct call *call, uint32_t number)
     struct tprof_suspended *generator = call->generator;
     const uint64_t now = __atomic_load_n(&tprof_generation, __ATOMIC_ACQUIRE);
     if (generator != NULL && generator->instance != 0 && generator->generation == now)
-        return tprof_enter(&call->entered, generator->inner_task, generator->inner_instance, TPROF_RESUME);
+        return tprof_continue(&call->entered, &generator->at);
     if (!tprof_enter(&call->entered, number, 0, TPROF_START))
         return false;
     if (generator != NULL) {
         generator->generation = call->entered.generation;
         generator->instance = call->entered.instance;
+        tprof_step_began(&generator->at, &call->entered);
     }
     return true;
 }
@@ -284,11 +285,8 @@ static PyObject *on_yield(PyObject *self, PyObject *const *args, Py_ssize_t coun
     (void)count;
     if (!may_be_open((struct monitor *)self, args[0]) || !take_out(args[0], &call))
         Py_RETURN_NONE;
-    if (tprof_frame_holds(&call.entered)) {
-        call.generator->inner_instance = call.entered.thread->instance;
-        call.generator->inner_task = call.entered.thread->task;
-        tprof_leave(&call.entered, TPROF_SUSPEND, 0);
-    }
+    if (tprof_frame_holds(&call.entered))
+        tprof_suspend(&call.entered, &call.generator->at);
     call.generator->offset = PyLong_AsLong(args[1]);
     tprof_suspended_put(call.generator);
     Py_RETURN_NONE;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "binding.h"
+#include "mpi_calls.h"
 #include "native_threads.h"
 #include "recorder.h"
 #include "sensor_thread.h"
@@ -236,39 +237,6 @@ static PyObject *start_with_caller(const struct tprof_setup *setup)
     return PyLong_FromUnsignedLongLong(generation);
 }
 
-/* `genuine` is the interpreter's function that loads an extension. */
-static PyObject *load_extension(PyObject *genuine, PyObject *const *args, Py_ssize_t count, PyObject *names)
-{
-    struct tprof_native_load load;
-    Py_BEGIN_ALLOW_THREADS
-    tprof_native_before_load(&load);
-    Py_END_ALLOW_THREADS
-    PyObject *extension = PyObject_Vectorcall(genuine, args, (size_t)count, names);
-    Py_BEGIN_ALLOW_THREADS
-    tprof_native_after_load(&load);
-    Py_END_ALLOW_THREADS
-    return extension;
-}
-
-/* The calls of a library that is loaded while recording are redirected before the program can call it. Written in C, so
- * that no traceback of a failed import shows it; it stays, and passes calls on while nothing is recorded. */
-static void follow_imports(void)
-{
-    static PyMethodDef definition = {"create_dynamic", (PyCFunction)(void (*)(void))load_extension,
-                                     METH_FASTCALL | METH_KEYWORDS, NULL};
-    PyObject *importer = PyImport_ImportModule("_imp");
-    PyObject *genuine = importer != NULL ? PyObject_GetAttrString(importer, definition.ml_name) : NULL;
-    const bool is_ours =
-        genuine != NULL && PyCFunction_Check(genuine) && PyCFunction_GetFunction(genuine) == definition.ml_meth;
-    PyObject *ours = genuine != NULL && !is_ours ? PyCFunction_New(&definition, genuine) : NULL;
-    if (ours != NULL)
-        (void)PyObject_SetAttrString(importer, definition.ml_name, ours);
-    PyErr_Clear();
-    Py_XDECREF(ours);
-    Py_XDECREF(genuine);
-    Py_XDECREF(importer);
-}
-
 PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"directory", "process", "description", "groups", "papi", "packages", "native", NULL};
@@ -298,7 +266,7 @@ PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
         Py_BEGIN_ALLOW_THREADS(void)
         tprof_sensors_follow(&followed);
         Py_END_ALLOW_THREADS
-        follow_imports();
+        tprof_follow_imports();
     }
     PyBuffer_Release(&packages);
     Py_DECREF(directory);
@@ -384,6 +352,11 @@ static PyObject *find_name(const char *system_name)
 void tprof_name_thread(char name[TPROF_NAME_BYTES])
 {
     PyObject *type, *value, *traceback;
+    if (tprof_is_detached) {
+        if (syscall(SYS_gettid) == getpid())
+            PyOS_snprintf(name, TPROF_NAME_BYTES, "MainThread");
+        return;
+    }
     PyErr_Fetch(&type, &value, &traceback);
     PyObject *bytes = find_name(name);
     if (bytes != NULL) {

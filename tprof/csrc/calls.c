@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "mpi_calls.h"
 #include "recorder.h"
 
 #define MOST_CALLERS 512
@@ -28,7 +29,6 @@
 #define MOST_WORDS 48
 #define MOST_COUNTED 1000
 #define PATIENCE 100000
-#define DIRECT (-1)
 #if defined(__aarch64__)
 #define REGISTERS 8
 #else
@@ -52,7 +52,7 @@ struct caller {
     struct tprof_calls entries[MOST_WAITING];
 };
 
-bool tprof_calls_on;
+bool tprof_calls_on; /* or else stubs only jump on */
 struct tprof_call_target tprof_call_targets[TPROF_CALL_STUBS];
 #if TPROF_CALLS_ARE_NOTED
 extern const char tprof_call_stubs[];
@@ -60,6 +60,7 @@ extern const char tprof_call_stubs[];
 static const char tprof_call_stubs[1];
 #endif
 
+static bool noting, follows_mpi;
 static uint32_t target_count;
 static struct caller *callers;
 static uint32_t used_callers; /* all behind are free */
@@ -99,7 +100,7 @@ static bool begin_writing(struct caller *self)
     if (self->busy) /* a signal handler */
         return false;
     __atomic_store_n(&self->busy, true, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&tprof_calls_on, __ATOMIC_SEQ_CST))
+    if (__atomic_load_n(&noting, __ATOMIC_SEQ_CST))
         return true;
     __atomic_store_n(&self->busy, false, __ATOMIC_RELEASE);
     return false;
@@ -125,7 +126,7 @@ static void open_call(struct caller *self, const struct tprof_call_target *targe
     __atomic_store_n(&self->changes, self->changes + 1, __ATOMIC_RELEASE);
     call->frame = frame;
     __atomic_store_n(&call->recording, recording, __ATOMIC_RELAXED);
-    __atomic_store_n(&call->library, target->library, __ATOMIC_RELAXED);
+    __atomic_store_n(&call->library, target->number, __ATOMIC_RELAXED);
     __atomic_store_n(&call->task, current_task(), __ATOMIC_RELAXED);
     __atomic_store_n(&call->shown_ns, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&call->begin_ns, tprof_now_ns(), __ATOMIC_RELAXED);
@@ -149,31 +150,33 @@ static bool may_note(const struct caller *self, uint32_t library)
 static intptr_t words_of(const struct tprof_call_target *target, uint64_t second)
 {
     const intptr_t count = (intptr_t)(uint32_t)second + 3 - REGISTERS;
-    if (!target->counted)
+    if (target->kind != TPROF_CALL_OF_POOL_COUNTED)
         return MOST_WORDS;
     return count > 0 ? (count + 1) & ~(intptr_t)1 : 0;
 }
 
-/* Returns the words of arguments to copy, or DIRECT: this call is not noted. */
+/* Returns the words of arguments to copy, or TPROF_CALL_DIRECT: this call is not noted. */
 intptr_t tprof_call_enter(const struct tprof_call_target *target, uintptr_t frame, uint64_t second)
 {
     struct caller *self = own_process == process ? own : NULL;
-    if (target->counted && (uint32_t)second > MOST_COUNTED)
-        return DIRECT;
+    if (target->kind == TPROF_CALL_OF_MPI)
+        return tprof_mpi_enter(target->number, frame);
+    if (target->kind == TPROF_CALL_OF_POOL_COUNTED && (uint32_t)second > MOST_COUNTED)
+        return TPROF_CALL_DIRECT;
     if (self == NULL)
         self = claim();
     if (self == NULL || !begin_writing(self))
-        return DIRECT;
+        return TPROF_CALL_DIRECT;
     uint32_t depth = self->depth;
     while (depth > 0 && (self->open[depth - 1].frame <= frame || self->open[depth - 1].recording != recording))
         depth--;
     if (depth != self->depth)
         set_depth(self, depth);
-    const bool is_noted = may_note(self, target->library);
+    const bool is_noted = may_note(self, target->number);
     if (is_noted)
         open_call(self, target, frame);
     end_writing(self);
-    return is_noted ? words_of(target, second) : DIRECT;
+    return is_noted ? words_of(target, second) : TPROF_CALL_DIRECT;
 }
 
 /* Returns whether the last entry holds this call now. */
@@ -208,7 +211,7 @@ static void note(struct caller *self, const struct tprof_calls *calls)
 void tprof_call_leave(uintptr_t frame)
 {
     struct caller *self = own_process == process ? own : NULL;
-    if (self == NULL || !begin_writing(self))
+    if (tprof_mpi_leave(frame) || self == NULL || !begin_writing(self))
         return;
     uint32_t depth = self->depth;
     while (depth > 0 && self->open[depth - 1].frame != frame)
@@ -357,13 +360,21 @@ void tprof_calls_note(bool on)
         __atomic_store_n(&recording, recording + 1, __ATOMIC_RELAXED);
         since_ns = tprof_now_ns();
     }
-    __atomic_store_n(&tprof_calls_on, on, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&noting, on, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&tprof_calls_on, on || follows_mpi, __ATOMIC_SEQ_CST);
+}
+
+void tprof_calls_follow_mpi(void)
+{
+    follows_mpi = true;
+    __atomic_store_n(&tprof_calls_on, true, __ATOMIC_SEQ_CST);
 }
 
 /* What other threads noted is the parent's. */
 void tprof_calls_after_fork_in_child(void)
 {
-    tprof_calls_on = false;
+    noting = false;
+    tprof_calls_on = follows_mpi;
     process++;
     used_callers = 0;
     missed = false;
@@ -378,7 +389,7 @@ bool tprof_is_call_stub(uintptr_t address)
 }
 
 /* Targets stay in place, since a stub may be in use; those of a library that is gone are found by their address 0. */
-uintptr_t tprof_call_stub(uintptr_t function, uint32_t library, bool counted)
+uintptr_t tprof_call_stub(uintptr_t function, uint32_t number, enum tprof_call_kind kind)
 {
     uint32_t place = target_count;
     if (!TPROF_CALLS_ARE_NOTED)
@@ -391,7 +402,7 @@ uintptr_t tprof_call_stub(uintptr_t function, uint32_t library, bool counted)
     }
     if (place == TPROF_CALL_STUBS)
         return 0;
-    tprof_call_targets[place] = (struct tprof_call_target){function, library, counted};
+    tprof_call_targets[place] = (struct tprof_call_target){function, number, kind};
     target_count += place == target_count;
     return (uintptr_t)tprof_call_stubs + place * sizeof *tprof_call_targets;
 }

@@ -1,6 +1,7 @@
 /* perf_event_open(2), or PAPI in its place. Called by the thread that is counted, except where the header says
  * otherwise; needs neither Python nor a lock. The user-space read follows the protocol of struct perf_event_mmap_page in
- * linux/perf_event.h; it was written against that text and has not run on a processor with a PMU. */
+ * linux/perf_event.h. tests/lab tries it on the kernel's perf, where a module carries out the instruction; it has not run on
+ * a processor with a PMU. */
 #include "counters.h"
 
 #include <errno.h>

@@ -121,7 +121,7 @@ static int read_counts(struct dl_phdr_info *info, size_t size, void *argument)
 
 static void forget(struct tprof_library *library)
 {
-    if (library->noted_ns != 0)
+    if (library->has_stubs)
         tprof_call_stubs_drop(library->start, library->end);
     free(library->path);
 }
@@ -184,6 +184,15 @@ void tprof_libraries_refresh(void)
 {
     pthread_mutex_lock(&lock);
     refresh();
+    pthread_mutex_unlock(&lock);
+}
+
+void tprof_libraries_unsettle(void)
+{
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < library_count; i++)
+        libraries[i].settled = false;
+    came = gone = 0;
     pthread_mutex_unlock(&lock);
 }
 

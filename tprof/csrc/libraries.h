@@ -1,9 +1,10 @@
-/* The files that are mapped as libraries, and the redirection of their calls of pthread_create to births.c, and of what
- * gives work to a pool to calls.c. */
+/* The files that are mapped as libraries, and the redirection of their calls of pthread_create to births.c, of what gives
+ * work to a pool to calls.c, and of further functions. */
 #ifndef TPROF_LIBRARIES_H
 #define TPROF_LIBRARIES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct tprof_library {
@@ -14,12 +15,14 @@ struct tprof_library {
     uint64_t written_in; /* of native_threads.c: the recording that knows its path */
     uint64_t noted_ns; /* since when calls of it are noted; 0: they are not */
     uint64_t told_in; /* of native_threads.c: the recording that knows of this */
-    bool settled, seen, is_openblas;
+    bool settled, seen, is_openblas, has_stubs;
 };
 
-/* Bring the list up to date if libraries came or went, and redirect the calls of new ones; cheap otherwise. Both
- * functions are called by one thread at a time. */
+/* Bring the list up to date if libraries came or went, and redirect the calls of new ones; cheap otherwise. All
+ * of these are called by one thread at a time. */
 void tprof_libraries_refresh(void);
+/* Let the next refresh look at all libraries again, since more calls are redirected from now on. */
+void tprof_libraries_unsettle(void);
 /* The library at this address, or NULL; valid until the next refresh. */
 struct tprof_library *tprof_library_at(uintptr_t address);
 struct tprof_library *tprof_library_numbered(uint32_t number);

@@ -37,6 +37,15 @@ static PyObject *generation(PyObject *module, PyObject *unused)
 }
 
 /* The instance that runs on the calling thread, and its task; 0 if none does or nothing is recorded. */
+static PyObject *next_instance(PyObject *module, PyObject *unused)
+{
+    const uint64_t generation = __atomic_load_n(&tprof_generation, __ATOMIC_ACQUIRE);
+    const struct tprof_thread *thread = generation == 0 ? NULL : tprof_current_thread(generation);
+    (void)module;
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(thread == NULL ? 0 : thread->next_instance);
+}
+
 static PyObject *running(PyObject *module, PyObject *unused)
 {
     (void)module;
@@ -88,7 +97,9 @@ static PyMethodDef methods[] = {
     {"suspended_ns", suspended_ns, METH_NOARGS, NULL},
     {"generation", generation, METH_NOARGS, NULL},
     {"running", running, METH_NOARGS, NULL},
+    {"next_instance", next_instance, METH_NOARGS, NULL},
     {"layout", layout, METH_NOARGS, NULL},
+    {"follow_mpi", tprof_py_follow_mpi, METH_O, NULL},
     {"leave_out_thread", leave_out_thread, METH_O, NULL},
     {"session_create", tprof_py_session_create, METH_O, NULL},
     {"session_join", tprof_py_session_join, METH_O, NULL},
@@ -125,6 +136,7 @@ static PyMethodDef methods[] = {
     {"sensors_refused", tprof_py_sensors_refused, METH_NOARGS, NULL},
     {"sensors_stop", tprof_py_sensors_stop, METH_NOARGS, NULL},
     {"drawn_uj", tprof_py_drawn_uj, METH_NOARGS, NULL},
+    {"follow_spans", tprof_py_follow_spans, METH_VARARGS, NULL},
     {"papi_load", tprof_py_papi_load, METH_VARARGS, NULL},
     {"papi_try", tprof_py_papi_try, METH_O, NULL},
     {"perf_open_probe", (PyCFunction)(void (*)(void))tprof_py_perf_open_probe, METH_VARARGS | METH_KEYWORDS, NULL},
@@ -150,6 +162,7 @@ static int execute(PyObject *module)
     tprof_definitions_list(&tprof_state_of(module)->definitions);
     if (add_type(module, &tprof_task_spec) < 0 || add_type(module, &tprof_region_spec) < 0 ||
         add_type(module, &tprof_driver_spec) < 0 || add_type(module, &tprof_thread_task_spec) < 0 ||
+        add_type(module, &tprof_span_spec) < 0 || add_type(module, &tprof_span_context_spec) < 0 ||
         add_type(module, &tprof_tail_spec) < 0 || add_type(module, &tprof_follower_spec) < 0 ||
         add_type(module, &tprof_energy_observer_spec) < 0 || add_type(module, &tprof_reading_file_spec) < 0)
         return -1;
@@ -157,6 +170,8 @@ static int execute(PyObject *module)
     if (add_type(module, &tprof_monitor_spec) < 0)
         return -1;
 #endif
+    if (PyModule_AddStringConstant(module, "VERSION", TPROF_VERSION) < 0)
+        return -1;
     return tprof_add_runtime_api(module);
 }
 

@@ -18,7 +18,7 @@ static struct tprof_counted wanted;
 static int events; /* of a thread */
 static int used_descriptors; /* of all threads */
 static uint64_t next_ns, before_cpu_ns;
-static bool is_time, counted_now;
+static bool is_time, opens, counted_now;
 
 void tprof_native_count(const struct tprof_counted *counted)
 {
@@ -33,9 +33,10 @@ void tprof_native_count(const struct tprof_counted *counted)
         events += wanted.groups[i].count;
 }
 
-void tprof_native_counting_begin(uint64_t now_ns, bool all)
+void tprof_native_counting_begin(uint64_t now_ns, bool is_last)
 {
-    is_time = events > 0 && (all || now_ns >= next_ns);
+    is_time = events > 0 && (is_last || now_ns >= next_ns);
+    opens = is_time && !is_last;
     counted_now = false;
     if (is_time)
         before_cpu_ns = tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -48,7 +49,7 @@ void tprof_native_counting_end(uint64_t now_ns)
         const double pause_ns = took_ns / SHARE;
         next_ns = now_ns + (pause_ns < (double)LONGEST_NS ? (uint64_t)pause_ns : LONGEST_NS);
     }
-    is_time = false;
+    is_time = opens = false;
 }
 
 static int open_descriptors(const struct tprof_counters *counters)
@@ -62,7 +63,7 @@ static int open_descriptors(const struct tprof_counters *counters)
 bool tprof_native_open_counters(struct tprof_follower *one)
 {
     int error;
-    if (!is_time || one->open != NULL || one->is_uncountable ||
+    if (!opens || one->open != NULL || one->is_uncountable ||
         used_descriptors + events > tprof_descriptor_native_share())
         return false;
     counted_now = true;

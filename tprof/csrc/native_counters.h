@@ -9,8 +9,8 @@
 void tprof_native_count(const struct tprof_counted *counted);
 
 /* Around one reading of all threads, which the sensor thread does. In between counters are opened and read, if it is
- * time; what that takes decides when it is time again. */
-void tprof_native_counting_begin(uint64_t now_ns, bool all);
+ * time; what that takes decides when it is time again. The last time of a recording those that are open are read. */
+void tprof_native_counting_begin(uint64_t now_ns, bool is_last);
 void tprof_native_counting_end(uint64_t now_ns);
 
 /* The thread has used CPU time: open its counters, if it has none and may have some. Returns whether they were opened;

@@ -1,17 +1,22 @@
-/* Libraries that create threads as they are loaded. Called by the threads that load them, without a lock. */
+/* Libraries that are loaded: threads that they create meanwhile, and their calls that are redirected. Called by any
+ * thread, without a lock. */
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "calls.h"
 #include "clock.h"
 #include "libraries.h"
+#include "mpi_calls.h"
 #include "native_discovery.h"
 #include "native_followers.h"
 #include "native_records.h"
 #include "native_threads.h"
+#include "redirection.h"
 
 static uint32_t loads; /* that are going on */
 static pid_t loader;
 static bool is_loader_unknown; /* two threads load at once */
+static bool redirects_more;      /* of the functions that `tprof_native_redirect` named */
 
 /* The threads that are there now are not the library's. */
 void tprof_native_before_load(struct tprof_native_load *load)
@@ -61,8 +66,9 @@ void tprof_native_after_load(const struct tprof_native_load *load)
 {
     tprof_followers_lock();
     loads -= loads > 0;
-    if (tprof_native_runs()) {
+    if (tprof_native_runs() || redirects_more || tprof_mpi_is_followed())
         tprof_libraries_refresh();
+    if (tprof_native_runs()) {
         tprof_discovery_take_births();
         tprof_discovery_list_if_changed(tprof_now_ns());
         struct tprof_library *const openblas = loaded_openblas(load->before_ns);
@@ -74,6 +80,26 @@ void tprof_native_after_load(const struct tprof_native_load *load)
             write_created(one, load->before_ns, openblas);
         }
     }
+    tprof_followers_unlock();
+}
+
+void tprof_native_follow_mpi(void)
+{
+    tprof_followers_lock();
+    tprof_calls_follow_mpi();
+    tprof_libraries_unsettle();
+    tprof_libraries_refresh();
+    tprof_followers_unlock();
+}
+
+void tprof_native_redirect(const struct tprof_redirected *functions, size_t count)
+{
+    tprof_followers_lock();
+    for (size_t i = 0; i < count; i++)
+        tprof_redirect_also(&functions[i]);
+    redirects_more = true;
+    tprof_libraries_unsettle();
+    tprof_libraries_refresh();
     tprof_followers_unlock();
 }
 

@@ -79,9 +79,9 @@ static bool read_thread(struct tprof_follower *one)
     return true;
 }
 
-static void read_threads(uint64_t now_ns, bool all)
+static void read_threads(uint64_t now_ns, bool is_last)
 {
-    tprof_native_counting_begin(now_ns, all);
+    tprof_native_counting_begin(now_ns, is_last);
     for (size_t i = tprof_followers.count; i-- > 0;) {
         struct tprof_follower *one = &tprof_followers.all[i];
         if (one->role == TPROF_FOLLOWED && !read_thread(one))

@@ -5,6 +5,7 @@
 #define TPROF_NATIVE_THREADS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -38,6 +39,11 @@ struct tprof_native_load {
 /* Around the loading of a library: threads that it creates meanwhile are the calling thread's. */
 void tprof_native_before_load(struct tprof_native_load *load);
 void tprof_native_after_load(const struct tprof_native_load *load);
+/* Calls of MPI are tasks from now on (mpi_calls.c): redirect those of all libraries. */
+void tprof_native_follow_mpi(void);
+/* Let further functions lead to ours in all libraries. */
+struct tprof_redirected;
+void tprof_native_redirect(const struct tprof_redirected *functions, size_t count);
 void tprof_native_forget_loads(void);
 /* Around forks, called by process.c, before other locks are taken. */
 void tprof_native_before_fork(void);

@@ -26,6 +26,7 @@ struct tprof_thread {
     uint64_t instance; /* that runs now; 0: none */
     uint32_t task;
     uint64_t next_instance;
+    uint64_t span; /* the instance of OpenTelemetry's current span; 0: none */
     pid_t tid;
     int lost_error;                /* errno of the file that could not be made, or 0 */
     bool busy;                     /* it is writing: samples of signal handlers are dropped, an end waits */
@@ -193,6 +194,44 @@ static inline void tprof_leave(const struct tprof_frame *frame, uint8_t kind, ui
     frame->thread->instance = frame->outer_instance;
     frame->thread->task = frame->outer_task;
     tprof_sample(frame->thread, kind, flags);
+}
+
+/* What a suspended generator or coroutine goes on with. Its steps run inside what runs at each of them; but a span that
+ * began inside it and is still current runs at the next step already, and is not what to return to after it. */
+struct tprof_suspension {
+    uint64_t instance; /* the innermost at the suspension */
+    uint64_t span;     /* the current one at the suspension; 0: none */
+    uint64_t outer_instance, outer_span; /* at the last step's begin */
+    uint32_t task, outer_task;
+};
+
+static inline void tprof_step_began(struct tprof_suspension *at, const struct tprof_frame *frame)
+{
+    at->outer_instance = frame->outer_instance;
+    at->outer_task = frame->outer_task;
+    at->outer_span = frame->thread->span;
+}
+
+static inline bool tprof_continue(struct tprof_frame *frame, struct tprof_suspension *at)
+{
+    if (!tprof_enter(frame, at->task, at->instance, TPROF_RESUME))
+        return false;
+    if (at->span != 0 && at->span != at->outer_span && at->span == frame->thread->span) {
+        frame->outer_instance = at->outer_instance;
+        frame->outer_task = at->outer_task;
+    } else {
+        tprof_step_began(at, frame);
+    }
+    return true;
+}
+
+/* Called while the frame holds. */
+static inline void tprof_suspend(const struct tprof_frame *frame, struct tprof_suspension *at)
+{
+    at->instance = frame->thread->instance;
+    at->task = frame->thread->task;
+    at->span = frame->thread->span;
+    tprof_leave(frame, TPROF_SUSPEND, 0);
 }
 
 #endif

@@ -1,7 +1,7 @@
 /* A library calls functions of others through addresses in a table of its own (its GOT), which the linker fills. The
  * entries for pthread_create get ours instead, and those for functions that give work to a pool of threads a stub:
- * whatever leads into an OpenBLAS library, and what begins a parallel region of OpenMP. docs/internals.md says why this
- * and not LD_PRELOAD.
+ * whatever leads into an OpenBLAS library, and what begins a parallel region of OpenMP. So do functions of MPI, if they are
+ * to be tasks, and functions that others name. docs/internals.md says why this and not LD_PRELOAD.
  *
  * Another thread may be loading a library at any time. The linker lists it before it has filled the table, then makes
  * the table read-only, if it is one of the part that is so protected (RELRO). So an entry in that part is only touched
@@ -21,7 +21,9 @@
 #include "births.h"
 #include "calls.h"
 #include "clock.h"
+#include "layout.h"
 #include "libraries.h"
+#include "mpi_calls.h"
 
 #if defined(__x86_64__)
 #define CALL_ENTRY R_X86_64_JUMP_SLOT
@@ -36,6 +38,9 @@
 #define ADDRESS_ENTRY UINT32_MAX
 #define DATA_ENTRY UINT32_MAX
 #endif
+
+static struct tprof_redirected redirected[4];
+static size_t redirected_count;
 
 struct entry {
     uintptr_t *place;
@@ -101,6 +106,21 @@ static bool is_writable(const struct tprof_writable *writable, uintptr_t address
     return false;
 }
 
+void tprof_redirect_also(const struct tprof_redirected *function)
+{
+    if (redirected_count < sizeof redirected / sizeof *redirected)
+        redirected[redirected_count++] = *function;
+}
+
+/* Ours instead of a function that is named by the entry; NULL: none. */
+static const struct tprof_redirected *redirected_function(const char *name)
+{
+    for (size_t i = 0; i < redirected_count; i++)
+        if (strcmp(name, redirected[i].name) == 0)
+            return &redirected[i];
+    return NULL;
+}
+
 /* GOMP_parallel, GOMP_parallel_loop_dynamic, ..., __kmpc_fork_call, __kmpc_fork_call_if, __kmpc_fork_teams */
 static bool begins_region(const char *name)
 {
@@ -142,31 +162,76 @@ static void protect_again(struct tprof_image *image)
     image->is_open = false;
 }
 
+/* What is to stand in an entry instead of the function that was found there. */
+struct replacement {
+    uintptr_t ours; /* 0: nothing else, for good */
+    struct tprof_library *stubbed; /* the library whose function a stub stands in for, or NULL */
+    bool is_pool, must_wait; /* until the first call of the entry */
+};
+
+/* The library that defines the function of MPI at this address, or NULL. */
+static struct tprof_library *mpi_of(const struct tprof_image *image, uintptr_t found)
+{
+    struct tprof_library *library = tprof_library_at(found);
+    return library == NULL || library->start == image->start ? NULL : library;
+}
+
+static struct replacement replacement_of(const struct tprof_image *image, const struct entry *entry, uintptr_t found)
+{
+    /* An entry that was not called yet leads into the library itself. Any other function is that of another tool. */
+    const bool is_unused = entry->is_call && found >= image->start && found < image->end;
+    const uint32_t mpi_task = tprof_mpi_task(entry->name);
+    struct replacement by = {0};
+    const struct tprof_redirected *function = redirected_function(entry->name);
+    if (strcmp(entry->name, "pthread_create") == 0) {
+        if (found == (uintptr_t)tprof_births_genuine() || is_unused)
+            by.ours = (uintptr_t)tprof_births_create;
+    } else if (function != NULL) {
+        if (found == function->genuine || is_unused)
+            by.ours = function->ours;
+    } else if (tprof_is_call_stub(found)) {
+        by.ours = 0; /* it was redirected before */
+    } else if (is_unused) {
+        by.must_wait = begins_region(entry->name) || mpi_task != TPROF_NO_TASK;
+    } else if (mpi_task != TPROF_NO_TASK) {
+        by.stubbed = mpi_of(image, found);
+    } else {
+        by.stubbed = pool_of(image, found, entry->name);
+        by.is_pool = by.stubbed != NULL;
+    }
+    return by;
+}
+
+static uintptr_t stub_for(const struct replacement *by, uintptr_t found, const char *name)
+{
+    if (!by->is_pool)
+        return tprof_call_stub(found, tprof_mpi_task(name), TPROF_CALL_OF_MPI);
+    const bool is_counted = strcmp(name, "__kmpc_fork_call") == 0;
+    return tprof_call_stub(found, by->stubbed->number, is_counted ? TPROF_CALL_OF_POOL_COUNTED : TPROF_CALL_OF_POOL);
+}
+
 /* True: there is nothing more to do about this entry. */
 static bool redirect_entry(const struct tprof_writable *writable, struct tprof_image *image, const struct entry *entry)
 {
-    const uintptr_t genuine = (uintptr_t)tprof_births_genuine();
-    const bool creates = strcmp(entry->name, "pthread_create") == 0;
-    uintptr_t found = __atomic_load_n(entry->place, __ATOMIC_RELAXED), ours = 0;
+    uintptr_t found = __atomic_load_n(entry->place, __ATOMIC_RELAXED);
     if (found < image->end - image->start)
         return entry->is_weak; /* an offset, which the linker has yet to replace */
-    struct tprof_library *pool = creates ? NULL : pool_of(image, found, entry->name);
-    /* An entry that was not called yet leads into the library itself. Any other function is that of another tool. */
-    const bool is_unused = entry->is_call && found >= image->start && found < image->end;
-    if (creates && (found == genuine || is_unused))
-        ours = (uintptr_t)tprof_births_create;
-    else if (is_unused && begins_region(entry->name))
-        return false; /* until its first call */
-    else if (pool == NULL)
+    struct replacement by = replacement_of(image, entry, found);
+    if (by.must_wait)
+        return false;
+    if (by.ours == 0 && by.stubbed == NULL)
         return true;
     if (writable->ranges == NULL || !make_writable(writable, image, (uintptr_t)entry->place))
         return false;
-    if (pool != NULL)
-        ours = tprof_call_stub(found, pool->number, strcmp(entry->name, "__kmpc_fork_call") == 0);
-    if (ours != 0)
-        (void)__atomic_compare_exchange_n(entry->place, &found, ours, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-    if (pool != NULL && ours != 0 && pool->noted_ns == 0)
-        pool->noted_ns = tprof_now_ns();
+    if (by.stubbed != NULL)
+        by.ours = stub_for(&by, found, entry->name);
+    if (by.ours == 0)
+        return true;
+    (void)__atomic_compare_exchange_n(entry->place, &found, by.ours, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+    if (by.stubbed != NULL)
+        by.stubbed->has_stubs = true;
+    if (by.is_pool && by.stubbed->noted_ns == 0)
+        by.stubbed->noted_ns = tprof_now_ns();
     return true;
 }
 

@@ -16,6 +16,13 @@ struct tprof_writable {
     size_t count;
 };
 
+/* A function whose entries get ours, in all libraries that are not settled. */
+struct tprof_redirected {
+    const char *name;
+    uintptr_t genuine, ours;
+};
+
+void tprof_redirect_also(const struct tprof_redirected *function);
 /* False: /proc is not there, so nothing may be redirected. The ranges are to be freed. */
 bool tprof_writable_read(struct tprof_writable *writable);
 /* Returns whether there is nothing more to do for this library. */

@@ -2,6 +2,7 @@
 #include "source.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -16,14 +17,38 @@
 #define MOST_ATTEMPTS 3
 /* Of an event of perf: far longer than its clock and ours may differ between two polls. */
 #define LONGEST_STOP_NS UINT64_C(10000000)
+/* Far longer than the kernel takes to move an event. */
+#define LONGEST_MOVE_NS UINT64_C(500000000)
+
+/* An event of a processor that was offline never counts again, so after some time another takes its place, if it can be
+ * opened. One that the kernel moves to another processor counts again by itself, and sooner. */
+static void replace_stopped(struct tprof_source *source)
+{
+    const uint64_t now_ns = tprof_now_ns();
+    if (!source->missing)
+        source->next_reopen_ns = now_ns + LONGEST_MOVE_NS;
+    if (now_ns < source->next_reopen_ns)
+        return;
+    source->next_reopen_ns = now_ns + REOPEN_NS;
+    const int fd = tprof_counters_open_cpu(&source->event, source->cpu);
+    if (fd < 0)
+        return;
+    if (dup3(fd, source->fd, O_CLOEXEC) >= 0) {
+        source->running_ns = source->ran_at_ns = 0;
+        source->reopened = true;
+    }
+    close(fd);
+}
 
 /* Where the processor of an event is offline, a read returns the last count without an error, and while the kernel moves
  * the event to another processor nothing is counted. The time for which it ran tells. */
 static int check_running(struct tprof_source *source, uint64_t running_ns, uint64_t begin_ns)
 {
     const uint64_t ran_ns = running_ns - source->running_ns;
-    if (ran_ns == 0)
+    if (ran_ns == 0) {
+        replace_stopped(source);
         return ENODEV;
+    }
     if (source->ran_at_ns != 0 && begin_ns > source->ran_at_ns + ran_ns + LONGEST_STOP_NS)
         source->reopened = true;
     source->running_ns = running_ns;

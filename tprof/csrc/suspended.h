@@ -5,12 +5,13 @@
 
 #include <stdint.h>
 
+#include "recorder.h"
+
 struct tprof_suspended {
     const void *frame, *code;
     uint64_t generation; /* the recording of this instance; another recording starts a new instance */
     uint64_t instance;
-    uint64_t inner_instance; /* the innermost instance at its suspension */
-    uint32_t inner_task;
+    struct tprof_suspension at;
     long offset;            /* of the instruction that suspended it */
     struct tprof_suspended *next; /* in the same bucket */
 };

@@ -31,12 +31,16 @@ class Fact:
     state : ok; limited: figures are available but worse than possible; missing.
     why : the finding and its consequence, as a clause.
     remedies : commands that improve it, the one that exposes least first.
+    covers : of a sensor, what it measures.
+    brief : whether the text of it is one line without the commands, since nothing is there that they could grant.
     """
 
     what: str
     state: State
     why: str
     remedies: tuple[Remedy, ...] = ()
+    covers: str | None = None
+    brief: bool = False
 
 
 @dataclass(frozen=True)

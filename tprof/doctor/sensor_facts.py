@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tprof import sensors
 from tprof.sensors.advice import SIDE_CHANNEL, Remedy
+from tprof.sensors.choose import PROCESSOR
 from tprof.sensors.contract import Machine, Quantity, Unavailable
 from tprof.sensors.registry import all_classes, search
 from tprof.sensors.topology import describe_host
@@ -54,13 +55,12 @@ def _sensor(kind: type[Sensor], machine: Machine, choice: Choice) -> list[Fact]:
     """Return whether a sensor can be read, and how often its domains update, which is measured now."""
     found = search(kind(), machine)
     if isinstance(found, Unavailable):
-        covers = Fact(f"{kind.name} would cover", State.MISSING, kind.covers)
-        return [Fact(kind.name, State.MISSING, found.why, found.remedies), covers]
+        brief = not (found.notable or (kind.subject == PROCESSOR and found.remedies))
+        return [Fact(kind.name, State.MISSING, found.why, found.remedies, kind.covers, brief)]
     used = any(domain.source == kind.name for domain in choice.domains)
     why = "read by a recording" if used else f'can be read: energy="{kind.name}" chooses it'
     live = time_updates(machine, kind(), found.domains, LONGEST_S)
-    covers = Fact(f"{kind.name} covers", State.OK, kind.covers)
-    return [Fact(kind.name, State.OK, why), covers, *(_updates(one) for one in live.domains)]
+    return [Fact(kind.name, State.OK, why, covers=kind.covers), *(_updates(one) for one in live.domains)]
 
 
 def _updates(live: LiveDomain) -> Fact:

@@ -14,9 +14,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tprof import _core
+from tprof import _core, mpi
 from tprof.session.process_state import TASKS
 
+from .dask_workers import mark_dask_workers
 from .default_tasks import DefaultTasks
 
 if TYPE_CHECKING:
@@ -24,12 +25,19 @@ if TYPE_CHECKING:
 
 _installed = False
 SITE = Path(__file__).parent / "site"
+_WORKER_OF_RAY = "default_worker.py"
 _MULTIPROCESSING = re.compile(r"(?:import sys; )?from (multiprocessing\.\w+) import")
 
 
-def hand_to_children(texts: Sequence[str], main_names: Sequence[str], main_file: str, program: str) -> None:
-    """Pass the patterns to Python child processes of this one, called `program`, by the environment."""
+def hand_to_children(
+    texts: Sequence[str], main_names: Sequence[str], main_file: str, program: str, *, spans: bool
+) -> None:
+    """Pass the patterns to Python child processes of this one, called `program`, by the environment.
+
+    With `spans` they make the spans of OpenTelemetry tasks too.
+    """
     handed = {"tasks": list(texts), "main": list(main_names), "file": main_file, "program": program}
+    handed |= {"mpi": mpi.is_followed(), "spans": spans}
     os.environ[TASKS] = json.dumps(handed)
     others = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(SITE), others] if others else [str(SITE)])
@@ -71,6 +79,16 @@ def install_from_environment() -> None:
         return
     _installed = True
     handed = json.loads(os.environ[TASKS])
+    if handed["spans"] and _core.is_main_interpreter():
+        from .spans import follow_spans
+
+        follow_spans()
+    if handed["mpi"] and _core.is_main_interpreter():
+        mpi.follow()
+    if any(Path(word).name == _WORKER_OF_RAY for word in sys.orig_argv):
+        from tprof.ray.marking import mark_functions
+
+        mark_functions()
     if handed["tasks"]:
         from .hook import Tasks
 
@@ -78,6 +96,7 @@ def install_from_environment() -> None:
     elif _core.is_main_interpreter():
         default = DefaultTasks(_name_of_child(sys.orig_argv, handed["program"]), None)
         default.begin()
+        mark_dask_workers()
         atexit.register(default.end_program)
 
 

@@ -10,7 +10,6 @@ cached.
 from __future__ import annotations
 
 import ast
-import importlib.abc
 import sys
 import types
 from pathlib import Path
@@ -35,7 +34,7 @@ _MARK = "\0tprof task "
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
-class _Rewriting(importlib.abc.MetaPathFinder):
+class _Rewriting:
     """Delegates to the other finders, and compiles modules that match a pattern with tasks."""
 
     def __init__(self, matches: Matches, main_names: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tprof import _core
 from tprof.errors import UsageError
 
+from .dask_workers import mark_dask_workers
 from .default_tasks import DefaultTasks
 from .descendants import hand_to_children, hand_to_interpreters, interpreter_words
 from .hook import Tasks
@@ -90,7 +91,9 @@ def find_program(program: Program) -> Main:
     return _find_script(program.name) if program.is_script else _read_text(program)
 
 
-def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_in: Path | None = None) -> None:
+def run_program(
+    program: Program, main: Main, tasks: Sequence[str], *, spans: bool = False, recorded_in: Path | None = None
+) -> None:
     """Run the program, with or without a recording; all its exceptions, including SystemExit, propagate.
 
     The interpreter ends the program by them as it would without tprof: call this outside all exception handlers.
@@ -102,8 +105,12 @@ def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_
     sys.argv[:] = [main.file if program.is_module else program.name, *program.arguments]
     sys.orig_argv[:] = [*interpreter_words(sys.orig_argv), *program.words]
     making = Tasks(tasks, names, main.file)
-    hand_to_children([one.text for one in making.matches.patterns], names, main.file, program.shown_name)
+    hand_to_children([one.text for one in making.matches.patterns], names, main.file, program.shown_name, spans=spans)
     hand_to_interpreters()
+    if spans:
+        from .spans import follow_spans
+
+        follow_spans()
     default = None
     if tasks:
         making.begin()
@@ -111,6 +118,7 @@ def run_program(program: Program, main: Main, tasks: Sequence[str], *, recorded_
     else:
         default = DefaultTasks(program.shown_name, main.file)
         default.begin()
+        mark_dask_workers()
     module = sys.modules["__main__"] = _make_module(main)
     code = None
     try:

@@ -76,6 +76,10 @@ IPMI_GROUP = Remedy(
     "sudo chmod 0660 /dev/ipmi0; echo log out and in again",
     "the group `ipmi` can command the management controller, which can also switch the machine off",
 )
+REDFISH_CREDENTIALS = Remedy(
+    "read -rs TPROF_REDFISH && export TPROF_REDFISH",
+    "type user:password; every program that this shell starts can then read it. A line of ~/.netrc does it too",
+)
 INSTALL_AMD_SMI = Remedy("pip install /opt/rocm/share/amd_smi")
 INSTALL_METER = Remedy('pip install "tprof-energy[meter]"')
 DIALOUT = Remedy('sudo usermod -aG dialout "$USER"; echo log out and in again', "all serial lines, modems included")

@@ -29,24 +29,22 @@ TABLE = "watts.csv"
 GUEST_RANGE = 4.0
 """A guest's chip may have from a quarter to four times the table's cores: servers have 8 to 192."""
 UNKNOWN = "unknown"
-_BY_NAME = tuple(
-    (re.compile(pattern, re.IGNORECASE), kind)
-    for pattern, kind in (
-        (r"EPYC 4\d{3}", "desktop"),
-        (r"EPYC|Opteron|Hygon", "amd-server"),
-        (r"Threadripper", "desktop"),
-        (r"Ryzen.*\d{4}H[SX]?\b|Ryzen AI.*\bHX\b|Ryzen AI Max", "laptop"),
-        (r"(Ryzen|Athlon).*\d{4}[UC]\b|Ryzen (AI|Z\d)", "thin-laptop"),
-        (r"Ryzen|Athlon", "desktop"),
-        (r"Xeon.*(\bE3-|\bE-\d|\bW-1\d{3}|\b63\d\dP)", "desktop"),
-        (r"Xeon|Atom.*\b[CP]\d{4}", "intel-server"),
-        (r"Core.*\d{3,5}(U|UE|Y|V|P|G[1-7])\b|\bm[357]-|\bi\d-\dY\d\d", "thin-laptop"),
-        (r"Core.*\d{3,5}(H|HK|HQ|HX|HF|HS|M|MQ|MX|QM|XM)\b", "laptop"),
-        (r"Atom|Intel.*\bN\d{2,4}\b|(Celeron|Pentium).*\b[NJ]\d{4}", "thin-laptop"),
-        (r"(Core|Pentium|Celeron).*\d{3}", "desktop"),
-    )
+_BY_NAME = (
+    (r"EPYC 4\d{3}", "desktop"),
+    (r"EPYC|Opteron|Hygon", "amd-server"),
+    (r"Threadripper", "desktop"),
+    (r"Ryzen.*\d{4}H[SX]?\b|Ryzen AI.*\bHX\b|Ryzen AI Max", "laptop"),
+    (r"(Ryzen|Athlon).*\d{4}[UC]\b|Ryzen (AI|Z\d)", "thin-laptop"),
+    (r"Ryzen|Athlon", "desktop"),
+    (r"Xeon.*(\bE3-|\bE-\d|\bW-1\d{3}|\b63\d\dP)", "desktop"),
+    (r"Xeon|Atom.*\b[CP]\d{4}", "intel-server"),
+    (r"Core.*\d{3,5}(U|UE|Y|V|P|G[1-7])\b|\bm[357]-|\bi\d-\dY\d\d", "thin-laptop"),
+    (r"Core.*\d{3,5}(H|HK|HQ|HX|HF|HS|M|MQ|MX|QM|XM)\b", "laptop"),
+    (r"Atom|Intel.*\bN\d{2,4}\b|(Celeron|Pentium).*\b[NJ]\d{4}", "thin-laptop"),
+    (r"(Core|Pentium|Celeron).*\d{3}", "desktop"),
 )
-_GENERIC = re.compile(r"Intel Core Processor|QEMU|KVM")
+"""Compiled when they are needed: every recording without a sensor begins here."""
+_GENERIC = "Intel Core Processor|QEMU|KVM"
 """Model names made up by hypervisors."""
 _SERVERS_OF = {"GenuineIntel": "intel-server", "AuthenticAMD": "amd-server", "HygonGenuine": "amd-server"}
 _ARM_SERVER_MAKERS = {0x43, 0x46, 0x48, 0x50, 0x6D, 0xC0}
@@ -98,9 +96,9 @@ class Assumed:
 def table() -> dict[str, Row]:
     """Return the table by kind."""
     import csv  # noqa: PLC0415 - kept off `import tprof`
-    from importlib.resources import files  # noqa: PLC0415
+    import pkgutil  # noqa: PLC0415 - at the start of most recordings: importlib.resources loads zipfile and tempfile
 
-    text = (files(__package__) / TABLE).read_text("utf-8")
+    text = (pkgutil.get_data(__package__, TABLE) or b"").decode()
     rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
     return {row.pop("kind"): _row(row) for row in rows}
 
@@ -162,7 +160,9 @@ def read_processor(root: Path, topology: tuple[Cpu, ...]) -> Processor:
     if "CPU implementer" in fields:
         return Processor(_arm_kind(fields, guest=guest), guest)
     name, maker = next(iter(fields.get("model name", [""]))), next(iter(fields.get("vendor_id", [""])))
-    kind = None if _GENERIC.search(name) else next((kind for find, kind in _BY_NAME if find.search(name)), None)
+    kind = None
+    if not re.search(_GENERIC, name):
+        kind = next((kind for pattern, kind in _BY_NAME if re.search(pattern, name, re.IGNORECASE)), None)
     if kind is None and not guest:
         kind = _listed_kind(fields)
     if kind is None and maker in _SERVERS_OF:

@@ -39,7 +39,9 @@ class Battery(Sensor):
         if not folders:
             return Unavailable(f"{_place(machine.root)} has no battery")
         if not any(read_text(folder / "status") == DISCHARGING for folder in folders):
-            return Unavailable(f"{folders[0]} does not discharge: the supply feeds the machine", (UNPLUG,))
+            return Unavailable(
+                f"{folders[0]} does not discharge: the supply feeds the machine", (UNPLUG,), notable=True
+            )
         if all(_watts(folder) is None for folder in folders):
             return Unavailable(f"cannot read {folders[0]}/power_now, nor current_now and voltage_now there")
         accuracy = Accuracy(

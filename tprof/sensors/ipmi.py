@@ -44,7 +44,7 @@ class Ipmi(Sensor):
         if not os.access(devices[0], os.R_OK | os.W_OK):
             return Unavailable(f"cannot read {devices[0]}: permission denied", (IPMI_GROUP,), notable=True)
         if shutil.which("ipmitool") is None:
-            return Unavailable("ipmitool is not installed", (IPMI_TOOL,))
+            return Unavailable("ipmitool is not installed", (IPMI_TOOL,), notable=True)
         accuracy = Accuracy(update_s=UPDATE_S, resolution=1.0, shows=Quantity.POWER, covers="the whole node")
         return Found((Domain(DOMAIN, "machine", None, self.name, Quality.MEASURED, accuracy=accuracy),))
 

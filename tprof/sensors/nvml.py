@@ -28,6 +28,7 @@ from .nvml_library import (
     text,
 )
 from .nvml_reader import NvmlReader
+from .nvml_users import UNKNOWN, how_known
 from .topology import read_text
 
 if TYPE_CHECKING:
@@ -147,7 +148,13 @@ def _domain(nvml: ModuleType, gpu: Gpu, handle: Any) -> Domain | str:
             if error.value == NOT_SUPPORTED:
                 return "it shows neither energy nor power (a GPU of before 2011, a virtual one, or a MIG instance)"
             return explain(error)[0]
+    try:
+        how = how_known(nvml, handle)
+    except nvml.NVMLError as error:
+        return explain(error)[0]
     covers = gpu.name if shows is Quantity.ENERGY else f"{gpu.name}, power integrated (it has no count of energy)"
+    if how == UNKNOWN:
+        covers += ", for all who use it (the driver tells no process's use)"
     return Domain(
         gpu.domain,
         "gpu",
@@ -156,7 +163,7 @@ def _domain(nvml: ModuleType, gpu: Gpu, handle: Any) -> Domain | str:
         Quality.MEASURED,
         unit_j=UNIT_J,
         accuracy=Accuracy(UPDATE_S, resolution, RELATIVE_ERROR, shows, covers),
-        details=(("uuid", gpu.uuid), ("model", gpu.name), ("pci", gpu.pci)),
+        details=(("uuid", gpu.uuid), ("model", gpu.name), ("pci", gpu.pci), ("processes", how)),
     )
 
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from tprof.errors import SensorError
 
-from .contract import Quantity, Reading, Users
-from .nvml_library import NO_FUNCTION, NO_PERMISSION, NOT_FOUND, NOT_SUPPORTED, explain, power_w
+from .contract import Quantity, Reading
+from .nvml_library import explain, power_w
+from .nvml_users import PERIOD_S, ProcessUse
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from .contract import Domain
+    from .contract import Domain, Users
 
 SHORTEST_S, LONGEST_S = 0.002, 0.1
 """Time between polls: around an expected update, and where updates are not known."""
@@ -64,10 +65,6 @@ class Updates:
             self.gap_s = KEPT * self.gap_s + (1 - KEPT) * gap_s
 
 
-USERS_S = 0.5
-"""Time between questions who uses the GPU; the driver's own sample period is 1/6 to 1 s."""
-
-
 class _OpenGpu:
     """A GPU that is read: its handle, and when it is due."""
 
@@ -79,9 +76,7 @@ class _OpenGpu:
         self._handle: Any = None
         self._updates = Updates()
         self.is_away = False
-        self._has_utilisation = True
-        self._seen_us = 0
-        self._asked_ns: int | None = None
+        self._use = ProcessUse(nvml, domain.name)
 
     def read(self) -> Reading:
         """Read its count or power. Raises NVMLError."""
@@ -103,39 +98,12 @@ class _OpenGpu:
         return Reading(self.domain.name, value, t_ns, reopened)
 
     def users(self) -> Users | None:
-        """Return which processes used it since the last call; None if the driver does not say."""
-        self.users_due_s = time.monotonic() + USERS_S
+        """Return which processes used it since the last answer; None if the driver does not say."""
+        self.users_due_s = time.monotonic() + PERIOD_S
         try:
-            processes = self._processes()
+            return self._use.ask(self._handle)
         except self.nvml.NVMLError:
             return None
-        now_ns = time.monotonic_ns()
-        since_ns, self._asked_ns = self._asked_ns, now_ns
-        return None if since_ns is None else Users(self.domain.name, since_ns, now_ns, processes)
-
-    def _processes(self) -> tuple[tuple[int, float | None], ...]:
-        running = {int(one.pid) for one in self.nvml.nvmlDeviceGetComputeRunningProcesses(self._handle)}
-        used = self._used() if self._has_utilisation else None
-        if used is None:
-            return tuple((pid, None) for pid in sorted(running))
-        return tuple((pid, used.get(pid, 0.0)) for pid in sorted(running | used.keys()))
-
-    def _used(self) -> dict[int, float] | None:
-        """Return the utilisation of each process that used it; None if the driver does not sample it."""
-        try:
-            samples = self.nvml.nvmlDeviceGetProcessUtilization(self._handle, self._seen_us)
-        except self.nvml.NVMLError as error:
-            if error.value == NOT_FOUND:  # nobody
-                return {}
-            if error.value not in {NOT_SUPPORTED, NO_FUNCTION, NO_PERMISSION}:
-                raise
-            self._has_utilisation = False
-            return None
-        self._seen_us = max([self._seen_us, *(int(one.timeStamp) for one in samples)])
-        used: dict[int, float] = {}
-        for one in samples:
-            used[int(one.pid)] = max(used.get(int(one.pid), 0.0), min(int(one.smUtil) / 100, 1.0))
-        return {pid: part for pid, part in used.items() if pid}
 
 
 class NvmlReader:

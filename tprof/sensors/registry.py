@@ -30,6 +30,7 @@ BUILT_IN = {
     "hwmon": "hwmon:Hwmon",
     "battery": "battery:Battery",
     "ipmi": "ipmi:Ipmi",
+    "redfish": "redfish:Redfish",
     "meter": "meter:Meter",
     "pyrapl": "pyrapl:Pyrapl",
 }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import platform
 import socket
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from tprof.trace.plain_values import whole
 
 X86 = {"x86_64", "amd64", "i386", "i486", "i586", "i686"}
 """Names of the architecture in uname."""
+_ROOT = Path("/")
 MOST_CPU = (1 << 16) - 1
 MOST_ID = (1 << 31) - 1
 """Bound of a package's or core's number; firmware of arm64 machines uses arbitrary ones."""
@@ -28,13 +29,25 @@ class Cpu:
     core_type: str | None = None
 
 
-def describe_host() -> dict[str, Any]:
+def host_name(root: Path) -> str:
+    """Return the name of the host; below another root its own, if there is one."""
+    below = read_text(root / "proc/sys/kernel/hostname") if root != _ROOT else None
+    return below or socket.gethostname()
+
+
+def boot_id(root: Path) -> str | None:
+    """Return an identity of the machine since its boot; below another root its own, if there is one."""
+    place = "proc/sys/kernel/random/boot_id"
+    return read_text(root / place) or read_text(_ROOT / place)
+
+
+def describe_host(root: Path = _ROOT) -> dict[str, Any]:
     """Return name, processor, kernel, Python and number of processors."""
     return {
-        "hostname": socket.gethostname(),
+        "hostname": host_name(root),
         "processor": _processor_name(),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
+        "kernel": os.uname().release,
+        "python": sys.version.split()[0],
         "cpus": os.cpu_count(),
     }
 
@@ -48,7 +61,7 @@ def _processor_name() -> str | None:
                     return value.strip()
     except OSError:
         return None
-    return platform.machine() or None
+    return os.uname().machine or None
 
 
 def read_topology(root: Path) -> tuple[Cpu, ...]:
@@ -101,7 +114,7 @@ def paranoid_level(root: Path) -> int | None:
 
 def is_x86(machine: str | None = None) -> bool:
     """Return whether a machine of this name, by default this one, is x86: only these have RAPL and its drivers."""
-    return (machine or platform.machine()).lower() in X86
+    return (machine or os.uname().machine).lower() in X86
 
 
 def is_amd(root: Path) -> bool:

@@ -35,19 +35,22 @@ def join_from_environment() -> None:
     named = os.environ.get(SESSION)
     if not named or this_process.membership is not None or not _core.claim():
         return
-    directory = Path(named)
     try:
-        process = _core.session_join(os.fspath(directory))
+        process = _core.session_join(named)
     except OSError:
         _core.release()
         return
     try:
-        member = enter(Plan.from_manifest(directory), process)
-        member.start()
+        enter_until_exit(Path(named), process)
     except (OSError, ValueError, TypeError, OverflowError, TprofError) as error:
         _core.release()
         warnings.warn(f"tprof does not record process {os.getpid()}: {error}", RuntimeWarning, stacklevel=2)
-        return
+
+
+def enter_until_exit(directory: Path, process: int) -> None:
+    """Become the member with this ordinal until Python ends, at the latest. Raises OSError and TraceError."""
+    member = enter(Plan.from_manifest(directory), process)
+    member.start()
     if _core.is_main_interpreter():
         atexit.register(this_process.leave)
     else:

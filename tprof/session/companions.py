@@ -101,7 +101,12 @@ class Origin:
 
 def is_rank() -> bool:
     """Return whether this process is a rank of a job."""
-    return any(name in os.environ for name in RANKS)
+    return rank() is not None
+
+
+def rank() -> str | None:
+    """Return this process's rank in its job, by its launcher; None without one."""
+    return next((os.environ[name] for name in RANKS if name in os.environ), None)
 
 
 def _launcher(pid: int, rank_name: str | None) -> tuple[int, int] | None:
@@ -125,7 +130,9 @@ def _variables(pid: int) -> dict[str, str]:
 
 def shares(session: Path) -> bool:
     """Return whether a companion of this process records there; a rank may just have ended."""
-    from tprof.trace.manifest import read_manifest  # noqa: PLC0415 - kept off `import tprof`
+    from tprof.sensors import sysroot  # noqa: PLC0415 - kept off `import tprof`
+    from tprof.sensors.topology import boot_id  # noqa: PLC0415 - see above
+    from tprof.trace.manifest import read_manifest  # noqa: PLC0415 - see above
     from tprof.trace.running import is_running  # noqa: PLC0415 - see above
 
     try:
@@ -133,17 +140,14 @@ def shares(session: Path) -> bool:
     except TraceError:
         return False
     here, there = Origin.of(os.getpid()), Origin.from_json(manifest.get("origin"))
-    if manifest.get("boot_id") != boot_id() or here is None or there is None or not here.is_together_with(there):
+    if (
+        manifest.get("boot_id") != boot_id(sysroot())
+        or here is None
+        or there is None
+        or not here.is_together_with(there)
+    ):
         return False
     return here.rank is not None or is_running(session)
-
-
-def boot_id() -> str | None:
-    """Return an identity of this machine since its boot."""
-    try:
-        return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii", errors="replace").strip()
-    except OSError:
-        return None
 
 
 def are_awaited() -> bool:
@@ -160,6 +164,8 @@ def await_companions(owner: int) -> None:
 def describe_running(owner: int) -> list[str]:
     """Return a sentence on companions that record at the end of the session, if there are any."""
     joined = {pid for _, pid, _, ended_ns in _core.session_processes() if not ended_ns}
+    if joined <= {owner}:
+        return []
     numbers = [str(companion.pid) for companion in _companions(owner) if companion.pid in joined]
     if not numbers:
         return []
@@ -179,12 +185,13 @@ class Companion:
 def _companions(owner: int) -> Iterator[Companion]:
     """Find them below the launcher; their own children do not count."""
     origin = Origin.of(owner)
-    if origin is None:
+    joined = {pid for _, pid, _, _ in _core.session_processes()}
+    # Most programs are neither: then nobody has to look at each process of the machine.
+    if origin is None or (origin.rank is None and joined <= {owner}):
         return
     launcher, own = origin.launcher[0], _words(owner)
     numbers = [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdecimal()]
     running = {pid: status for pid in numbers if (status := Status.of(pid)) is not None}
-    joined = {pid for _, pid, _, _ in _core.session_processes()}
     for pid, status in running.items():
         expected = origin.rank is not None and _words(pid) == own
         if pid == owner or not (expected or pid in joined):

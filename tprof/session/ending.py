@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import socket
+import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tprof import _core
 from tprof.trace.manifest import write_end
 
 from .companions import await_companions, describe_running
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 LACKED_THREAD = (
     "the system refused tprof a thread (see ulimit -u): for as long the sensors were not read, so their joules are "
@@ -49,12 +53,16 @@ class Ending:
         tuples = {name: tuple(plain[name]) for name in ("identity", "notes")}
         return cls(**{**plain, **tuples, "session": Path(plain["session"])})
 
-    def write(self, end_ns: int) -> list[str]:
-        """End the session for all its processes and write its end; returns a sentence on a failure."""
-        notes = [*self.notes, *describe_running(self.pid)]
+    def write(self, end_ns: int, *, running: Sequence[str]) -> list[str]:
+        """End the session for all its processes and write its end; returns a sentence on a failure.
+
+        `running` are sentences on the processes that record on.
+        """
+        notes = [*self.notes, *running]
         ended = _core.session_end()
         end = {
             "end_ns": end_ns,
+            "clock": _clocks(end_ns),
             "stopped": self.stopped,
             "processes": [
                 {"process": ordinal, "pid": pid, "cpu_ns": cpu_ns, "ended_ns": ended_ns or None}
@@ -79,6 +87,12 @@ class Ending:
         return []
 
 
+def _clocks(end_ns: int) -> dict[str, int]:
+    """Return the end on other clocks: from them a reader sees whether the wall clock was set meanwhile."""
+    since_ns = _core.now_ns() - end_ns
+    return {"wall_end_ns": time.time_ns() - since_ns, "boottime_end_ns": end_ns + _core.suspended_ns()}
+
+
 def end_later(plain: dict[str, Any], owner: int) -> list[str]:
     """End a recording that was left open, in a separate process, after the owner's companions have left it.
 
@@ -92,7 +106,7 @@ def end_later(plain: dict[str, Any], owner: int) -> list[str]:
     with socket.socket(fileno=owner) as channel:
         channel.sendall(b".")
         channel.recv(1)
-    return ending.write(end_ns)
+    return ending.write(end_ns, running=describe_running(ending.pid))
 
 
 def identity_of(path: Path) -> tuple[int, int]:

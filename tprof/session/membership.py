@@ -20,10 +20,10 @@ from tprof.errors import SensorError, TraceError
 
 from .process_state import this_process
 from .registry import NAME_CHARACTERS
-from .table_file import TableFile
+from .table_file import JsonLines, TableFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from tprof.cuda import Marks
     from tprof.live import Meter
@@ -34,6 +34,9 @@ NO_PACKAGE = -1
 CUDA_LIBRARIES = frozenset({"torch", "cupy", "numba.cuda"})
 """Modules through which a program may use a GPU; each process notes at its end which of them did."""
 MAX_DECISIONS = 200_000
+KEY_CHARACTERS = 1000
+NEEDS_IN_A_LINE = 100
+"""Of the longest keys, these fit into the longest line that readers take; more needs take more lines."""
 
 
 class Plan(NamedTuple):
@@ -116,10 +119,19 @@ class Membership:
         self._decisions: TableFile | None = None
         self._decided = 0
         self._deciding = threading.Lock()
+        self._keys: JsonLines | None = None
+        self._labels = JsonLines(plan.directory / "labels" / f"{process:08d}.jsonl")
+        if this_process.labels:
+            self.label(this_process.labels)
         this_process.sums = work.Sums()
         this_process.tasks.listen(self._append)
         for other in _core.table_begin(os.fspath(self._table.path)):
             self._write(_foreign(*other))
+
+    def label(self, labels: Mapping[str, str]) -> None:
+        """Write labels of this process; a full disk loses them."""
+        if not self._closed:
+            self._labels.append(labels)
 
     def decide(self, decision: dict[str, Any]) -> None:
         """Write a decision of a runtime's policy, up to `MAX_DECISIONS` and as far as the disk has space."""
@@ -138,6 +150,19 @@ class Membership:
                 self._decided = MAX_DECISIONS + 1
                 return
             self._decisions.append(dumps(decision, separators=(",", ":")).encode() + b"\n")
+
+    def note_key(self, instance: int, key: str, needs: Sequence[str]) -> None:
+        """Write which task of another engine an instance is: its key there, and the keys that it needed."""
+        with self._deciding:
+            if self._closed:
+                return
+            if self._keys is None:
+                from tprof.trace.directory import KEYS  # noqa: PLC0415 - kept off `import tprof`
+
+                self._keys = JsonLines(self.plan.directory / KEYS / f"{self.process:08d}.jsonl")
+            for first in range(0, len(needs) or 1, NEEDS_IN_A_LINE):
+                part = [one[:KEY_CHARACTERS] for one in needs[first : first + NEEDS_IN_A_LINE]]
+                self._keys.append({"instance": instance, "key": key[:KEY_CHARACTERS], "needs": part})
 
     def _append(self, definition: Definition) -> None:
         """Write a line at once; on a full disk the trace has `<lost name>` instead."""
@@ -216,8 +241,11 @@ class Membership:
         """Close the tables' descriptors."""
         self._closed = True
         self._table.close()
+        self._labels.close()
         if self._decisions is not None:
             self._decisions.close()
+        if self._keys is not None:
+            self._keys.close()
 
 
 def _named(definition: Definition) -> dict[str, Any]:
@@ -225,6 +253,8 @@ def _named(definition: Definition) -> dict[str, Any]:
     place = {"task": definition.number, "name": name, "file": definition.file, "line": definition.line}
     if definition.is_default:
         place["default"] = True
+    if definition.library is not None:
+        place["library"] = definition.library
     return place if definition.budget is None else {**place, "budget_j": definition.budget[0]}
 
 
@@ -262,7 +292,12 @@ def append_to(table: str, definition: Definition) -> None:
 
 
 def enter(plan: Plan, process: int) -> Membership:
-    """Make this process the member with this ordinal; the caller calls `start`. Raises OSError."""
+    """Make this process the member with this ordinal, labelled with its rank; the caller calls `start`. Raises OSError."""
+    from .companions import rank  # noqa: PLC0415 - kept off `import tprof`
+
+    number = rank()
+    if number is not None:
+        this_process.labels.setdefault("rank", number)
     member = Membership(plan, process)
     this_process.membership = member
     return member

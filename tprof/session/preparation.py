@@ -17,12 +17,11 @@ from tprof import counters as counter_events
 from tprof.distribution import version
 from tprof.sensors.contract import MICRO, EstimateReader, FileReader, Machine, PerfReader, Quantity
 from tprof.sensors.nesting import scopes_around
-from tprof.sensors.topology import describe_host, read_topology
+from tprof.sensors.topology import boot_id, describe_host, read_topology
 from tprof.trace.bounds import max_power_of
 from tprof.trace.directory import GPU, USERS
 from tprof.trace.power_model import read_model
 
-from .companions import Origin, boot_id
 from .membership import NO_PACKAGE, Plan
 from .python_sensors import DomainFile, PythonSensors
 
@@ -33,6 +32,9 @@ if TYPE_CHECKING:
     from tprof.counters import CounterPlan
     from tprof.sensors.contract import Choice, Domain
     from tprof.sensors.topology import Cpu
+
+    from .companions import Origin
+    from .options import RecordingOptions
 
 FORMAT = [1, 5]
 POOL_SETTINGS = ("OPENBLAS_THREAD_TIMEOUT", "OMP_WAIT_POLICY", "KMP_BLOCKTIME")
@@ -98,22 +100,17 @@ class Preparation:
         return {**source, "file": str(self.plan.directory / "readings" / source["file"])}
 
 
-def prepare(
-    path: Path,
-    *,
-    energy: str | Sequence[str],
-    counters: str | Sequence[str],
-    watts: tuple[float, float] | str | None,
-    native: bool,
-) -> Preparation:
+def prepare(path: Path, options: RecordingOptions, *, origin: Origin | None) -> Preparation:
     """Choose sensors and counters for a session at `path`. Raises SensorError and UsageError."""
     root = sensors.sysroot()
-    choice = sensors.choose(energy, root=root, watts=watts)
-    host = describe_host()
+    choice = sensors.choose(options.energy, root=root, watts=options.watts)
+    host = describe_host(root)
     model, model_note = read_model(host["processor"])
-    counted = counter_events.choose(counters, requested=model.get("counters", ()) if model else (), root=root)
+    counted = counter_events.choose(options.counters, requested=model.get("counters", ()) if model else (), root=root)
     topology = read_topology(root)
-    plan = Plan(path, _columns(counted), counted.recorded(), counted.papi, _packages(topology), native)
+    plan = Plan(
+        path, _columns(counted), counted.recorded(), counted.papi, _packages(topology), options.attribute_native
+    )
     notes = (*choice.notes, *counted.notes, *([model_note] if model_note else []))
     manifest = {
         "format": FORMAT,
@@ -139,7 +136,7 @@ def prepare(
         "recorder": plan.as_json(),
         "pool_settings": {name: os.environ[name] for name in POOL_SETTINGS if name in os.environ},
         "notes": list(notes),
-        **_describe_start(),
+        **_describe_start(root, origin),
     }
     return Preparation(choice, plan, topology, root, manifest, notes)
 
@@ -172,10 +169,9 @@ def _describe_domain(domain: Domain) -> dict[str, Any]:
     }
 
 
-def _describe_start() -> dict[str, Any]:
+def _describe_start(root: Path, origin: Origin | None) -> dict[str, Any]:
     """Return the start of a recording on all clocks; calculations use only the monotonic one."""
     now_ns = _core.now_ns()
-    origin = Origin.of(os.getpid())
     return {
         "created": datetime.now().astimezone().isoformat(timespec="seconds"),
         "clock": {
@@ -184,7 +180,7 @@ def _describe_start() -> dict[str, Any]:
             "wall_start_ns": time.time_ns(),
             "boottime_start_ns": now_ns + _core.suspended_ns(),
         },
-        "boot_id": boot_id(),
+        "boot_id": boot_id(root),
         "origin": None if origin is None else origin.as_json(),
         "argv": list(sys.argv),
         "pid": os.getpid(),

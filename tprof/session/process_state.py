@@ -87,6 +87,7 @@ class ProcessState:
     budgets : what budgets share.
     monitored : the tool that marks unchanged code as tasks, or None.
     parents : the membership of the parent, in a forked child that has not joined yet.
+    labels : of this process, which it writes into each session that it joins.
     """
 
     def __init__(self) -> None:
@@ -98,6 +99,7 @@ class ProcessState:
         self.budgets = SharedByBudgets()
         self.monitored: Monitored | None = None
         self.parents: Membership | None = None
+        self.labels: dict[str, str] = {}
         self._follows_forks = False
         self._pausing: list[Pausing] = []
         self._resets: list[Callable[[], object]] = []
@@ -151,6 +153,7 @@ class ProcessState:
     def _reset(self) -> None:
         """Take the parent's state out of a forked child."""
         self._pausing.clear()
+        self.labels = {}
         self.tasks.reset()
         self._leave_parents_session()
         for guard in self.budgets.guards:

@@ -42,6 +42,8 @@ SHORTEST_S, AGAIN_S = 0.001, 0.1
 """Least time between two reads, and from a failure to opening the sensor again."""
 UNSEEN_PERIODS, UNSEEN_S = 5, 1.0
 """Power that was not read for so many periods, and so long, is unknown: it is not integrated over that time."""
+FUTURE_NS = 1_000_000
+"""By which a reading's time may be after now: clocks are converted."""
 MOST_COUNT = (1 << 64) - 1
 
 
@@ -55,7 +57,9 @@ class DomainFile:
         self._integrates = domain.accuracy.shows is Quantity.POWER
         self._longest_ns = round(UNSEEN_S * 1e9)
         self._before: tuple[int, float] | None = None
+        self._gap_ns = 0
         self._energy_uj = 0.0
+        self._last_ns = 0
         self.last: float | None = None
         self.changes = 0
 
@@ -64,23 +68,29 @@ class DomainFile:
         usual_s = max(period_s, self.domain.accuracy.update_s or 0.0)
         self._longest_ns = round(max(UNSEEN_PERIODS * usual_s, UNSEEN_S) * 1e9)
 
-    def take(self, reading: Reading, *, took_ns: int, reopened: bool) -> bool:
-        """Record a reading; returns whether it holds a value. A value that cannot be one is a failed read."""
-        t_ns = _core.now_ns() if reading.t_ns is None else reading.t_ns
+    def take(self, reading: Reading, *, took_ns: int, reopened: bool) -> str | None:
+        """Record a reading; returns None, or why it holds no value. One that cannot be true is a failed read."""
+        now_ns = _core.now_ns()
+        t_ns = now_ns if reading.t_ns is None else reading.t_ns
+        if t_ns > now_ns + FUTURE_NS:
+            self._file.take(now_ns, took_ns, 0, errno.EBADMSG)
+            return f"gave a time that is {(t_ns - now_ns) * 1e-9:.3g} s in the future"
+        if t_ns <= self._last_ns:
+            return "gave a time that is not later than the one before" if reading.value != self.last else None
         value = _sound(reading.value, integrates=self._integrates)
         if value is None:
             number = errno.EIO if reading.value is None else errno.EBADMSG
             self._file.take(t_ns, took_ns, 0, number)
-            return False
+            return "gave no value"
         self.changes += value != self.last
-        self.last = value
+        self.last, self._last_ns = value, t_ns
         reopened |= reading.reopened
         if self._integrates:
             count, reopened = self._integrated(t_ns, value, reopened=reopened)
         else:
             count = int(value)
         self._file.take(t_ns, took_ns, count, 0, reopened)
-        return True
+        return None
 
     def _integrated(self, t_ns: int, watts: float, *, reopened: bool) -> tuple[int, bool]:
         """Return the joules until now by the trapezoidal rule, and whether the power of the time before is unknown."""
@@ -88,10 +98,19 @@ class DomainFile:
         if before is None:
             return int(self._energy_uj), self._energy_uj > 0 or reopened
         since_ns, since_w = before
+        self._gap_ns = t_ns - since_ns
         if reopened or t_ns - since_ns > self._longest_ns:
             return int(self._energy_uj), True
         self._energy_uj += max(t_ns - since_ns, 0) * (since_w + watts) / 2000
         return int(self._energy_uj), reopened
+
+    def hold(self) -> None:
+        """Let the last power stand until now, if no newer one is due yet: a sensor shows it until its next update."""
+        now_ns, update_ns = _core.now_ns(), round((self.domain.accuracy.update_s or 0.0) * 1e9)
+        if self._before is None or not 0 < now_ns - self._before[0] <= max(update_ns, self._gap_ns):
+            return
+        count, _ = self._integrated(now_ns, self._before[1], reopened=False)
+        self._file.take(now_ns, 0, count, 0, reopened=False)
 
     def fail(self, error: int) -> None:
         """Record a failed read."""
@@ -173,10 +192,11 @@ class OpenedSensor:
             file = self.files.get(reading.domain)
             if file is not None:
                 reopened = self._reopened and reading.domain not in seen
-                if file.take(reading, took_ns=took_ns, reopened=reopened):
+                problem = file.take(reading, took_ns=took_ns, reopened=reopened)
+                if problem is None:
                     seen.add(reading.domain)
                 else:
-                    self._remember(f"a read of {reading.domain} gave no value", 1)
+                    self._remember(f"a read of {reading.domain} {problem}", 1)
         if readings:
             self._reopened = False
 
@@ -202,6 +222,13 @@ class OpenedSensor:
             for name, file in self.files.items()
             if file.domain.accuracy.shows is Quantity.ENERGY
         )
+
+    def end(self) -> None:
+        """Close the reader, on the thread, and let what it showed last stand until now."""
+        self.close()
+        if not self._in_a_row:
+            for file in self.files.values():
+                file.hold()
 
     def close(self) -> None:
         """Close the reader, on the thread."""
@@ -288,7 +315,7 @@ class PythonSensors:
         if self._stopping:
             self._read_last()
             for one in self._opened:
-                one.close()
+                one.end()
 
     def _read_last(self) -> None:
         """Read the joules of the program's last moments, which appear at a sensor's next update."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import time
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -14,6 +12,7 @@ from tprof.errors import TprofError, TraceError, UsageError
 
 from .children import clear_ray_hook, set_ray_hook
 from .membership import Plan, enter
+from .options import RecordingOptions
 from .process_state import SESSION, Uninterrupted, this_process
 from .replacement import Replacement
 
@@ -24,15 +23,10 @@ if TYPE_CHECKING:
     from tprof.analysis import Profile
     from tprof.budgets.instances import InstanceBudgets
     from tprof.live import Energy
-    from tprof.sensors.contract import Choice
-    from tprof.trace.running import Lock
 
     from .ending import Ending
-    from .preparation import Preparation
-    from .python_sensors import PythonSensors
-
-IDLE_S = 1 / 3
-LONGEST_IDLE_S = 60.0
+    from .launcher import Launched
+    from .owned_session import OwnedSession
 
 
 class Recording:
@@ -41,7 +35,7 @@ class Recording:
     Attributes
     ----------
     path : pathlib.Path
-        The session directory.
+        The session directory; of a job the part of this host, once it is joined.
     notes : list of str
         Sentences for the user on the chosen sensors and counters.
     is_owner : bool
@@ -55,31 +49,24 @@ class Recording:
     def __init__(
         self,
         path: str | os.PathLike[str],
+        options: RecordingOptions,
         *,
-        energy: str | Sequence[str],
-        counters: str | Sequence[str],
-        watts: tuple[float, float] | str | None,
-        overwrite: bool,
-        idle_s: float | None,
-        poller_share: float,
-        attribute_native: bool,
+        overwrite: bool = False,
+        launched: Launched | None = None,
     ) -> None:
-        """Store the arguments; nothing happens before the with-block."""
+        """Store the arguments; nothing happens before the with-block.
+
+        With `launched`, the path is a job, whose part of this host is recorded by a host recorder.
+        """
         self.path = Path(path).absolute()
+        self._launched = launched
         self.notes: list[str] = []
-        self._energy = energy
-        self._counters = counters
-        self._watts = watts
+        self._options = options
         self._overwrite = overwrite
-        self._idle_s = _check_idle(idle_s)
-        self._poller_share = _check_share(poller_share)
-        self._native = attribute_native
         self._environment: str | None = None
-        self._lock: Lock | None = None
         self._pid = 0
-        self._identity = (0, 0)
+        self._session: OwnedSession | None = None
         self._instances: InstanceBudgets | None = None
-        self._sensors: PythonSensors | None = None
         self.is_owner = True
         self.is_left_open = False
         self.before_replacement: Callable[[str], None] | None = self._end_before
@@ -99,6 +86,9 @@ class Recording:
         return self
 
     def _enter(self) -> None:
+        if self._launched is not None:
+            self._enter_job(self._launched)
+            return
         from tprof.trace.directory import one_at_a_time  # noqa: PLC0415 - kept off `import tprof`
 
         from .companions import shares  # noqa: PLC0415 - see above
@@ -110,25 +100,31 @@ class Recording:
             else:
                 self._join()
 
+    def _enter_job(self, launched: Launched) -> None:
+        """Join the host's part of a job."""
+        from . import hosts  # noqa: PLC0415 - kept off `import tprof`
+
+        hosts.enter_job(self.path, launched.launch)
+        self.path = hosts.ensure(self.path, self._options)
+        self.is_owner = False
+        self._join()
+
     def _create(self) -> None:
-        from tprof.trace.directory import create_session  # noqa: PLC0415 - kept off `import tprof`
+        from .companions import Origin  # noqa: PLC0415 - kept off `import tprof`
+        from .owned_session import OwnedSession  # noqa: PLC0415 - see above
 
-        from .ending import identity_of  # noqa: PLC0415 - see above
-        from .preparation import prepare  # noqa: PLC0415 - see above
-
-        prepared = prepare(
-            self.path, energy=self._energy, counters=self._counters, watts=self._watts, native=self._native
+        self._pid = os.getpid()
+        session = self._session = OwnedSession(
+            self.path, self._options, origin=Origin.of(self._pid), overwrite=self._overwrite
         )
-        self.notes = list(prepared.notes)
-        create_session(self.path, overwrite=self._overwrite)
-        self._pid, self._identity = os.getpid(), identity_of(self.path)
+        self.notes = list(session.notes)
         try:
-            self._begin(prepared)
+            self._begin(session)
         except OSError as error:
-            self._undo()
-            raise TprofError(_cannot_record(self.path, error)) from error
+            self._undo(session)
+            raise TprofError(cannot_record(self.path, error)) from error
         except BaseException:
-            self._undo()
+            self._undo(session)
             raise
 
     def _join(self) -> None:
@@ -162,25 +158,21 @@ class Recording:
         if member is None or member.plan.directory != self.path:
             return None
         end_ns = _core.now_ns()
-        from .ending import LACKED_THREAD, Ending  # noqa: PLC0415 - kept off `import tprof`
+        from .companions import describe_running  # noqa: PLC0415 - kept off `import tprof`
 
         this_process.leave()
         self._restore_environment()
-        if self._pid != os.getpid() or not self.is_owner:
+        session = self._session
+        if self._pid != os.getpid() or session is None:
             _core.release()
             return None  # the recording belongs to the parent of this forked child, or to a companion
-        sensor_notes = () if self._sensors is None else tuple(self._sensors.stop())
-        self.notes += sensor_notes
-        lacked = (LACKED_THREAD,) if _core.sensors_refused() else ()
-        if not self.is_left_open:
-            _core.sensors_stop()
+        notes = session.stop_sensors(native=not self.is_left_open)
+        self.notes += notes
         problem = self._instances.stop() if self._instances is not None else None
-        self._ending = Ending(
-            self.path, self._identity, self._pid, stopped, member.lost_definitions, (*sensor_notes, *lacked)
-        )
+        self._ending = session.ending(stopped, lost_definitions=member.lost_definitions, notes=notes)
         if not self.is_left_open:
-            self.notes += self._ending.write(end_ns)
-            self._unlock()
+            self.notes += self._ending.write(end_ns, running=describe_running(self._pid))
+            session.unlock()
         _core.release()
         return problem
 
@@ -240,26 +232,11 @@ class Recording:
                 f"a recording already runs in this process ({running.plan.directory}): end it before another"
             )
 
-    def _begin(self, prepared: Preparation) -> None:
-        from tprof.trace.directory import SUBDIRECTORIES  # noqa: PLC0415 - kept off `import tprof`
-        from tprof.trace.manifest import write_manifest  # noqa: PLC0415
-        from tprof.trace.running import Lock  # noqa: PLC0415
-
+    def _begin(self, session: OwnedSession) -> None:
+        process = session.begin()
         with Uninterrupted():
-            for name in SUBDIRECTORIES:
-                (self.path / name).mkdir(mode=0o700)
-            write_manifest(self.path, prepared.manifest)
-            process = _core.session_create(os.fspath(self.path))
-            self._lock = Lock(self.path)
-            _core.sensors_start(prepared.sources(), self._poller_share)
-            self._sensors = prepared.python_sensors()
-        self._sensors.start(strict=self._energy != "auto")
-        self._read_idle(prepared.choice)
-        with Uninterrupted():
-            # Readings until here do not belong to the block; a child that joins finds a complete manifest in any case.
-            prepared.manifest["clock"]["block_start_ns"] = _core.now_ns()
-            write_manifest(self.path, prepared.manifest)
-            enter(prepared.plan, process).start()
+            session.begin_block()
+            enter(session.plan, process).start()
             self._hand_to_children()
         if self.before_replacement is not None:
             self._replacement = Replacement(self.before_replacement)
@@ -290,13 +267,6 @@ class Recording:
         elif instead_of is None:
             raise problem
 
-    def _read_idle(self, choice: Choice) -> None:
-        """Read the sensor before the program runs: this separates static power from the tasks'."""
-        measured = any(domain.quality == "measured" for domain in choice.domains)
-        idle_s = self._idle_s if self._idle_s is not None else IDLE_S if measured else 0.0
-        if idle_s > 0:
-            time.sleep(idle_s)
-
     def _end_before(self, program: str) -> None:
         self.__exit__(None, None, None)
         warnings.warn(
@@ -315,22 +285,13 @@ class Recording:
         else:
             os.environ[SESSION] = self._environment
 
-    def _undo(self) -> None:
+    def _undo(self, session: OwnedSession) -> None:
         """Remove the files of a recording that could not begin."""
         with Uninterrupted():
             this_process.leave()
             if os.environ.get(SESSION) == os.fspath(self.path):
                 self._restore_environment()
-            if self._sensors is not None:
-                self._sensors.stop()
-            _core.sensors_stop()
-            self._unlock()
-            shutil.rmtree(self.path, ignore_errors=True)
-
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+            session.undo()
 
 
 def _how_it_stopped(kind: type[BaseException] | None) -> str:
@@ -341,21 +302,10 @@ def _how_it_stopped(kind: type[BaseException] | None) -> str:
     return "exit" if issubclass(kind, SystemExit) else "error"
 
 
-def _cannot_record(path: Path, error: OSError) -> str:
+def cannot_record(path: Path, error: OSError) -> str:
+    """Return the sentence on a session that could not be made."""
     reason = error.strerror or str(error)
     return f"cannot record to {path}: {reason}; choose another place with -o SESSION or tprof.record(path)"
-
-
-def _check_idle(idle_s: float | None) -> float | None:
-    if idle_s is not None and not 0 <= idle_s <= LONGEST_IDLE_S:
-        raise UsageError(f"idle_s must be from 0 to {LONGEST_IDLE_S:g} seconds, got {idle_s!r}")
-    return idle_s
-
-
-def _check_share(poller_share: float) -> float:
-    if not 0 <= poller_share <= 1:
-        raise UsageError(f"poller_share must be from 0 to 1 of a core, got {poller_share!r}")
-    return float(poller_share)
 
 
 def record(
@@ -424,13 +374,12 @@ def record(
     ...     len(recording.profile().tasks)
     1
     """
-    return Recording(
-        path,
+    options = RecordingOptions(
         energy=energy,
         counters=counters,
         watts=watts,
-        overwrite=overwrite,
         idle_s=idle_s,
         poller_share=poller_share,
         attribute_native=attribute_native,
     )
+    return Recording(path, options, overwrite=overwrite)

@@ -30,7 +30,7 @@ NAME_CHARACTERS = 1000  # the limit of readers; a line that is too long for them
 class Definition:
     """The definition of a task: a function's code, or the line of a region."""
 
-    __slots__ = ("_code", "budget", "file", "is_default", "line", "name", "number", "work")
+    __slots__ = ("_code", "budget", "file", "is_default", "library", "line", "name", "number", "work")
 
     def __init__(
         self,
@@ -43,10 +43,16 @@ class Definition:
         budget: Budget | None,
         *,
         is_default: bool,
+        library: str | None = None,
     ) -> None:
         self.number, self.name, self.file, self.line, self.work = number, name, file, line, work
         self._code = None if code is None else ref(code)
-        self.budget, self.is_default = budget, is_default
+        self.budget, self.is_default, self.library = budget, is_default, library
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the program itself defined it."""
+        return not self.is_default and self.library is None
 
     @property
     def code(self) -> CodeType | None:
@@ -98,7 +104,7 @@ class Registry:
     def before_first(self, call: Callable[[], None]) -> None:
         """Register a function to call before the program's first own task; call it at once if there is one."""
         self._before_first = call
-        if any(not definition.is_default for definition in list(self._definitions.values())):
+        if any(definition.is_own for definition in list(self._definitions.values())):
             self._end_default()
 
     def _end_default(self) -> None:
@@ -116,6 +122,7 @@ class Registry:
         work: Work = UNDECLARED,
         budget: Budget | None = None,
         is_default: bool = False,
+        library: str | None = None,
     ) -> int:
         """Enter a task and return its number; a running recording writes it to its table at once.
 
@@ -127,12 +134,14 @@ class Registry:
             Joules of each instance, and the action if one takes more.
         is_default
             Whether it stands for a program, or a thread of one, that defines no tasks itself.
+        library
+            Whose function it is, if the program does not define it.
         """
-        if not is_default and self._before_first is not None:
+        if not is_default and library is None and self._before_first is not None:
             self._end_default()
         figures = numbers(work) if budget is None else {**numbers(work), "budget_j": budget[0]}
         number, table = _core.define(name[:NAME_CHARACTERS], file, -1 if line is None else line, **figures)
-        definition = Definition(number, name, file, line, code, work, budget, is_default=is_default)
+        definition = Definition(number, name, file, line, code, work, budget, is_default=is_default, library=library)
         with self._lock:
             self._definitions[number] = definition
             listener = self._listener
@@ -175,6 +184,11 @@ class Registry:
         """Return the joules of each instance of a task, and the action if one takes more."""
         definition = self._definitions.get(number)  # None: another interpreter's
         return None if definition is None else definition.budget
+
+    def names_function(self, name: str) -> bool:
+        """Return whether a task of this name has a place in the program."""
+        with self._lock:
+            return any(one.name == name and one.file is not None for one in self._definitions.values())
 
     def name_of(self, number: int) -> str:
         """Return the name of a task."""

@@ -8,21 +8,26 @@ from .kinds import EndReason, EventKind, Flag, Kind, Quality
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .cluster import ClusterTrace, HostPart
     from .graph import Graph
+    from .keys import Keys
     from .native import NativeThread
     from .native_calls import PoolCalls
     from .native_counts import NativeCounts
-    from .reader import Trace, load
+    from .reader import Trace, load, load_session
     from .readings import Readings
     from .tasks import TaskEntry
     from .thread import Thread
     from .writer import write_trace
 
 __all__ = [
+    "ClusterTrace",
     "EndReason",
     "EventKind",
     "Flag",
     "Graph",
+    "HostPart",
+    "Keys",
     "Kind",
     "NativeCounts",
     "NativeThread",
@@ -33,6 +38,7 @@ __all__ = [
     "Thread",
     "Trace",
     "load",
+    "load_session",
     "write_trace",
 ]
 
@@ -40,9 +46,13 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
+        "ClusterTrace": "cluster",
+        "HostPart": "cluster",
         "Graph": "graph",
+        "Keys": "keys",
         "Trace": "reader",
         "load": "reader",
+        "load_session": "reader",
         "NativeThread": "native",
         "PoolCalls": "native_calls",
         "NativeCounts": "native_counts",

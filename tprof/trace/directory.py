@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import stat
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -22,9 +21,26 @@ SUBDIRECTORIES = ("threads", "tasks", "readings", "graph", "native")
 DECISIONS = "decisions"  # created with the first decision
 MATCHES = "matches"  # created with the first match of a --task
 GPU = "gpu"  # created with the first line on a device
+HOSTS = "hosts"  # in a job: the parts of its hosts
+LABELS = "labels"  # created with the first label of a process
+KEYS = "keys"  # created with the first key of an engine's task
+RECORDER_LOG = "recorder.txt"  # what the host recorder printed, if it printed anything
 USERS = "processes.jsonl"  # in GPU: which processes used a device
 # Files of a recorder in a session; any other file belongs to the user.
-OURS = {*SUBDIRECTORIES, DECISIONS, MATCHES, GPU, LIVE, MANIFEST, END, "manifest.tmp", "end.tmp"}
+OURS = {
+    *SUBDIRECTORIES,
+    DECISIONS,
+    MATCHES,
+    GPU,
+    LABELS,
+    KEYS,
+    RECORDER_LOG,
+    LIVE,
+    MANIFEST,
+    END,
+    "manifest.tmp",
+    "end.tmp",
+}
 
 
 @contextmanager
@@ -64,12 +80,14 @@ def create_session(path: Path, *, overwrite: bool = False) -> None:
     TprofError
         If the directory cannot be created, or the old one cannot be removed.
     """
-    why_not = _why_not_ours(path) if overwrite else None
+    why_not = why_not_session(path) if overwrite else None
     if overwrite and is_running(path):
         message = f"a recording runs in {path}: end it first, or choose another path"
         raise UsageError(message)
     try:
         if overwrite and why_not is None and os.path.lexists(path):
+            import shutil  # noqa: PLC0415 - kept off the start of recordings
+
             shutil.rmtree(path)
         path.mkdir(mode=0o700)
     except FileExistsError:
@@ -80,7 +98,7 @@ def create_session(path: Path, *, overwrite: bool = False) -> None:
         raise TprofError(message) from error
 
 
-def _why_not_ours(path: Path) -> str | None:
+def why_not_session(path: Path) -> str | None:
     """Return the reason why this is not a removable session; None if it is one, or the path does not exist."""
     try:
         status = path.lstat()

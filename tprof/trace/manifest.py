@@ -23,23 +23,23 @@ MAX_BYTES = 8 << 20
 
 def write_manifest(directory: Path, manifest: dict[str, Any]) -> None:
     """Write the manifest atomically. Raises OSError."""
-    _write(directory / MANIFEST, manifest)
+    write_object(directory / MANIFEST, manifest)
 
 
 def write_end(directory: Path, end: dict[str, Any]) -> None:
     """Write the end of the recording atomically. Raises OSError."""
-    _write(directory / END, end)
+    write_object(directory / END, end)
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
     """Read the manifest. Raises TraceError if it is missing or invalid."""
-    return _read(directory / MANIFEST)
+    return read_object(directory / MANIFEST)
 
 
 def read_end(directory: Path) -> dict[str, Any] | None:
     """Read the end of the recording; None without one. Raises TraceError if the file is damaged."""
     path = directory / END
-    return _read(path) if os.path.lexists(path) else None
+    return read_object(path) if os.path.lexists(path) else None
 
 
 def open_file(path: Path, max_bytes: int) -> BufferedReader:
@@ -50,7 +50,8 @@ def open_file(path: Path, max_bytes: int) -> BufferedReader:
         raise TraceError(str(error)) from error
 
 
-def _write(path: Path, content: dict[str, Any]) -> None:
+def write_object(path: Path, content: dict[str, Any]) -> None:
+    """Write a JSON object atomically. Raises OSError."""
     temporary = path.with_suffix(".tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     fd = os.open(temporary, flags, 0o600)
@@ -63,7 +64,8 @@ def _write(path: Path, content: dict[str, Any]) -> None:
         raise
 
 
-def _read(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON object. Raises TraceError if it is missing or invalid."""
     try:
         with open_file(path, MAX_BYTES) as file:
             content = parse_trace_json(file.read(MAX_BYTES))

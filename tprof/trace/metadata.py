@@ -29,7 +29,8 @@ def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value < 2**64
 
 
-def _is_ns(value: object) -> bool:
+def is_ns(value: object) -> bool:
+    """Return whether a value can be a time in nanoseconds."""
     return type(value) is int and 0 <= value <= MAX_NS
 
 
@@ -95,8 +96,9 @@ _MANIFEST: dict[str, Callable[[object], bool]] = {
     "tprof": _is_text,
 }
 _END: dict[str, Callable[[object], bool]] = {
+    "clock": _is_record,
     "dropped": _is_dict_of(_is_count),
-    "end_ns": _is_ns,
+    "end_ns": is_ns,
     "lost_definitions": _is_count,
     "lost_threads": _is_count,
     "notes": _is_list_of(_is_text),
@@ -146,7 +148,7 @@ def process_ends(end: dict[str, Any]) -> dict[int, int]:
     return {
         entry["process"]: entry["ended_ns"]
         for entry in end.get("processes", [])
-        if _is_count(entry.get("process")) and _is_ns(entry.get("ended_ns"))
+        if _is_count(entry.get("process")) and is_ns(entry.get("ended_ns"))
     }
 
 
@@ -155,12 +157,19 @@ def process_cpu_ns(end: dict[str, Any]) -> dict[int, int]:
     return {
         entry["process"]: entry["cpu_ns"]
         for entry in end.get("processes", [])
-        if _is_count(entry.get("process")) and _is_ns(entry.get("cpu_ns")) and entry["cpu_ns"] > 0
+        if _is_count(entry.get("process")) and is_ns(entry.get("cpu_ns")) and entry["cpu_ns"] > 0
     }
 
 
 def start_ns_of(manifest: dict[str, Any]) -> int | None:
     """Return the start of the recorded block, else of the recording; None if the manifest has neither."""
     clock: dict[str, Any] = manifest.get("clock", {})
-    starts = [clock[key] for key in ("block_start_ns", "start_ns") if _is_ns(clock.get(key))]
+    starts = [clock[key] for key in ("block_start_ns", "start_ns") if is_ns(clock.get(key))]
     return int(starts[0]) if starts else None
+
+
+def clock_of(manifest: dict[str, Any]) -> tuple[int, int] | None:
+    """Return CLOCK_MONOTONIC and UNIX time at the start of the recording; None if the manifest does not have both."""
+    clock = manifest.get("clock")
+    times = [clock.get(key) for key in ("start_ns", "wall_start_ns")] if isinstance(clock, dict) else [None]
+    return (times[0], times[1]) if all(map(is_ns, times)) else None

@@ -13,10 +13,13 @@ import numpy as np
 from tprof.errors import TraceError
 
 from . import layout
+from .cluster import ClusterTrace, is_job, load_job
 from .decisions import MAX_DECISIONS, Decision, read_decisions
-from .directory import DECISIONS, GPU
+from .directory import DECISIONS, GPU, HOSTS, KEYS, LABELS
 from .gpu import GpuReader, GpuTrace
 from .graph import EventFile, Graph, open_events, read_graph
+from .keys import Keys, read_keys
+from .labels import read_labels
 from .manifest import read_end, read_manifest
 from .metadata import MAX_NS, packages_of_cpus, process_ends, sound_end, sound_manifest, start_ns_of
 from .native import NativeFile, NativeThread, open_native, read_calls, read_native
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from .stream import Stream
 
 CHUNK_RECORDS = 1 << 16
+UNREAD_NS = 500_000_000
 MAX_LOST = 100_000
 T = TypeVar("T")
 OfThread = TypeVar("OfThread", Thread, EventFile)
@@ -59,6 +63,8 @@ class Trace:
     process_end_ns : end of each process that ended, by its ordinal.
     decisions : of runtimes' policies, in order of time.
     gpu : work on GPUs, and who used them; older traces have none.
+    labels : of each process that has any, by its ordinal.
+    key_files : with keys of an engine's tasks; most traces have none.
     notes : sentences on the state of the files, and those that the recording left at its end.
     """
 
@@ -76,6 +82,8 @@ class Trace:
     process_end_ns: dict[int, int]
     decisions: tuple[Decision, ...]
     gpu: GpuTrace
+    labels: dict[int, dict[str, str]]
+    key_files: tuple[Path, ...]
     notes: tuple[str, ...]
 
     @cached_property
@@ -111,10 +119,21 @@ class Trace:
         """
         return read_calls(self.native)
 
+    @cached_property
+    def keys(self) -> Keys:
+        """The keys that instances have as tasks of another engine, such as dask; read at first use.
+
+        Raises
+        ------
+        TraceError
+            If a file is missing.
+        """
+        return read_keys(self.key_files)
+
     @property
     def names_no_task(self) -> bool:
         """Whether the program defined no tasks, so that default tasks stand for its threads and processes."""
-        return bool(self.tasks) and all(entry.is_default for entry in self.tasks)
+        return bool(self.tasks) and not any(entry.is_own for entry in self.tasks)
 
     def profile(self, model: str = "auto", **options: Any) -> Profile:
         """Attribute the joules to the tasks; see `tprof.analysis.build_profile` for the options."""
@@ -123,25 +142,31 @@ class Trace:
         return build_profile(self, model=model, **options)
 
 
-def load(path: str | os.PathLike[str]) -> Trace:
+def load(path: str | os.PathLike[str]) -> Trace | ClusterTrace:
     """Open a trace.
 
     Parameters
     ----------
     path
-        A session directory, finished or left by a program that was killed.
+        A session directory, finished or left by a program that was killed; or a job with the parts of several hosts.
 
     Returns
     -------
-    Trace
+    Trace or ClusterTrace
         With every committed sample. Truncated files are read as far as possible; `Trace.notes` has
-        a sentence on each missing part.
+        a sentence on each missing part. Of a job, its hosts.
 
     Raises
     ------
     TraceError
-        If it is not a session, is unreadable, or of a newer format.
+        If it is neither, is unreadable, or of a newer format.
     """
+    directory = Path(path).absolute()
+    return load_job(directory) if is_job(directory) else load_session(directory)
+
+
+def load_session(path: str | os.PathLike[str]) -> Trace:
+    """Open the session of one host. Raises TraceError, as `load`."""
     directory = Path(path).absolute()
     _check_directory(directory)
     manifest = read_manifest(directory)
@@ -154,6 +179,10 @@ def _check_directory(directory: Path) -> None:
         if stat.S_ISDIR(directory.lstat().st_mode):
             if (directory / "manifest.json").exists():
                 return
+            if is_job(directory):
+                raise TraceError(
+                    f"{directory} is a job of several hosts: give one of its parts, in {directory / HOSTS}"
+                )
             reason = "it has no manifest.json"
         else:
             reason = "it is a link or a file"
@@ -193,6 +222,8 @@ class _Loader:
             _name_lost(self.table, threads, events)
         self._note_losses(threads, readings, end or {})
         self._note_lost_events(events)
+        if end is None:
+            self._note_end_of_readings(readings, threads)
         start_ns, end_ns = self._block(end, readings, threads, events)
         return Trace(
             path=self.directory,
@@ -209,6 +240,8 @@ class _Loader:
             process_end_ns=process_ends(end or {}),
             decisions=self._decisions(),
             gpu=self._gpu(),
+            labels=self._labels(),
+            key_files=tuple(self._files(KEYS, ".jsonl", optional=True)),
             notes=tuple(self.notes + self.table.notes),
         )
 
@@ -337,6 +370,20 @@ class _Loader:
             self._try(path, lambda path: reader.read(path, _ordinal(path)))
         self.notes += reader.notes
         return reader.found()
+
+    def _labels(self) -> dict[int, dict[str, str]]:
+        found = {_ordinal(path): self._try(path, read_labels) for path in self._files(LABELS, ".jsonl", optional=True)}
+        return {process: labels for process, labels in found.items() if labels}
+
+    def _note_end_of_readings(self, readings: dict[str, Readings], threads: list[Thread]) -> None:
+        """Say if samples go on without readings: a host recorder that is killed does not end its members."""
+        read = [int(one.t_ns[-1]) for one in readings.values() if one.quantity == "energy" and len(one.t_ns)]
+        late_ns = max((_last_ns(one.stream, one.dtype) for one in threads), default=0) - max(read, default=0)
+        if read and late_ns > UNREAD_NS and not is_running(self.directory):
+            self.notes.append(
+                f"the sensors were read until {late_ns * 1e-9:.3g} s before the last sample: what tasks drew after that "
+                "is not resolved"
+            )
 
     def _note_lost_events(self, events: list[EventFile]) -> None:
         lost = sum(file.dropped for file in events)

@@ -10,7 +10,7 @@ import numpy as np
 from tprof.errors import TraceError
 
 from . import kinds, layout
-from .bounds import LARGEST_UNIT, MAX_JOULES, SMALLEST_UNIT, is_between
+from .bounds import LARGEST_UNIT, MAX_JOULES, MAX_WATTS, SMALLEST_UNIT, is_between
 from .metadata import MAX_NS, MAX_PACKAGES
 from .stream import open_stream
 
@@ -45,6 +45,7 @@ class Readings:
     suspended_ns : (m,) int64, CLOCK_BOOTTIME minus CLOCK_MONOTONIC.
     dropped : readings that could not be written.
     resolution_j : least step of the value, in joules; None: one count, or not known.
+    resolution_w : least step of the power whose integral the joules are, in watts; None: a count, or not known.
     relative_error : part by which all its joules may be off, 95 %; None: not stated.
     integrated : whether the sensor shows power, whose integral between readings the joules are.
     covers : the hardware, in a few words; None: the name tells.
@@ -67,6 +68,7 @@ class Readings:
     suspended_ns: npt.NDArray[np.int64]
     dropped: int
     resolution_j: float | None = None
+    resolution_w: float | None = None
     relative_error: float | None = None
     integrated: bool = False
     covers: str | None = None
@@ -116,8 +118,10 @@ def read_readings(path: Path) -> tuple[Readings, list[str]]:
 def _error_class(metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the description says of the sensor's error; what means nothing counts as not said."""
     integrated = metadata.get("shows") == "power"
+    step = _bounded(metadata.get("resolution"), SMALLEST_UNIT, MAX_WATTS if integrated else MAX_JOULES)
     return {
-        "resolution_j": None if integrated else _bounded(metadata.get("resolution"), SMALLEST_UNIT, MAX_JOULES),
+        "resolution_j": None if integrated else step,
+        "resolution_w": step if integrated else None,
         "relative_error": _bounded(metadata.get("relative_error"), 0, MAX_RELATIVE_ERROR),
         "integrated": integrated,
         "covers": _text(metadata.get("covers"), "") or None,

@@ -27,7 +27,8 @@ class Lock:
     """
 
     def __init__(self, session: Path) -> None:
-        self._descriptor = _core.raise_descriptor(os.open(session / LIVE, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC))
+        # Open for writing: NFS has exclusive locks only on such descriptors.
+        self._descriptor = _core.raise_descriptor(os.open(session / LIVE, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC))
         self._file = os.fstat(self._descriptor)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -45,6 +45,8 @@ class TaskEntry:
     failed, failure : "flops" or "bytes", and the reason, of the first failure; None without one.
     budget_j : joules that each instance may use; None without a budget.
     is_default : whether it stands for a program, or a thread of one, that defined no task itself.
+    library : whose function it is, such as ``"MPI"``, if it is a task only since the recording was asked for that; None
+        for the program's own.
     """
 
     name: str
@@ -61,6 +63,12 @@ class TaskEntry:
     failed: str | None = None
     failure: str | None = None
     is_default: bool = False
+    library: str | None = None
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the program itself defined it."""
+        return not self.is_default and self.library is None
 
     def joined(self, other: TaskEntry) -> TaskEntry:
         """Return the same entry with the additional fields of another line or process."""
@@ -85,7 +93,7 @@ class TaskTable:
         """Begin without tasks."""
         self.entries: list[TaskEntry] = []
         self.notes: list[str] = []
-        self._index: dict[tuple[str, str | None, int | None, float | None, bool], int] = {}
+        self._index: dict[tuple[str, str | None, int | None, float | None, bool, str | None], int] = {}
         self._numbers: dict[int, dict[int, int]] = {}
 
     def read(self, path: Path, process: int) -> None:
@@ -105,9 +113,10 @@ class TaskTable:
             self.notes.append(f"{path.name}: {damaged} lines of the task table are damaged, and left out")
 
     def left_out(self) -> list[int]:
-        """Return the indices of the default tasks, if there are other tasks."""
-        default = [index for index, entry in enumerate(self.entries) if entry.is_default]
-        return default if len(default) < len(self.entries) else []
+        """Return the indices of the default tasks, if the program has tasks of its own."""
+        if not any(entry.is_own for entry in self.entries):
+            return []
+        return [index for index, entry in enumerate(self.entries) if entry.is_default]
 
     def numbers(self, process: int) -> dict[int, int]:
         """Return process-local number → index in `entries`."""
@@ -142,7 +151,7 @@ class TaskTable:
         return lookup[np.minimum(tasks, np.uint32(top + 1))]
 
     def _enter(self, entry: TaskEntry) -> int:
-        key = (entry.name, entry.file, entry.line, entry.budget_j, entry.is_default)
+        key = (entry.name, entry.file, entry.line, entry.budget_j, entry.is_default, entry.library)
         index = self._index.get(key)
         if index is None:
             index = self._index[key] = len(self.entries)
@@ -190,6 +199,7 @@ def _parse(line: bytes) -> tuple[int, TaskEntry] | None:
         failed if (failed := content.get("failed")) in ("flops", "bytes") else None,
         _text(content.get("failure")),
         is_default=content.get("default") is True,
+        library=_text(content.get("library")),
     )
 
 

@@ -32,7 +32,10 @@ if TYPE_CHECKING:
     from .execution import Execution
     from .lifecycle import Rows
 
-NONE = "this trace has no events of a task runtime: record a program whose tasks run in tprof.runtime"
+NONE = (
+    "this trace has no events of a task runtime and no keys of dask's tasks: record a program whose tasks run in "
+    "tprof.runtime, or a cluster by tprof.dask.record"
+)
 Floats = NDArray[np.float64]
 
 
@@ -107,9 +110,9 @@ def critical_path(profile: Profile) -> CriticalPath:
     Raises
     ------
     UsageError
-        If the trace has no events of a task runtime.
+        If the trace has neither events of a task runtime nor keys.
     """
-    if not len(profile.trace.graph):
+    if not len(profile.trace.graph) and not len(profile.trace.keys):
         raise UsageError(NONE)
     execution = read_execution(profile)
     constraints = build_constraints(execution)

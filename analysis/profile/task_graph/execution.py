@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tprof.trace import EventKind
 
+from .keyed import earliest_spawn, needed_rows
 from .lifecycle import Places, first_events
 
 if TYPE_CHECKING:
@@ -75,12 +76,16 @@ def read_execution(profile: Profile) -> Execution:
     runs = read_runs(profile.recipe.read(trace).segments, places, trace.start_ns)
     start_ns = _ns(tasks["start_s"].to_numpy())
     end_ns = start_ns + _ns(tasks["duration_s"].to_numpy())
-    spawn_ns = _ns_or(tasks["spawn_s"].to_numpy(), start_ns)
+    spawn_ns = earliest_spawn(trace.keys, tasks, start_ns, end_ns)
+    if "spawn_s" in tasks:
+        spawn_ns = _ns_or(tasks["spawn_s"].to_numpy(), spawn_ns)
     parent, void = _parents(places.rows(tasks["parent"].to_numpy()), tasks, start_ns, spawn_ns)
     done_ns = _done(end_ns, parent, start_ns, spawn_ns)
     waits, waits_for, contradicting = _edges(trace.graph, places, start_ns, done_ns)
+    needs, makers = needed_rows(trace.keys, tasks, start_ns, end_ns)
+    waits, waits_for = np.concatenate((waits, needs)), np.concatenate((waits_for, makers))
     last = _last_waited_for(waits, waits_for, done_ns)
-    last_ns = np.where(last >= 0, np.maximum(done_ns[last], spawn_ns), spawn_ns)
+    ready_ns = np.minimum(np.where(last >= 0, np.maximum(done_ns[last], spawn_ns), spawn_ns), start_ns)
     return Execution(
         start_ns=start_ns,
         end_ns=end_ns,
@@ -88,7 +93,7 @@ def read_execution(profile: Profile) -> Execution:
         energy_j=np.nan_to_num(tasks["energy_j"].to_numpy()),
         done_ns=done_ns,
         spawn_ns=spawn_ns,
-        ready_ns=_ns_or(tasks["ready_s"].to_numpy(), np.minimum(last_ns, start_ns)),
+        ready_ns=_ns_or(tasks["ready_s"].to_numpy() if "ready_s" in tasks else np.full(len(tasks), np.nan), ready_ns),
         releaser=_releasers(trace.graph, places, last),
         parent=parent,
         waits=waits,
@@ -158,6 +163,8 @@ def _last_waited_for(waits: Rows, waits_for: Rows, done_ns: Times) -> Rows:
 def _releasers(graph: Graph, places: Places, last: Rows) -> Rows:
     """Return the instance that READY names; `last` without such an event, or if that instance never ran."""
     ready, _ = first_events(graph, EventKind.READY, places)
+    if not (ready >= 0).any():
+        return last
     other = graph.other[np.maximum(ready, 0)]
     named = places.rows(other)
     return np.where((ready >= 0) & ((named >= 0) | (other == 0)), named, last)

@@ -88,8 +88,8 @@ def _seconds(trace: Trace, event: Rows) -> NDArray[np.float64]:
     return np.where(event >= 0, (_at(trace.graph.t_ns, event) - trace.start_ns) * 1e-9, np.nan)
 
 
-def dependences(graph: Graph) -> pd.DataFrame:
-    """Return one row for each dependence between instances: `instance`, `waits_for`."""
+def spawn_dependences(graph: Graph) -> pd.DataFrame:
+    """Return one row for each dependence between instances that events name: `instance`, `waits_for`."""
     at = np.flatnonzero((graph.kind == EventKind.DEPENDENCE) & (graph.instance != 0) & (graph.other != 0))
     pairs = pd.DataFrame({"instance": graph.instance[at], "waits_for": graph.other[at]})
     return pairs.drop_duplicates(ignore_index=True)

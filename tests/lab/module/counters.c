@@ -3,8 +3,12 @@
  * time besides cycles and instructions. */
 #include "lab.h"
 
+#include <linux/math64.h>
 #include <linux/module.h>
 #include <linux/perf_event.h>
+
+/* A counter begins below zero, as the kernel lets those of a processor. */
+#define BELOW_ZERO (1LL << 31)
 
 static unsigned int slots = 4;
 module_param(slots, uint, 0644);
@@ -50,10 +54,12 @@ static int counter_init(struct perf_event *event)
     if (which(&event->attr) < 0)
         return -EINVAL;
     event->hw.idx = which(&event->attr);
+    if (rdpmc_allowed())
+        event->hw.flags |= PERF_EVENT_FLAG_USER_READ_CNT;
     return 0;
 }
 
-static u64 count_now(int idx)
+s64 counter_value(int idx)
 {
     struct processor *p = this_cpu_ptr(&processors);
     unsigned long flags;
@@ -64,30 +70,37 @@ static u64 count_now(int idx)
     advance(p, now);
     micro = p->micro[idx];
     raw_spin_unlock_irqrestore(&p->lock, flags);
-    return micro;
+    return (s64)div_u64(micro, 1000000) - BELOW_ZERO;
 }
 
 static void counter_read(struct perf_event *event)
 {
-    u64 whole;
+    s64 now;
 
     if (event->hw.state & PERF_HES_STOPPED)
         return;
-    whole = (count_now(event->hw.idx) - local64_read(&event->hw.prev_count)) / 1000000;
-    local64_add(whole * 1000000, &event->hw.prev_count);
-    local64_add(whole, &event->count);
+    now = counter_value(event->hw.idx);
+    local64_add(now - local64_read(&event->hw.prev_count), &event->count);
+    local64_set(&event->hw.prev_count, now);
 }
 
 static void counter_start(struct perf_event *event, int flags)
 {
-    local64_set(&event->hw.prev_count, count_now(event->hw.idx));
+    local64_set(&event->hw.prev_count, counter_value(event->hw.idx));
     event->hw.state = 0;
+    perf_event_update_userpage(event);
 }
 
 static void counter_stop(struct perf_event *event, int flags)
 {
     counter_read(event);
     event->hw.state = PERF_HES_STOPPED | PERF_HES_UPTODATE;
+    perf_event_update_userpage(event);
+}
+
+static int counter_index(struct perf_event *event)
+{
+    return event->hw.flags & PERF_EVENT_FLAG_USER_READ_CNT ? event->hw.idx + 1 : 0;
 }
 
 static int counter_add(struct perf_event *event, int flags)
@@ -122,6 +135,8 @@ static struct pmu counters = {
     .start = counter_start,
     .stop = counter_stop,
     .read = counter_read,
+    .event_idx = counter_index,
+    .event_mapped = rdpmc_allow,
 };
 
 int counters_start(void)

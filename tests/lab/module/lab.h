@@ -5,6 +5,7 @@
  *   registers.c    RAPL: the registers (MSRs) behind the stock drivers
  *   frequencies.c  a cpufreq driver
  *   counters.c     the PMU `cpu`
+ *   rdpmc.c        reading its counters in user space
  *
  * Energy of a package = static + per processor (idle, or base + watts of what runs * (f/fmax)^2), integrated exactly at
  * each switch of the scheduler; a processor that is offline draws what an idle one does, a suspended machine only
@@ -40,6 +41,7 @@ struct usage {
 struct processor {
     raw_spinlock_t lock;
     u64 last_ns;
+    int package;
     int kind; /* IDLE or what runs */
     unsigned int khz;
     u64 busy_ns, slowed_ns; /* slowed: of the busy time, for which the frequency has been paid */
@@ -75,9 +77,16 @@ u64 updates_made(void);
 u64 reads_made(void);
 int registers_start(struct kobject *folder);
 
-/* frequencies.c, counters.c */
+/* frequencies.c, counters.c, rdpmc.c. `counter_value` is of the processor on which it is called, with interrupts off. */
 void frequencies_prepare(struct processor *p);
 int frequencies_start(void);
 int counters_start(void);
+s64 counter_value(int idx);
+struct perf_event;
+struct mm_struct;
+bool rdpmc_allowed(void);
+void rdpmc_allow(struct perf_event *event, struct mm_struct *mm);
+u64 rdpmcs_done(void);
+int rdpmc_start(void);
 
 #endif

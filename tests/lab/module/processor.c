@@ -106,9 +106,10 @@ static int kind_of(struct task_struct *task)
     return is_idle_task(task) ? IDLE : kinds[task->pid & (PIDS - 1)];
 }
 
+/* Kept, since the kernel has another number for a processor while that comes online. */
 int package_of(int cpu)
 {
-    return min(max(topology_physical_package_id(cpu), 0), PACKAGES - 1);
+    return per_cpu(processors, cpu).package;
 }
 
 void totals(u64 now, u64 pj[PACKAGES][REGISTERS])
@@ -191,9 +192,9 @@ static ssize_t truth_show(struct kobject *object, struct kobj_attribute *attribu
     }
     length = sysfs_emit(text,
                         "now_ns %llu\nreads %llu\nupdates %llu\nstatic_uj %llu\nidle_ns %llu\nidle_uj %llu\n"
-                        "base_uj %llu\n",
+                        "base_uj %llu\nrdpmcs %llu\n",
                         now, reads_made(), updates_made(), (now - began_ns) * static_mw / 1000000, idle_ns,
-                        idle_pj / 1000000, base_pj / 1000000);
+                        idle_pj / 1000000, base_pj / 1000000, rdpmcs_done());
     for (package = 0; package < packages; package++)
         length += sysfs_emit_at(text, length, "package%d package_uj %llu core_uj %llu dram_uj %llu psys_uj %llu\n",
                                 package, pj[package][PACKAGE] / 1000000, pj[package][CORE] / 1000000,
@@ -281,6 +282,7 @@ static int __init lab_init(void)
         p->khz = FMAX;
         p->last_ns = began_ns;
         p->kind = IDLE;
+        p->package = clamp(topology_physical_package_id(cpu), 0, PACKAGES - 1);
         frequencies_prepare(p);
         packages = max(packages, package_of(cpu) + 1);
     }
@@ -289,6 +291,7 @@ static int __init lab_init(void)
     for_each_kernel_tracepoint(attach, NULL);
     report("cpufreq", frequencies_start());
     report("counters", counters_start());
+    report("rdpmc", rdpmc_start());
     report("timer", (int)acpi_install_fixed_event_handler(ACPI_EVENT_PMTIMER, on_timer, NULL));
     keep_files();
     __module_get(THIS_MODULE);

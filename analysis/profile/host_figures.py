@@ -1,0 +1,97 @@
+"""The figures of one host of a job: its joules, watts, and how busy it was."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+if TYPE_CHECKING:
+    from tprof.trace import Trace
+
+    from .profile import Profile
+
+POWER_BINS = 400
+ACCOUNTS = ("tasks_j", "runtime_j", "other_j", "idle_j")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A row of the table of hosts; `ClusterProfile.hosts` explains the columns.
+
+    `own_s` is the time of its threads in tasks.
+    """
+
+    quality: str
+    energy_j: float
+    tasks_j: float
+    runtime_j: float
+    other_j: float
+    idle_j: float
+    power_w: float
+    duration_s: float
+    cpus: int
+    busy_s: float
+    busy_share: float
+    own_s: float
+    instances: int
+    processes: int
+    model: str
+
+
+def figures_of(profile: Profile) -> Figures:
+    """Return the figures of a host from the profile of its part."""
+    trace, sums = profile.trace, profile.counted_accounts
+    duration_s = float(profile.info["duration_s"])
+    cpus, busy_s = _cpus(trace), _busy_s(trace)
+    energy_j = sums.get("measured_j", math.nan)
+    return Figures(
+        quality=str(profile.info["quality"]),
+        energy_j=energy_j,
+        **{name: sums.get(name, math.nan) for name in ACCOUNTS},
+        power_w=energy_j / duration_s if duration_s > 0 else math.nan,
+        duration_s=duration_s,
+        cpus=cpus,
+        busy_s=busy_s,
+        busy_share=busy_s / (duration_s * cpus) if duration_s > 0 and cpus else math.nan,
+        own_s=float(profile.own_s.sum()),
+        instances=len(profile.tasks),
+        processes=len({thread.process for thread in trace.threads}),
+        model=str(profile.info["model"]),
+    )
+
+
+def binned_power(profile: Profile) -> pd.DataFrame:
+    """Return the watts of all counted domains over time, in at most `POWER_BINS` rows."""
+    power, names = profile.power, [f"{one.name}_w" for one in profile.quanta if one.counted and len(one)]
+    if power.empty or not names:
+        return pd.DataFrame({"time_s": np.empty(0), "duration_s": np.empty(0), "power_w": np.empty(0)})
+    length_s = power["duration_s"].to_numpy(float)
+    bins = np.arange(len(power)) * POWER_BINS // max(len(power), POWER_BINS)
+    starts = np.flatnonzero(np.diff(bins, prepend=-1))
+    seconds = np.add.reduceat(length_s, starts)
+    joules = power[names].sum(axis=1, skipna=False).to_numpy(float) * length_s
+    return pd.DataFrame(
+        {
+            "time_s": power["time_s"].to_numpy(float)[starts],
+            "duration_s": seconds,
+            "power_w": np.add.reduceat(joules, starts) / seconds,
+        }
+    )
+
+
+def _cpus(trace: Trace) -> int:
+    topology = trace.manifest.get("topology") or ()
+    count = (trace.manifest.get("host") or {}).get("cpus")
+    return len(topology) or (count if isinstance(count, int) else 0)
+
+
+def _busy_s(trace: Trace) -> float:
+    """Return the time for which the host's processors were busy in the recorded block; NaN if it was not read."""
+    busy = [one for one in trace.readings.values() if one.quantity == "busy" and len(one.t_ns) > 1]
+    block_ns = [trace.start_ns, trace.end_ns]
+    sums = [np.diff(np.interp(block_ns, one.t_ns, one.value.astype(float)))[0] * one.unit for one in busy]
+    return float(sum(sums)) if sums else math.nan

@@ -1,0 +1,95 @@
+(() => {
+const { at, make, plain, short, si, COLOURS, style, narrow, fit, draw, named, theme } = drawing;
+const data = JSON.parse(at("data").textContent), info = data.info;
+const share = (value) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(1)} %`);
+const tag = info.quality === "measured" ? "" : ` (${info.quality})`;
+const known = data.hosts.filter((row) => row.quality !== "missing"), mixed = new Set(known.map((row) => row.quality)).size > 1;
+const joules = (value) => (value === null || value === undefined ? "–" : si(value, "J"));
+
+function cost() {
+  if (info.quality !== "measured") make(at("badges"), "span", info.quality.toUpperCase(), "badge");
+  if (Object.keys(info.missing).length) make(at("badges"), "span", "PARTS MISSING", "badge");
+  const sums = Object.entries(data.measured_j).filter(([, value]) => value !== null);
+  const figures = [...sums.map(([quality, value]) => [si(value, "J"), `energy, ${quality}`]), [`${known.length}`, `host${known.length === 1 ? "" : "s"}`], [si(info.duration_s, "s"), "duration"], [known.reduce((all, row) => all + row.instances, 0).toLocaleString("en"), "task instances"]];
+  figures.forEach(([text, label]) => { const one = make(at("figures"), "div", undefined, "figure"); make(one, "b", text); make(one, "span", label, "quiet"); });
+  data.warnings.forEach((text) => make(at("warnings"), "li", text));
+  if (data.more_warnings) make(at("warnings"), "li", `and ${data.more_warnings} more: tprof summary --json has them all`);
+  at("offsets").textContent = data.offsets.length ? `Compared by: ${data.offsets.join("; ")}.` : "";
+}
+
+const signed = (value) => (value === null ? "–" : `${value < 0 ? "−" : "+"}${(100 * Math.abs(value)).toFixed(1)} %`);
+const HOST_COLUMNS = [["Host", (row) => row.host], ["Quality", (row) => row.quality], ["Energy", (row) => joules(row.energy_j)], ["Mean power", (row) => (row.power_w === null ? "–" : si(row.power_w, "W"))], ["Tasks", (row) => joules(row.tasks_j)], ["Runtime", (row) => joules(row.runtime_j)], ["Other", (row) => joules(row.other_j)], ["Idle", (row) => joules(row.idle_j)], ["Busy", (row) => share(row.busy_share)], ["Imbalance", (row) => signed(row.imbalance)], ["Instances", (row) => (row.instances === null ? "–" : row.instances.toLocaleString("en"))], ["Processes", (row) => (row.processes === null ? "–" : row.processes.toLocaleString("en"))]];
+const ACCOUNT_COLUMNS = [["Host and domain", (row) => `${row.host}\n${row.domain}`], ["Energy", (row) => joules(row.measured_j)], ...["tasks", "runtime", "other", "idle", "spin", "unidentified"].map((name) => [{ spin: "Spinning" }[name] || name[0].toUpperCase() + name.slice(1), (row) => joules(row[`${name}_j`])]), ["Quality", (row) => row.quality], ["In the total", (row) => (row.counted ? "yes" : "no: part of another domain or around it")]];
+function rows(id, columns, all) {
+  const head = make(at(id).tHead, "tr"), body = at(id).tBodies[0];
+  columns.forEach(([title]) => { make(head, "th", title).scope = "col"; });
+  all.forEach((row) => { const line = make(body, "tr"); columns.forEach(([, show]) => make(line, "td", show(row))); });
+  return body;
+}
+function hosts() {
+  const body = rows("hosts", HOST_COLUMNS, data.hosts);
+  data.hosts.forEach((row, place) => { if (row.missing) body.rows[place].cells[0].textContent += `\n${row.missing}`; });
+  rows("accounts", ACCOUNT_COLUMNS, data.accounts);
+}
+
+const label = (row) => short(mixed ? `${row.host} (${row.quality})` : row.host, narrow() ? 16 : 36);
+const ofHosts = (axis, all) => ({ ...axis, tickvals: all.map((_, i) => i), ticktext: all.map(label), range: [all.length - 0.5, -0.5] });
+const ACCOUNTS = [["tasks", "tasks_j", 0], ["runtime", "runtime_j", 1], ["other", "other_j", 4], ["idle", "idle_j", 7]];
+function shares() {
+  const { axis, layout } = style();
+  fit("shares", known.length, 130);
+  draw("shares", ACCOUNTS.map(([name, key, colour]) => ({ type: "bar", orientation: "h", name, x: known.map((row) => row[key]), y: known.map((_, i) => i), marker: { color: COLOURS[colour] }, text: known.map((row) => plain(`${row.host}: ${name} ${joules(row[key])}, ${row.quality}`)), textposition: "none", hovertemplate: "%{text}<extra></extra>" })),
+    { ...layout, barmode: "stack", bargap: 0.3, margin: { ...layout.margin, l: 12 }, xaxis: named({ ...axis, rangemode: "tozero" }, `energy${tag}`, "J"), yaxis: ofHosts(axis, known) });
+}
+
+// A line for each host where there are few; many hosts are rows of a map whose colour is the power.
+const FEW = 8;
+function power() {
+  const { axis, layout } = style(), all = data.power.hosts, time = named(axis, "time of the job", "s");
+  if (all.length <= FEW) {
+    draw("power", all.map((row, i) => ({ type: "scatter", mode: "lines", line: { shape: "hvh", width: 1.5, color: COLOURS[i % 8] }, name: plain(row.host), x: data.power.x, y: row.watts, hovertemplate: "%{y:.3s}W at %{x:.4s}s" })),
+      { ...layout, showlegend: true, xaxis: time, yaxis: named({ ...axis, rangemode: "tozero" }, `power${tag}`, "W") });
+    return;
+  }
+  fit("power", Math.min(all.length, 40), 110);
+  draw("power", [{ type: "heatmap", x: data.power.x, y: all.map((_, i) => i), z: all.map((row) => row.watts), zmin: 0, colorscale: "Viridis", colorbar: { title: { text: `W${tag}` } }, text: all.map((row) => data.power.x.map(() => plain(row.host))), hovertemplate: "%{text}: %{z:.3s}W at %{x:.4s}s<extra></extra>" }],
+    { ...layout, xaxis: time, yaxis: { ...axis, tickvals: all.length > 40 ? undefined : all.map((_, i) => i), ticktext: all.map((row) => short(row.host, narrow() ? 12 : 24)), range: [all.length - 0.5, -0.5] } });
+}
+
+const MOST_TASKS = 7;
+function byHost() {
+  const { axis, layout } = style(), names = data.summary.slice(0, MOST_TASKS).map((row) => row.task), places = new Map(known.map((row, i) => [row.host, i]));
+  const of = (belongs) => { const sums = known.map(() => 0); data.by_host.filter(belongs).forEach((row) => { sums[places.get(row.host)] += row.energy_j || 0; }); return sums; };
+  const series = names.map((name) => [name, of((row) => row.task === name)]);
+  if (data.summary.length > MOST_TASKS) series.push(["all other tasks", of((row) => !names.includes(row.task))]);
+  fit("by-host", known.length, 140);
+  draw("by-host", series.map(([name, sums], i) => ({ type: "bar", orientation: "h", name: short(name), x: sums, y: known.map((_, place) => place), marker: { color: COLOURS[i] }, text: known.map((row, place) => plain(`${name} on ${row.host}: ${joules(sums[place])}, ${row.quality}`)), textposition: "none", hovertemplate: "%{text}<extra></extra>" })),
+    { ...layout, barmode: "stack", bargap: 0.3, showlegend: true, margin: { ...layout.margin, l: 12 }, xaxis: named({ ...axis, rangemode: "tozero" }, `energy of tasks${tag}`, "J"), yaxis: ofHosts(axis, known) });
+}
+
+function sources() {
+  data.summary.forEach((row) => row.places.forEach((place) => {
+    const one = make(at("sources"), "details");
+    make(one, "summary", `${row.task} – ${place.file ? `${place.file}:${place.line}` : "source not known"}`);
+    if (place.source) make(one, "pre", place.source);
+  }));
+}
+
+let timeline = null;
+const further = [["hosts", "Hosts", (value) => value.toLocaleString("en")], ...(mixed ? [...new Set(known.map((row) => row.quality))].map((quality) => [`${quality}_j`, quality[0].toUpperCase() + quality.slice(1), joules]) : [])];
+const table = taskTable(data, { at, make, si, share, further, opens: () => timeline });
+const plots = () => { shares(); power(); byHost(); if (timeline) timeline.redraw(); };
+theme(plots);
+at("title").textContent = `tprof report: ${data.job}`;
+["cost-title", "tasks-title"].forEach((id) => { at(id).textContent += tag; });
+at("unresolved").hidden = data.summary.every((row) => row.resolved || row.energy_mean_high_j === null);
+at("uncovered").hidden = data.summary.every((row) => row.energy_mean_high_j !== null);
+at("domains").hidden = data.accounts.length <= known.length;
+cost(); hosts(); sources();
+// Cores of unlike hosts have the same numbers.
+document.querySelector(".switch").hidden = true;
+if (data.timeline.lanes.length) timeline = exploreTimeline(data, { at, make, si, share, plain, short, style, fit, draw, named, COLOURS, tag, atMost });
+at("timeline-part").hidden = !timeline;
+table(); plots();
+document.documentElement.dataset.drawn = "yes";
+})();

@@ -1,0 +1,100 @@
+"""Spans that end carry an estimate of their energy, and its sums are a metric."""
+
+import time
+
+import pytest
+
+import tprof
+
+pytest.importorskip("opentelemetry.sdk")
+
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from tprof.otel import SpanTasks
+
+DEADLINE_S = 60
+WATTS = (1.0, 10.0)  # idle, each busy core
+
+
+def busy(least_s):
+    end_s = time.thread_time() + least_s
+    while time.thread_time() < end_s:
+        pass
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """Record spans until they carry energy; returns them, the metric's points and the profile."""
+    exporter, reader = InMemorySpanExporter(), InMemoryMetricReader()
+    meter = MeterProvider(metric_readers=[reader]).get_meter("tests")
+    provider = TracerProvider()
+    provider.add_span_processor(SpanTasks(meter=meter))
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    full = TracerProvider(span_limits=SpanLimits(max_span_attributes=2))
+    full.add_span_processor(SpanTasks())
+    full.add_span_processor(SimpleSpanProcessor(exporter))
+    tracer, deadline_s = provider.get_tracer("tests"), time.monotonic() + DEADLINE_S
+    with tprof.record(tmp_path_factory.mktemp("energy") / "t.tprof", energy="estimate", watts=WATTS) as recording:
+        while time.monotonic() < deadline_s:
+            with tracer.start_as_current_span("outer"), tracer.start_as_current_span("inner"):
+                busy(0.02)
+            if exporter.get_finished_spans()[-1].attributes:
+                break
+        with full.get_tracer("tests").start_as_current_span("full", attributes={"a": 1, "b": 2}):
+            busy(0.001)
+        points = {
+            (point.attributes["task"], point.attributes["quality"]): point.value
+            for point in reader.get_metrics_data().resource_metrics[0].scope_metrics[0].metrics[0].data.data_points
+        }
+    with tracer.start_as_current_span("after"):
+        pass
+    return exporter.get_finished_spans(), points, recording.profile()
+
+
+def told(spans, name):
+    return [dict(span.attributes) for span in spans if span.name == name and "tprof.energy_j" in span.attributes]
+
+
+def test_a_span_carries_its_own_energy_without_that_of_its_children(service):
+    spans, _, profile = service
+
+    (outer,), (inner,) = told(spans, "outer")[-1:], told(spans, "inner")[-1:]
+
+    assert inner["tprof.energy_quality"] == outer["tprof.energy_quality"] == "estimate"
+    assert inner["tprof.cpu_s"] == pytest.approx(profile.tasks[profile.tasks.task == "inner"].cpu_s.iloc[-1], rel=0.02)
+    assert outer["tprof.cpu_s"] < 0.5 * inner["tprof.cpu_s"]
+
+
+def test_energy_is_at_least_that_of_a_busy_core(service):
+    """Idle watts are shared by whoever is busy on the machine, and are at most as much again for one core."""
+    spans, _, _ = service
+
+    watts = [one["tprof.energy_j"] / one["tprof.cpu_s"] for one in told(spans, "inner")]
+
+    assert all(0.7 * WATTS[1] < one < 1.3 * sum(WATTS) for one in watts)
+
+
+def test_the_metric_is_the_sum_of_what_the_spans_carry(service):
+    spans, points, _ = service
+
+    for name in ("outer", "inner"):
+        assert points[name, "estimate"] == pytest.approx(sum(one["tprof.energy_j"] for one in told(spans, name)))
+
+
+def test_attributes_of_the_program_are_not_pushed_out(service):
+    spans, _, _ = service
+
+    (full,) = [span for span in spans if span.name == "full"]
+
+    assert dict(full.attributes) == {"a": 1, "b": 2}
+    assert full.dropped_attributes == 0
+
+
+def test_without_a_recording_spans_carry_nothing(service):
+    spans, _, _ = service
+
+    assert [dict(span.attributes) for span in spans if span.name == "after"] == [{}]

@@ -1,0 +1,172 @@
+"""Estimates the energy of spans as they end: their CPU time at this process's latest joules per second of CPU time.
+
+A profile shares the joules of each sensor reading, and is what to trust. These figures are there at once, for the
+backends that get the spans. A thread of tprof's own reads the joules, so spans only multiply.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from opentelemetry.metrics import Observation
+
+from tprof import _core
+from tprof.errors import TprofError
+from tprof.session.own_thread import OwnThread
+from tprof.session.process_state import this_process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from opentelemetry.metrics import CallbackOptions
+    from opentelemetry.sdk.trace import Span
+
+    from tprof.live.usage import ProcessMeter
+
+ENERGY, CPU, QUALITY = "tprof.energy_j", "tprof.cpu_s", "tprof.energy_quality"
+FIRST_S, PERIOD_S = 0.2, 1.0
+LEAST_CPU_S = 0.02
+"""With less CPU time since the last reading of joules, a rate would follow its noise."""
+
+
+class Rate:
+    """Joules of this process per second of its CPU time, in the last second or so.
+
+    Attributes
+    ----------
+    now : the rate and its quality; None while it is not known
+    """
+
+    def __init__(self) -> None:
+        """Begin without a recording."""
+        self.now: tuple[float, str] | None = None
+        self._generation = 0
+        self._thread: OwnThread | None = None
+
+    def follow(self) -> None:
+        """Start the thread that reads the joules of this recording, unless it runs; cheap then."""
+        generation = _core.generation()
+        if generation in (0, self._generation):
+            return
+        self.pause()
+        self.now, self._generation = None, generation
+        this_process.pause_around_forks(self)
+        self.resume()
+
+    def pause(self) -> None:
+        """End the thread."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.end()
+
+    def resume(self) -> None:
+        """Start it again."""
+        if self._generation == _core.generation():
+            with suppress(RuntimeError):  # no thread can be started: there are no estimates
+                self._thread = OwnThread(self._run, "tprof-spans")
+
+    def forget(self) -> None:
+        """Begin anew in a forked child."""
+        self.now, self._generation, self._thread = None, 0, None
+
+    def _run(self, thread: OwnThread) -> None:
+        with suppress(TprofError, OSError):  # the session has ended and is gone
+            self._read_until_end(thread, self._generation)
+
+    def _read_until_end(self, thread: OwnThread, generation: int) -> None:
+        member = this_process.membership
+        if member is None or thread.is_over(FIRST_S):
+            return
+        from tprof.live.usage import ProcessMeter  # noqa: PLC0415 - NumPy, not in a thread of the program
+
+        meter = member.meter()
+        process = ProcessMeter(meter.session, meter.static_w)
+        quality = "estimate" if meter.quality != "measured" else "share of measured"
+        window = _Window(process)
+        wait_s = FIRST_S
+        while not thread.is_over(wait_s) and _core.generation() == generation:
+            wait_s = PERIOD_S
+            rate = window.read()
+            if rate is not None:
+                self.now = rate, quality
+
+
+class _Window:
+    """The time between two readings of a process's joules, with its CPU time."""
+
+    def __init__(self, process: ProcessMeter) -> None:
+        self._process = process
+        self._before_ns = process.until_ns
+        self._clock = [(_core.now_ns(), _core.used_ns())]
+
+    def read(self) -> float | None:
+        """Return the joules per second of CPU time since the last window; None if that was too little."""
+        self._process.read()
+        self._clock.append((_core.now_ns(), _core.used_ns()))
+        until_ns = self._process.until_ns
+        if self._before_ns == 0:
+            self._before_ns = until_ns
+        used_s = (self._used_ns(until_ns) - self._used_ns(self._before_ns)) * 1e-9
+        if used_s < LEAST_CPU_S:
+            return None
+        energy_j = self._process.since(self._before_ns)
+        self._before_ns = until_ns
+        del self._clock[:-2]
+        return energy_j / used_s
+
+    def _used_ns(self, t_ns: int) -> float:
+        """Return the CPU time at a time, as a line between the readings around it."""
+        (begin_ns, begin_used_ns), *_, (end_ns, end_used_ns) = self._clock
+        part = (t_ns - begin_ns) / (end_ns - begin_ns)
+        return begin_used_ns + (end_used_ns - begin_used_ns) * part
+
+
+class SpanEnergy:
+    """The estimates of this process: of each span that ends, and their sums by name."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._rate = Rate()
+        self._sums: dict[tuple[str, str], float] = {}
+        self._lock = threading.Lock()
+        this_process.reset_in_child(self._forget)
+
+    def _forget(self) -> None:
+        self._rate.forget()
+        self._sums, self._lock = {}, threading.Lock()
+
+    def begin(self) -> None:
+        """Follow the joules of the recording; called as spans start."""
+        self._rate.follow()
+
+    def end(self, span: Span, instance: _core.Span, *, attributes: bool) -> None:
+        """Estimate the energy of a span that is about to end, and attach it if asked."""
+        if self._rate.now is None:
+            return
+        rate, quality = self._rate.now
+        cpu_s = instance.cpu_s()
+        energy_j = rate * cpu_s
+        with self._lock:
+            key = (span.name, quality)
+            self._sums[key] = self._sums.get(key, 0.0) + energy_j
+        if attributes and _has_room(span):
+            span.set_attributes({ENERGY: energy_j, CPU: cpu_s, QUALITY: quality})
+
+    def observe(self, _: CallbackOptions) -> Iterator[Observation]:
+        """Report the sums of this process's ended spans; the callback of the metric."""
+        with self._lock:
+            sums = list(self._sums.items())
+        for (name, quality), energy_j in sums:
+            yield Observation(energy_j, {"task": name, "quality": quality})
+
+
+def _has_room(span: Span) -> bool:
+    """Whether attributes can be added without dropping one of the program's."""
+    most: int | None = getattr(getattr(span, "_attributes", None), "maxlen", None)
+    return most is None or len(span.attributes or ()) + 3 <= most
+
+
+span_energy = SpanEnergy()
+"""That of this process."""

@@ -1,0 +1,101 @@
+"""Makes tasks of the remote functions and actor methods that a worker of Ray executes, by their names.
+
+A worker looks up what it is to execute by `FunctionActorManager.get_execution_info`, and calls what it finds: on its main
+thread, on the threads of a concurrency group, or on the event loop of an asynchronous actor. So what is found is
+replaced by a task of the same kind. This was tried with Ray 2.40 and 2.60, whose executing loop is compiled and offers
+no other place. Ray's own methods of actors (``__ray_…__``) are no tasks.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.abc
+import sys
+from typing import TYPE_CHECKING, Any
+
+from tprof.session.labels import set_labels
+from tprof.session.process_state import this_process
+from tprof.task import NUMBER_ATTRIBUTE, make_task
+
+if TYPE_CHECKING:
+    import types
+    from collections.abc import Callable, Sequence
+    from importlib.machinery import ModuleSpec
+
+LIBRARY = "Ray"
+_MANAGER = "ray._private.function_manager"
+_MARKS = "_tprof_marks"
+_INTERNAL = "__ray"
+
+
+def mark_functions() -> None:
+    """Let the remote functions and actor methods of this process be tasks, once its part of Ray is imported."""
+    manager = sys.modules.get(_MANAGER)
+    if manager is not None and hasattr(manager, "FunctionActorManager"):
+        _mark_in(manager)
+    elif not any(isinstance(finder, _AfterImport) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _AfterImport())
+
+
+class _AfterImport(importlib.abc.MetaPathFinder):
+    """Waits for the import of the module that looks functions up."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the spec that the other finders give; the module is marked when it has been executed."""
+        if name != _MANAGER:
+            return None
+        sys.meta_path.remove(self)
+        spec = next((spec for one in sys.meta_path if (spec := one.find_spec(name, path, target)) is not None), None)
+        loader: Any = spec.loader if spec is not None else None
+        if loader is not None:
+            execute = loader.exec_module
+
+            def execute_and_mark(module: types.ModuleType) -> None:
+                execute(module)
+                _mark_in(module)
+
+            loader.exec_module = execute_and_mark
+        return spec
+
+
+def _mark_in(module: types.ModuleType) -> None:
+    manager: Any = module.__dict__["FunctionActorManager"]
+    genuine = manager.get_execution_info
+    if hasattr(genuine, _MARKS):
+        return
+    marks: dict[object, tuple[Any, Any]] = {}
+
+    @functools.wraps(genuine)
+    def get_execution_info(self: Any, job_id: Any, function_descriptor: Any) -> Any:
+        info = genuine(self, job_id, function_descriptor)
+        found = marks.get(function_descriptor.function_id)
+        if found is None or found[0] is not info:
+            found = info, _marked(info, function_descriptor)
+            marks[function_descriptor.function_id] = found
+        return found[1]
+
+    setattr(get_execution_info, _MARKS, marks)
+    manager.get_execution_info = get_execution_info
+
+
+def _marked(info: Any, descriptor: Any) -> Any:
+    """Return what the worker is to execute, with a task in place of the function."""
+    method: Callable[..., Any] | None = getattr(info.function, "method", None)
+    if method is None:
+        return info._replace(function=make_task(info.function, library=LIBRARY))
+    if info.function_name.startswith(_INTERNAL) or hasattr(method, NUMBER_ATTRIBUTE):
+        return info
+    class_name = descriptor.class_name.rpartition("<locals>.")[2]
+    _label_actor(class_name)
+    name = f"{class_name}.{info.function_name}"
+    return info._replace(function=make_task(info.function, name, within=method, library=LIBRARY))
+
+
+def _label_actor(class_name: str) -> None:
+    """Label this worker, which serves one actor for good, with the actor's name, or else its class."""
+    if "actor" not in this_process.labels:
+        import ray
+
+        set_labels({"actor": ray.get_runtime_context().get_actor_name() or class_name})

@@ -1,0 +1,34 @@
+"""The labels of processes, one file for each process that has any."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .plain_values import parse_trace_json
+from .tasks import lines_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MAX_LABELS = 100
+MAX_LABEL_NAME, MAX_LABEL_VALUE = 40, 200
+
+
+def read_labels(path: Path) -> dict[str, str]:
+    """Return the labels of a process; later lines win, and what cannot be a label is left out. Raises TraceError."""
+    labels: dict[str, str] = {}
+    for line in lines_of(path):
+        for name, value in _object(line).items():
+            fits = 0 < len(name) <= MAX_LABEL_NAME and name.isidentifier() and name.isascii()
+            if fits and isinstance(value, str) and (name in labels or len(labels) < MAX_LABELS):
+                labels[name] = value[:MAX_LABEL_VALUE]
+    return labels
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    """Return the object of a line; an empty one for a damaged line, such as the last one on a full disk."""
+    try:
+        content = parse_trace_json(line)
+    except ValueError:
+        return {}
+    return content if isinstance(content, dict) else {}
