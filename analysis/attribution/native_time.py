@@ -187,11 +187,14 @@ class NativeSegments:
         return np.maximum(least, 0.0), np.maximum(most, 0.0)
 
     def task_bounds(self, energy_j: Floats, tasks: int) -> tuple[Floats, Floats]:
-        """Return the least and the most joules of each task, at the joules that its CPU second takes: (tasks,)."""
-        number = self.task_numbers(tasks)
-        own_j, own_s = (sum_by(number, values, tasks + 1)[:tasks] for values in (energy_j, self.cpu_s))
+        """Return the least and the most joules of each task, at those that a CPU second took while it ran: (tasks,)."""
+        own_j = sum_by(self.task_numbers(tasks), energy_j, tasks + 1)[:tasks]
+        beside_j, beside_s = (
+            sum_by(np.minimum(self.runs.task, tasks), self._of_runs(self._since_begin(values)), tasks + 1)[:tasks]
+            for values in (energy_j, self.cpu_s)
+        )
         mean = energy_j.sum() / max(float(self.cpu_s.sum()), 1e-300)
-        per_s = np.divide(own_j, own_s, out=np.full(tasks, mean), where=own_s > 0)
+        per_s = np.divide(beside_j, beside_s, out=np.full(tasks, mean), where=beside_s > 0)
         least_s, most_s = np.zeros(tasks), np.zeros(tasks)
         known = self.users < tasks
         least_s[self.users[known]], most_s[self.users[known]] = self.least_s[known], self.most_s[known]
