@@ -10,9 +10,10 @@
 #include "layout.h"
 #include "native_file.h"
 
-/* Part of a core that counting may take, and the longest time between two readings. */
+/* Part of a core that counting may take, and the longest pause for that: where even this takes more, the period of the
+ * clocks is longer, too. */
 #define SHARE 0.005
-#define LONGEST_NS UINT64_C(1000000000)
+#define LONGEST_NS UINT64_C(250000000)
 
 static struct tprof_counted wanted;
 static int events; /* of a thread */
