@@ -238,9 +238,9 @@ def start(
     groups: tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...],
     papi: tuple[str, ...],
     packages: bytes,
-    native: bool,
+    native: str | None,
 ) -> int:
-    """Begin to record in this process, with its native threads if these are asked for; returns the generation."""
+    """Begin to record in this process, and its native threads in a file so described; returns the generation."""
 
 def run_main(code: types.CodeType, names: dict[str, Any], depth: int, /) -> None:
     """Execute a program's code with no frame below it, and with the recursion limit raised by `depth`."""
