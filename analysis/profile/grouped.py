@@ -93,9 +93,11 @@ def _column(tasks: pd.DataFrame, name: str) -> str:
     column = name if name == "host" else f"label_{name}"
     if column in tasks:
         return column
-    known = [str(one).removeprefix("label_") for one in tasks.columns if str(one).startswith("label_") or one == "host"]
-    what = f"there are {', '.join(map(shown, known))}" if known else "no process has one: tprof.label(NAME=…) gives one"
-    raise UsageError(f"no process has the label {shown(name)}: {what}")
+    known = ["host", *(str(one).removeprefix("label_") for one in tasks.columns if str(one).startswith("label_"))]
+    raise UsageError(
+        f"no process has the label {shown(name)}: choose from {', '.join(map(shown, known))}, or label processes by "
+        "tprof.label(NAME=…)"
+    )
 
 
 def _bound(parts: pd.DataFrame, summary: pd.DataFrame) -> None:

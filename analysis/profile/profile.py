@@ -101,7 +101,10 @@ class Profile:
 
     def by(self, *names: str) -> pd.DataFrame:
         """Return one row per value of a label, such as ``by("rank")``; see `tprof.analysis.profile.grouped.grouped`."""
-        return grouped(self.tasks, self.own_s, self.summary(), names)
+        tasks = self.tasks
+        if "host" in names:
+            tasks = tasks.assign(host=(self.trace.manifest.get("host") or {}).get("hostname"))
+        return grouped(tasks, self.own_s, self.summary(), names)
 
     def waits(self) -> pd.DataFrame:
         """Return the waiting times of each task's instances; see `tprof.analysis.profile.task_graph.waits`."""
