@@ -74,6 +74,8 @@ def test_a_wall_clock_that_is_wrong_changes_no_joules(sessions, tmp_path):
 
 def test_sessions_of_one_host_get_numbers(sessions, tmp_path):
     again = traces.copy(sessions[0], tmp_path / "again.tprof")
+    clock = json.loads((again / "manifest.json").read_text())["clock"]
+    traces.set_json(again / "manifest.json", clock=clock | {"wall_start_ns": 10**15})
     parts = merge([sessions[0], again], tmp_path / "all.tprof")
 
     assert [part.name for part in parts] == ["node10", "node10-2"]
@@ -121,6 +123,39 @@ def test_a_source_that_is_no_session_is_named_and_nothing_is_made(sessions, tmp_
     assert done.returncode == 1
     assert str(tmp_path / "empty") in done.stderr
     assert not (tmp_path / "all.tprof").exists()
+
+
+@pytest.mark.parametrize(("source", "why"), [("mine.py", "it is a link or a file"), ("absent", "No such file")])
+def test_a_source_that_is_no_directory_is_named_with_the_reason(sessions, tmp_path, source, why):
+    (tmp_path / "mine.py").write_text("")
+
+    with pytest.raises(tprof.TraceError, match=f"{source} is not a tprof session .{why}"):
+        merge([sessions[0], tmp_path / source], tmp_path / "all.tprof")
+
+
+def test_a_recording_that_is_given_twice_is_refused(sessions, tmp_path):
+    merge(sessions, tmp_path / "all.tprof")
+
+    for again in (sessions[0], tmp_path / "all.tprof"):
+        with pytest.raises(tprof.UsageError, match="same recording: leave one out"):
+            merge([sessions[0], again], tmp_path / "twice.tprof")
+
+
+def test_a_job_among_the_parts_of_a_job_is_named(sessions, tmp_path):
+    merge(sessions[:1], tmp_path / "all.tprof")
+    merge(sessions[1:], tmp_path / "all.tprof" / "hosts" / "inner")
+
+    parts = {part.name: part.missing for part in merge([tmp_path / "all.tprof"], tmp_path / "again.tprof")}
+    assert parts["node10"] is None
+    assert "is a job of several hosts" in parts["inner"]
+
+
+def test_a_job_is_not_made_inside_a_source(sessions):
+    before = traces.contents(sessions[0])
+
+    with pytest.raises(tprof.UsageError, match="choose another path"):
+        merge(sessions, sessions[0] / "all.tprof")
+    assert traces.contents(sessions[0]) == before
 
 
 def test_the_clock_of_a_host_is_within_the_bounds_of_its_pings():

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 MOST_HOSTS = 100_000
 LONGEST_TEXT = 300
+WITHOUT_TABLE = "move it away to read the parts without it"
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
 
@@ -114,7 +115,7 @@ def load_job(directory: Path) -> ClusterTrace:
     table: dict[str, Any] = {}
     notes: list[str] = []
     if os.path.lexists(directory / TABLE):
-        table = read_object(directory / TABLE)
+        table = read_object(directory / TABLE, WITHOUT_TABLE)
         _check_format(directory, table)
     found = {path.name: path for path in _parts(directory)}
     listed = _listed(table.get("hosts"), notes)
@@ -155,7 +156,7 @@ def _placed(host: HostPart) -> HostPart:
 def _check_format(directory: Path, table: dict[str, Any]) -> None:
     known = table.get("format")
     if not (isinstance(known, list) and len(known) > 1 and type(known[0]) is type(known[1]) is int):
-        raise TraceError(f"{directory / TABLE} is damaged: it names no format; take it away to read the parts alone")
+        raise TraceError(f"{directory / TABLE} is damaged: it names no format; {WITHOUT_TABLE}")
     check_major(directory, known[0])
 
 

@@ -64,8 +64,8 @@ def write_object(path: Path, content: dict[str, Any]) -> None:
         raise
 
 
-def read_object(path: Path) -> dict[str, Any]:
-    """Read a JSON object. Raises TraceError if it is missing or invalid."""
+def read_object(path: Path, advice: str = "record again") -> dict[str, Any]:
+    """Read a JSON object. Raises TraceError, with this advice, if it is missing or invalid."""
     try:
         with open_file(path, MAX_BYTES) as file:
             content = parse_trace_json(file.read(MAX_BYTES))
@@ -73,9 +73,9 @@ def read_object(path: Path) -> dict[str, Any]:
         message = f"cannot read {path}: {error.strerror}"
         raise TraceError(message) from error
     except ValueError as error:
-        message = f"{path} is damaged: {error}; record again"
+        message = f"{path} is damaged: {error}; {advice}"
         raise TraceError(message) from error
     if not isinstance(content, dict):
-        message = f"{path} is damaged: it holds no JSON object; record again"
+        message = f"{path} is damaged: it holds no JSON object; {advice}"
         raise TraceError(message)
     return content

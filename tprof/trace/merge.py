@@ -9,14 +9,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tprof.errors import TprofError, UsageError
+from tprof.errors import TprofError, TraceError, UsageError
 
 from .archive import files_of
 from .clock_offset import offset_by_wall_clock
 from .cluster import HostPart, is_job, load_job, write_hosts
 from .directory import HOSTS, why_not_session
 from .hosts_table import TABLE, clean_name
-from .manifest import read_manifest
+from .manifest import MANIFEST, read_manifest
+from .reader import check_session
 from .running import is_running
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def merge(sources: Sequence[Path], job: Path, *, move: bool = False, overwrite: 
     TraceError
         If a source is neither a session nor a job.
     UsageError
-        If the directory exists, or a source is still recorded.
+        If the directory exists or lies in a source, or a source is still recorded, or two are the same recording.
     TprofError
         If files cannot be copied or moved; the sources are as before then.
     """
@@ -64,6 +65,10 @@ def merge(sources: Sequence[Path], job: Path, *, move: bool = False, overwrite: 
     running = next((one.part.path for one in parts if one.part.path is not None and is_running(one.part.path)), None)
     if running is not None:
         raise UsageError(f"a recording runs in {running}: end it first")
+    _check_once(one.part.path for one in parts if one.part.path is not None)
+    around = next((source for source in sources if source.resolve() in job.resolve().parents), None)
+    if around is not None:
+        raise UsageError(f"{job} lies in {around}, which is one of the sources: choose another path")
     former = _former(job, [path.absolute() for path in sources], overwrite=overwrite)
     try:
         folder = Path(tempfile.mkdtemp(prefix=f".{job.name}.", suffix=".incoming", dir=job.absolute().parent))
@@ -86,13 +91,39 @@ def merge(sources: Sequence[Path], job: Path, *, move: bool = False, overwrite: 
 def _parts_of(sources: Iterable[Path]) -> Iterable[_Source]:
     for source in sources:
         if is_job(source):
-            yield from (_Source(part, part.name) for part in load_job(source).hosts)
+            yield from (_Source(_checked(part), part.name) for part in load_job(source).hosts)
             continue
+        check_session(source)
         manifest = read_manifest(source)
         host = manifest.get("host")
         name = host.get("hostname") if isinstance(host, dict) else None
         offset = offset_by_wall_clock(source)
         yield _Source(HostPart(source.name, source, offset), name if isinstance(name, str) and name else source.stem)
+
+
+def _checked(part: HostPart) -> HostPart:
+    """Return a part of a job with the reason if it is no session."""
+    try:
+        if part.path is not None:
+            check_session(part.path)
+    except TraceError as error:
+        return replace(part, missing=part.missing or str(error))
+    return part
+
+
+def _check_once(paths: Iterable[Path]) -> None:
+    """Raise UsageError if two parts are the same recording: its joules would count twice."""
+    known: dict[bytes, Path] = {}
+    for path in paths:
+        try:
+            manifest = (path / MANIFEST).read_bytes()
+        except OSError:
+            continue  # a damaged part of a job, which the profile names
+        if manifest in known:
+            raise UsageError(
+                f"{path} and {known[manifest]} are the same recording: leave one out, or its joules would count twice"
+            )
+        known[manifest] = path
 
 
 def _named(sources: Iterable[_Source]) -> Iterable[_Source]:

@@ -168,13 +168,14 @@ def load(path: str | os.PathLike[str]) -> Trace | ClusterTrace:
 def load_session(path: str | os.PathLike[str]) -> Trace:
     """Open the session of one host. Raises TraceError, as `load`."""
     directory = Path(path).absolute()
-    _check_directory(directory)
+    check_session(directory)
     manifest = read_manifest(directory)
     minor = _check_format(directory, manifest)
     return _Loader(directory, manifest, minor).load()
 
 
-def _check_directory(directory: Path) -> None:
+def check_session(directory: Path) -> None:
+    """Raise TraceError, with the reason, if this is not the directory of one host's session."""
     try:
         if stat.S_ISDIR(directory.lstat().st_mode):
             if (directory / "manifest.json").exists():
