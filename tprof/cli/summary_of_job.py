@@ -110,7 +110,8 @@ def _accounts(profile: ClusterProfile, width: int | None) -> list[str]:
 def _total(profile: ClusterProfile) -> str:
     sums = " and ".join(f"{quantity(joules, 'J')} {quality}" for quality, joules in profile.measured_j.items())
     count = int((profile.hosts["quality"] != "missing").sum())
-    return f"All hosts: {sums or 'no energy'} on {count} hosts in {quantity(profile.info['duration_s'], 's')}"
+    hosts = "1 host" if count == 1 else f"{count} hosts"
+    return f"All hosts: {sums or 'no energy'} on {hosts} in {quantity(profile.info['duration_s'], 's')}"
 
 
 def _sensors(profile: ClusterProfile) -> list[str]:
