@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tprof.declarations import READS, WRITES
+from tprof.errors import UsageError
 
 from .cluster_task import ClusterTask
 from .data import Datum, Outcome, Version
@@ -99,7 +100,12 @@ class Binding:
         for path, name, value, mode in declared(access, args, kwargs):
             if isinstance(value, ClusterTask):
                 continue
-            datum = self._data.of(value, f"{name} of {self.outcome.task.name}")
+            shown = f"{name} of {self.outcome.task.name}"
+            datum = self._data.of(value, shown)
+            if datum.array is not None and mode & WRITES:
+                if not value.flags.writeable:
+                    raise UsageError(f"{shown} is a read-only array, and the task writes it")
+                datum.array = value  # a task that read the same bytes may have named a read-only view
             self._modes[datum] = self._modes.get(datum, 0) | mode
             paths.setdefault(datum, []).append(path)
         for datum, mode in self._modes.items():

@@ -115,7 +115,7 @@ class Data:
             return self._of_array(value, name)
         try:
             return self._handles.setdefault(value, Datum(name, None, value))
-        except TypeError:
+        except (TypeError, ValueError):  # a memoryview that can be written raises ValueError
             raise TypeError(
                 f"{name} is a {type(value).__name__}: what a task reads or writes on a cluster is a NumPy array, a "
                 "list of arrays, or a hashable handle"

@@ -93,7 +93,7 @@ class TaskGraph:
         Raises
         ------
         TypeError, UsageError
-            For data that a cluster cannot have.
+            For data that a cluster cannot have, and for what cannot be pickled.
         """
         with self._changed:
             if self._max_pending and len(self._unfinished) >= self._max_pending:
@@ -105,6 +105,7 @@ class TaskGraph:
             binding.bind(access, args, kwargs)
             priority = access[5](*args, **kwargs) if callable(access[5]) else access[5]
             call = self._call(function, binding, args, kwargs)
+            call.check_sendable(task.name)
             task.outcome = binding.outcome
             binding.complete()
             self.spawned += 1

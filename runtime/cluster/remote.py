@@ -6,10 +6,12 @@ as everywhere. It ends with the runtime of the program.
 
 from __future__ import annotations
 
+import pickle
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import cloudpickle
 import numpy as np
 from tprof.runtime.runtime import Runtime
 
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from tprof.runtime.policy import Policy
     from tprof.runtime.policy.power_limiter import PowerLimiter
     from tprof.runtime.policy.shared_cap import HostPower
+
+_PLAIN = (int, float, complex, bool, str, bytes, type(None))
+_NOT_PICKLED = (TypeError, ValueError, AttributeError, NotImplementedError, RecursionError, pickle.PicklingError)
 
 
 class Source(NamedTuple):
@@ -77,6 +82,40 @@ class Call:
     kwargs: dict[str, Any]
     sources: tuple[Source, ...]
     places: dict[tuple[int | str, ...], int]
+
+    def check_sendable(self, name: str) -> None:
+        """Raise TypeError if the task or an argument cannot be pickled, which dask would only say of all together."""
+        try:
+            _pickle(self.function)
+        except _NOT_PICKLED as error:
+            raise TypeError(
+                f"task {name} cannot be sent to a worker ({error}): workers import it by its module and name, so "
+                "decorate it where it is defined"
+            ) from error
+        for at, value in (*enumerate(self.args), *self.kwargs.items()):
+            try:
+                if type(value) not in _PLAIN:
+                    _pickle(value)
+            except _NOT_PICKLED as error:
+                which = at if isinstance(at, str) else f"argument {at + 1}"
+                raise TypeError(f"{which} of {name} cannot be sent to a worker: {error}") from error
+
+
+class _Nowhere:
+    """A file that keeps nothing."""
+
+    def write(self, content: bytes) -> int:
+        """Return the length."""
+        return len(content)
+
+
+def _pickle(value: object) -> None:
+    """Pickle as dask would, without copying the content of arrays."""
+    cloudpickle.Pickler(_Nowhere(), 5, buffer_callback=_keep_out).dump(value)
+
+
+def _keep_out(_: object) -> None:
+    """Leave a buffer out of the pickle."""
 
 
 def execute(call: Call, *inputs: Any) -> tuple[Any, ...] | list[Any]:

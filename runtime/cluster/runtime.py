@@ -56,6 +56,10 @@ class ClusterRuntime(Runtime):
             raise UsageError(f"{unused} does not go with cluster=: the cluster's workers have threads of their own")
         if not hasattr(cluster, "submit") or not hasattr(cluster, "scatter"):
             raise UsageError(f"cluster= takes a distributed.Client, got {cluster!r}")
+        if getattr(cluster, "asynchronous", False):
+            raise UsageError("cluster= takes a client that is not asynchronous: the runtime's wait() blocks")
+        if getattr(cluster, "status", "running") in {"closing", "closed"}:
+            raise UsageError("the client that cluster= names is closed: the runtime's block must end before")
         self._client = cluster
         self._library_threads = None if library_threads is None else whole("library_threads", library_threads, 4096)
         self._max_pending = 0 if max_pending is None else whole("max_pending", max_pending, 2**40)

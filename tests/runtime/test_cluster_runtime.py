@@ -2,12 +2,14 @@
 
 import asyncio
 import concurrent.futures
+import threading
 
 import numpy as np
 import pytest
 from support import cluster_tasks as tasks
 from tprof.runtime import Runtime, TaskCancelledError, current
 
+import tprof
 from tprof.errors import TprofError, UsageError
 
 distributed = pytest.importorskip("distributed")
@@ -98,13 +100,49 @@ def test_views_that_overlap_partly_are_refused_until_the_program_has_waited(clie
     assert matrix.tolist() == [[2, 2, 1, 1], [2, 2, 1, 1], [1, 1, 2, 2], [1, 1, 2, 2]]
 
 
-@pytest.mark.parametrize("value", [{}, bytearray(4), np.array([None])])
+@pytest.mark.parametrize("value", [{}, bytearray(4), memoryview(bytearray(4)), np.array([None])])
 def test_what_is_no_array_or_handle_is_refused(client, value):
     with (
         Runtime(cluster=client),
-        pytest.raises(TypeError, match=r"tile of add is an? (dict|bytearray|array of Python)"),
+        pytest.raises(TypeError, match=r"tile of add is an? (dict|bytearray|memoryview|array of Python)"),
     ):
         tasks.add(value, 1)
+
+
+def test_what_cannot_be_pickled_is_refused_by_its_name_and_other_tasks_run(client):
+    tile = np.zeros(3)
+    renamed = tprof.task(updates="tile")(tasks.add.__wrapped__)
+
+    with Runtime(cluster=client):
+        with pytest.raises(TypeError, match=r"argument 2 of add cannot be sent to a worker: cannot pickle '_thread"):
+            tasks.add(tile, threading.Lock())
+        with pytest.raises(TypeError, match=r"task add cannot be sent to a worker .*decorate it where it is defined"):
+            renamed(tile, 1)
+        tasks.add(tile, 1)
+
+    assert tile.tolist() == [1, 1, 1]
+
+
+def test_an_array_is_written_by_the_view_that_can_be_written(client):
+    tile = np.zeros(3)
+    frozen = tile.view()
+    frozen.flags.writeable = False
+
+    with Runtime(cluster=client):
+        assert tasks.total_of(frozen).result() == 0
+        with pytest.raises(UsageError, match="tile of add is a read-only array"):
+            tasks.add(frozen, 1)
+        tasks.add(tile, 1)
+
+    assert tile.tolist() == [1, 1, 1]
+
+
+def test_a_client_that_is_closed_is_refused(client):
+    other = distributed.Client(client.scheduler.address)
+    other.close()
+
+    with pytest.raises(UsageError, match="closed"):
+        Runtime(cluster=other)
 
 
 def test_results_are_futures_and_arguments(client):
