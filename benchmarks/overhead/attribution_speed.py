@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from tprof.analysis.attribution.segment_energy import attribute
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+T = TypeVar("T")
 QUANTUM_NS = 1_000_000
 SAMPLE_NS = 1000
 SAMPLE_BYTES = 64
@@ -219,7 +220,7 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - begin_s
 
 
-def in_child(work: Callable[..., tuple[float, float]], *arguments: object) -> tuple[float, float]:
+def in_child(work: Callable[..., T], *arguments: object) -> T:
     """Run in a fresh process, so that its peak memory is its own; it may start processes itself."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(work, *arguments).result()
