@@ -1,6 +1,7 @@
 """Imports point one way, and `import tprof` brings little."""
 
 import ast
+import functools
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support import traces
+from support.programs import TPROF
 
 ROOT = Path(__file__).resolve().parent.parent
 TOP = ("tprof", "analysis", "runtime", "benchmarks")
@@ -27,22 +29,23 @@ ALLOWED = {
     ),
     "budgets": "_core declarations errors frequency live sensors session trace",
     "cli": (
-        "_core analysis benchmarks distribution doctor errors launch operating_points sensors session theory "
-        "tprof trace"
+        "_core analysis benchmarks distribution doctor errors launch mpi operating_points sensors session theory trace"
     ),
     "conflicts": "distribution",
     "counters": "_core errors processors sensors trace",
     "cuda": "_core errors session",
-    "dask": "_core analysis errors sensors session trace",
+    "dask": "_core analysis errors sensors session task trace",
     "declarations": "errors",
     "distribution": "_core conflicts",
     "doctor": "_core conflicts counters distribution errors frequency sensors session tprof trace",
     "frequency": "errors sensors session trace",
-    "launch": "_core dask errors session task trace",
+    "launch": "_core dask errors mpi otel ray session task trace",
     "live": "_core attribution errors trace",
+    "mpi": "_core session",
     "operating_points": "errors theory trace",
     "otel": "_core errors live session",
     "processors": "",
+    "ray": "_core errors lazy_names sensors session task trace",
     "runtime": "_core declarations distribution errors frequency operating_points sensors session task trace",
     "sensors": "_core errors processors trace",
     "session": "_core analysis budgets counters cuda declarations distribution errors launch live sensors trace work",
@@ -89,12 +92,17 @@ def nodes(body, *, lazy):
         yield from nodes(ast.iter_child_nodes(node), lazy=lazy)
 
 
+@functools.cache
+def tree_of(module):
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+
 def imported(module, *, lazy):
     """Return the modules of ours that a module imports."""
     path = MODULES[module]
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
     found = set()
-    for node in nodes(ast.parse(path.read_text(encoding="utf-8")).body, lazy=lazy):
+    for node in nodes(tree_of(module).body, lazy=lazy):
         if isinstance(node, ast.Import):
             found |= {known(alias.name) for alias in node.names if alias.name.split(".")[0] == "tprof"}
         elif isinstance(node, ast.ImportFrom):
@@ -216,3 +224,20 @@ def test_the_source_folder_says_that_it_is_not_installed():
         "ImportError: tprof was imported from its source folder, which has no compiled core: "
         "install it, or leave the folder"
     )
+
+
+def test_a_program_that_is_recorded_begins_without_modules_that_take_long(tmp_path):
+    """Each of them is easily loaded for little: a version, a table, a base class."""
+    slow = {"asyncio", "email", "importlib.metadata", "importlib.resources", "numpy", "tempfile", "zipfile"}
+    words = [
+        "run",
+        "--energy",
+        "estimate",
+        "--no-summary",
+        "-c",
+        f"import sys; print(sorted({slow} & set(sys.modules)))",
+    ]
+
+    done = subprocess.run([TPROF, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert done.stdout == "[]\n", done.stderr

@@ -69,11 +69,11 @@ def digest(data):
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
-@pytest.fixture
-def install(wheels, tmp_path):
+@pytest.fixture(scope="module")
+def install(wheels):
     """Do what installers do: the later wheel overwrites files of the earlier one."""
 
-    def unpack(*order, site=tmp_path):
+    def unpack(*order, site):
         for name in order:
             with zipfile.ZipFile(wheels[name]) as wheel:
                 wheel.extractall(site)
@@ -82,7 +82,17 @@ def install(wheels, tmp_path):
     return unpack
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
+def alone(install, tmp_path_factory):
+    return install("ours", site=tmp_path_factory.mktemp("alone"))
+
+
+@pytest.fixture(scope="module")
+def other_last(install, tmp_path_factory):
+    return install("ours", "other", site=tmp_path_factory.mktemp("other_last"))
+
+
+@pytest.fixture(scope="module")
 def python(dependencies):
     """Run code that finds packages in these folders, and what they depend on."""
 
@@ -94,7 +104,7 @@ def python(dependencies):
     return run
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def command(python):
     def run(site, *words):
         return python(f"import sys; sys.argv = ['tprof', *{words!r}]; from tprof.cli import main; main()", site)
@@ -110,28 +120,22 @@ def overwritten(site):
 
 
 @pytest.mark.parametrize("words", [("doctor",), ("--version",), ("run", "x.py")], ids=lambda words: words[0])
-def test_after_the_other_every_command_of_this_one_names_the_files_and_ends(install, command, words):
-    site = install("ours", "other")
-
-    done = command(site, *words)
+def test_after_the_other_every_command_of_this_one_names_the_files_and_ends(other_last, command, words):
+    done = command(other_last, *words)
 
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f"tprof: {overwritten(site)}\n"
+    assert done.stderr == f"tprof: {overwritten(other_last)}\n"
 
 
 @pytest.mark.parametrize("line", ["from tprof.runtime import Runtime", "from tprof.task import task"])
-def test_after_the_other_this_ones_modules_refuse_to_mix(install, python, line):
-    site = install("ours", "other")
+def test_after_the_other_this_ones_modules_refuse_to_mix(other_last, python, line):
+    said = python(line, other_last).stderr.splitlines()
 
-    said = python(line, site).stderr.splitlines()
-
-    assert said[-1] == f"ImportError: {overwritten(site)}"
+    assert said[-1] == f"ImportError: {overwritten(other_last)}"
 
 
-def test_after_the_other_the_other_works(install, python):
-    site = install("ours", "other")
-
-    assert python("from tprof import tprof; print(tprof())", site).stdout == "times\n"
+def test_after_the_other_the_other_works(other_last, python):
+    assert python("from tprof import tprof; print(tprof())", other_last).stdout == "times\n"
 
 
 def installation(done):
@@ -140,8 +144,8 @@ def installation(done):
     return {fact["what"]: fact for fact in groups["Installation"]}
 
 
-def test_before_this_one_the_doctor_names_the_files_and_all_else_works(install, python, command):
-    site = install("other", "ours")
+def test_before_this_one_the_doctor_names_the_files_and_all_else_works(install, python, command, tmp_path):
+    site = install("other", "ours", site=tmp_path)
 
     fact = installation(command(site, "doctor", "--json"))["import name"]
 
@@ -155,10 +159,8 @@ def test_before_this_one_the_doctor_names_the_files_and_all_else_works(install, 
     assert python("import tprof; print(tprof.task.__module__)", site).stdout == "tprof.task\n"
 
 
-def test_alone_the_doctor_finds_no_other(install, command):
-    site = install("ours")
-
-    assert list(installation(command(site, "doctor", "--json"))) == ["tprof-energy"]
+def test_alone_the_doctor_finds_no_other(alone, command):
+    assert list(installation(command(alone, "doctor", "--json"))) == ["tprof-energy"]
 
 
 def test_in_another_folder_of_the_path_the_doctor_names_the_folder(install, python, tmp_path):
@@ -171,9 +173,9 @@ def test_in_another_folder_of_the_path_the_doctor_names_the_folder(install, pyth
     )
 
 
-def test_once_the_other_was_uninstalled_with_shared_files_the_rest_says_what_to_do(install, command):
+def test_once_the_other_was_uninstalled_with_shared_files_the_rest_says_what_to_do(install, command, tmp_path):
     """An uninstallation takes away what the list of the uninstalled one names, whoever wrote it last."""
-    site = install("other", "ours")
+    site = install("other", "ours", site=tmp_path)
     for name in OTHER_FILES:
         (site / name).unlink()
     shutil.rmtree(site / "tprof-1.5.0.dist-info")
@@ -186,14 +188,13 @@ def test_once_the_other_was_uninstalled_with_shared_files_the_rest_says_what_to_
     )
 
 
-def test_the_other_ones_function_is_refused_by_name(install, python):
-    site = install("ours")
-    said = python("from tprof import tprof", site).stderr.splitlines()[-1]
+def test_the_other_ones_function_is_refused_by_name(alone, python):
+    said = python("from tprof import tprof", alone).stderr.splitlines()[-1]
 
     assert said.startswith(
         "ImportError: this tprof is an energy profiler (the distribution tprof-energy); the targeting"
     )
-    assert python("import tprof; print(hasattr(tprof, 'tprof'))", site).stdout == "False\n"
+    assert python("import tprof; print(hasattr(tprof, 'tprof'))", alone).stdout == "False\n"
 
 
 @pytest.mark.thorough

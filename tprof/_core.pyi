@@ -338,7 +338,7 @@ def follow_spans(variable: ContextVar[Any], key: str, attribute: str, /) -> bool
     """Run the instances of current spans also where threads enter and leave contexts.
 
     `variable` holds OpenTelemetry's context, a dict with the current span at `key`, whose `attribute` is a `Span`.
-    Returns False if another interpreter's are followed already, or `Context.run` cannot be.
+    Returns False if `Context.run` cannot be followed. Raises RuntimeError if spans are followed already.
     """
 
 def papi_load(path: str, version: int, /) -> str | None:

@@ -243,8 +243,8 @@ def part_tables(part: HostPart, *, model: str, tasks: bool, options: dict[str, A
     step_ns = wall_clock_step_ns(trace.manifest, trace.end)
     if step_ns:
         profile.info["warnings"].append(
-            f"the host's wall clock was set by {step_ns * 1e-9:+.3g} s during the recording: its place in timelines may "
-            "be off by as much; joules do not depend on it"
+            f"the host's wall clock was set by {step_ns * 1e-9:+.3g} s during the recording: its place in timelines "
+            "may be off by as much; joules do not depend on it"
         )
     offset_ns = part.offset.offset_ns if part.offset is not None else clock[1] - clock[0] if clock else None
     return PartTables(

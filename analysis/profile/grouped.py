@@ -10,6 +10,8 @@ from tprof.analysis.names import shown
 
 from tprof.errors import UsageError
 
+from .summary import without_gpu_power
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -36,10 +38,10 @@ def grouped(
     Returns
     -------
     Index of these names, ordered by it, numbers as numbers; a process without the label is under ``"(none)"``.
-    processes, instances, energy_j, energy_low_j and energy_high_j (95 %), share (of all tasks' energy), own_s (in tasks),
-    cpu_s, power_w (energy over own time). If calls of MPI are tasks also mpi_s and mpi_j, their parts of own_s and
-    energy_j. The intervals take the errors of a task's mean energy as common to all its instances and the errors of all
-    tasks as of one sign, so they are never too narrow.
+    processes, instances, energy_j, energy_low_j and energy_high_j (95 %), share (of all tasks' energy), own_s (in
+    tasks), cpu_s, power_w (energy over own time; NaN with joules of a GPU). If calls of MPI are tasks also mpi_s and
+    mpi_j, their parts of own_s and energy_j. The intervals take the errors of a task's mean energy as common to all its
+    instances and the errors of all tasks as of one sign, so they are never too narrow.
 
     Raises
     ------
@@ -63,6 +65,9 @@ def grouped(
     table["processes"] = frame.groupby(list(names), sort=False)["process"].nunique()
     table["share"] = table["energy_j"] / table["energy_j"].sum()
     table["power_w"] = table["energy_j"] / table["own_s"].where(table["own_s"] > 0)
+    if "gpu_j" in tasks:
+        groups = frame.assign(gpu_j=tasks["gpu_j"]).groupby(list(names), sort=False)
+        table = without_gpu_power(table.assign(gpu_j=groups["gpu_j"].sum()))
     order = [
         "processes",
         "instances",

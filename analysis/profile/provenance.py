@@ -184,10 +184,13 @@ def _sensor(trace: Trace, counted: Sequence[Quanta], quality: str) -> str:
 
 def _named(trace: Trace, quanta: Quanta) -> str:
     """Return a domain's name, and what a reader must know of its joules."""
-    how = ["power integrated by tprof"] if trace.readings[quanta.name].integrated else []
-    how += [f"all of it within {100 * quanta.relative_error:.3g} %"] if quanta.relative_error else []
-    if trace.readings[quanta.name].integrated and not quanta.relative_error:
-        how.append("its own error is not stated")
+    reading = trace.readings[quanta.name]
+    how = ["power integrated by tprof"] if reading.integrated else []
+    if reading.relative_error:
+        how.append(f"all of it within {100 * quanta.relative_error:.3g} %")
+    elif reading.integrated:
+        step = f" beyond its steps of {reading.resolution_w:.3g} W" if reading.resolution_w else ""
+        how.append(f"its own error{step} is not stated")
     return f"{quanta.name} ({', '.join(how)})" if how else quanta.name
 
 

@@ -144,14 +144,21 @@ def summarize(
 
 
 def _ordered(frame: pd.DataFrame, gpu_j: Floats | None) -> pd.DataFrame:
-    """Return the tasks that ran, by energy, with the joules of GPUs.
-
-    A GPU works for a task in another time than the task's own, so no power follows.
-    """
+    """Return the tasks that ran, by energy, with the joules of GPUs."""
     if gpu_j is not None:
-        frame.loc[gpu_j > 0, ["power_w", "power_low_w", "power_high_w", "edp_js"]] = np.nan
-        frame = frame.assign(gpu_j=gpu_j)
+        frame = without_gpu_power(frame.assign(gpu_j=gpu_j))
     return frame[frame["instances"] > 0].sort_values("energy_j", ascending=False, kind="stable", na_position="last")
+
+
+def without_gpu_power(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the table without the powers and EDP of rows with joules of a GPU.
+
+    A GPU works for a task in another time than the task's own, so no power follows from the two.
+    """
+    if "gpu_j" in table:
+        columns = [name for name in ("power_w", "power_low_w", "power_high_w", "edp_js") if name in table]
+        table.loc[table["gpu_j"] > 0, columns] = np.nan
+    return table
 
 
 def _around(

@@ -9,10 +9,11 @@ import multiprocessing
 import resource
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from tprof.analysis.attribution.segment_energy import attribute
@@ -20,7 +21,7 @@ from tprof.benchmarks.machine_description import describe_machine
 from tprof.benchmarks.measured_figures import Figure, result_of
 from tprof.benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
 
-from tprof.trace import load, write_trace
+from tprof.trace import load_session, write_trace
 
 if TYPE_CHECKING:
     import os
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+T = TypeVar("T")
 QUANTUM_NS = 1_000_000
 SAMPLE_NS = 1000
 SAMPLE_BYTES = 64
@@ -89,7 +91,7 @@ def measure(extent: Extent = FULL, *, directory: str | os.PathLike[str] | None =
 
 def _measure(base: Path, extent: Extent, numbers: NDArray[np.int64]) -> list[Figure]:
     few, few_path = _profile_rounds(base, FEW_CORES, extent.samples, extent.rounds, numbers)
-    report_mb, report_s = _in_child(_report, few_path, base / "report.html")
+    report_mb, report_s = in_child(_report, few_path, base / "report.html")
     many, _ = _profile_rounds(base, MANY_CORES, extent.samples, extent.rounds, numbers)
     tenth, _ = _profile_rounds(base, FEW_CORES, extent.samples // 10, extent.rounds, numbers)
     label = f"{extent.samples:,} samples"
@@ -127,7 +129,7 @@ def fitted_over_cputime(extent: Extent = FULL, *, measured: bool = True, directo
         path = Path(folder) / "powered.tprof"
         write(path, [task.name for task in POWERED], run, sensor=ICE_LAKE, seed=0, counters=False)
         del run, cores
-        written = sum(thread.count for thread in load(path).threads)
+        written = sum(thread.count for thread in load_session(path).threads)
         for model in ("cputime", "fitted"):
             _seconds_with(path, model)  # what is loaded on first use is no part of either
         ratios = tuple(_seconds_with(path, "fitted") / _seconds_with(path, "cputime") for _ in range(extent.rounds))
@@ -135,7 +137,7 @@ def fitted_over_cputime(extent: Extent = FULL, *, measured: bool = True, directo
 
 
 def _seconds_with(path: Path, model: str) -> float:
-    return _seconds(lambda: len(load(path).profile(model=model).tasks))
+    return _seconds(lambda: len(load_session(path).profile(model=model).tasks))
 
 
 def _ratios(above: list[Timed], below: list[Timed]) -> tuple[float, ...]:
@@ -146,8 +148,8 @@ def _profile_rounds(
     base: Path, cores: int, samples: int, rounds: int, numbers: NDArray[np.int64]
 ) -> tuple[list[Timed], Path]:
     path = base / f"{cores}-{samples}.tprof"
-    _in_child(_write, path, cores, samples)
-    return [Timed(_seconds(lambda: np.argsort(numbers)), *_in_child(_profile, path)) for _ in range(rounds)], path
+    in_child(write_synthetic, path, cores, samples)
+    return [Timed(_seconds(lambda: np.argsort(numbers)), *in_child(_profile, path)) for _ in range(rounds)], path
 
 
 def _arrays(cores: int, extent: Extent, numbers: NDArray[np.int64]) -> tuple[float, ...]:
@@ -170,7 +172,8 @@ def _readings(samples: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     return edges_ns, np.random.default_rng(1).random(len(edges_ns)) * 0.05
 
 
-def _write(path: Path, cores: int, samples: int) -> tuple[float, float]:
+def write_synthetic(path: Path, cores: int, samples: int) -> tuple[float, float]:
+    """Write a trace of so many cores and samples, each a microsecond after the other."""
     edges_ns, energy_j = _readings(samples)
     threads = [_thread(core, t_ns) for core, t_ns in enumerate(_times(cores, samples))]
     write_trace(path, tasks=TASKS, threads=threads, energy={"package-0": (edges_ns, np.cumsum(energy_j))})
@@ -196,7 +199,7 @@ def _thread(core: int, t_ns: NDArray[np.int64]) -> dict[str, Any]:
 
 def _profile(path: Path) -> tuple[float, float]:
     import_module("tprof.analysis.profile")  # loading pandas is no part of the analysis
-    trace = load(path)
+    trace = load_session(path)
     begin_s = time.perf_counter()
     len(trace.profile().tasks)
     seconds = time.perf_counter() - begin_s
@@ -206,7 +209,7 @@ def _profile(path: Path) -> tuple[float, float]:
 def _report(path: Path, target: Path) -> tuple[float, float]:
     from plotly.offline import get_plotlyjs  # noqa: PLC0415 - in the child process only
 
-    profile = load(path).profile()
+    profile = load_session(path).profile()
     seconds = _seconds(lambda: profile.to_html(target))
     return (target.stat().st_size - len(get_plotlyjs().encode())) / 1e6, seconds
 
@@ -217,7 +220,7 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - begin_s
 
 
-def _in_child(work: Callable[..., tuple[float, float]], *arguments: object) -> tuple[float, float]:
-    """Run in a fresh process, so that its peak memory is its own."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(work, arguments)
+def in_child(work: Callable[..., T], *arguments: object) -> T:
+    """Run in a fresh process, so that its peak memory is its own; it may start processes itself."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(work, *arguments).result()

@@ -23,7 +23,7 @@ from tprof.benchmarks.measured_figures import Figure, result_of
 import tprof
 from tprof.counters import choose
 from tprof.session.process_state import SESSION
-from tprof.trace import Kind
+from tprof.trace import Kind, load_session
 
 from . import call_cost, sensor_thread_cost
 from .call_cost import bare, task
@@ -304,7 +304,7 @@ def record_tasks(directory: Path, tasks: int) -> Round:
 
 def count_samples(path: Path) -> int:
     """Return the samples of tasks that a trace holds."""
-    return sum(int((thread.read()["kind"] != Kind.JOIN).sum()) for thread in tprof.load(path).threads)
+    return sum(int((thread.read()["kind"] != Kind.JOIN).sum()) for thread in load_session(path).threads)
 
 
 def _write_plainly(path: Path, size_bytes: int) -> int:

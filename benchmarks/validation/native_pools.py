@@ -30,6 +30,7 @@ import numpy as np
 
 import tprof
 from tprof.errors import TprofError
+from tprof.trace import load_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -155,7 +156,7 @@ def run_case(case: Case, *, passive: bool, seconds: float) -> list[Row]:
 
 
 def _compare(case: Case, path: Path, truth: dict[str, Any], *, passive: bool) -> Iterator[Row]:
-    trace = tprof.load(path)
+    trace = load_session(path)
     profile = trace.profile("cputime")
     native, summary = profile.info["native"], profile.summary()
     library = {str(one.tid): one.library.rsplit("/", 1)[-1] for one in trace.native_threads}

@@ -16,6 +16,7 @@ import pytest
 from support.programs import TPROF
 from support.properties import THOROUGH
 from support.real_programs import PROGRAMS
+from support.real_servers import SERVERS
 from support.recorded import instances
 
 import tprof
@@ -208,7 +209,6 @@ ENDINGS = [
     except KeyError as error:
         raise ValueError("what") from error
 """,
-        summaries=1,
     ),
     Ending(
         "a group of exceptions",
@@ -363,7 +363,7 @@ def masked(text):
     "program",
     [
         pytest.param(program, id=program.name, marks=[pytest.mark.thorough] if program.thorough else [])
-        for program in PROGRAMS
+        for program in [*PROGRAMS, *SERVERS]
     ],
 )
 def test_a_real_program_is_the_same_when_recorded_and_all_its_processes_tasks_are_there(

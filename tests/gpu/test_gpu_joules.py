@@ -14,6 +14,8 @@ from support.fake_cuda import BUSY_W, IDLE_W, UUID, FakeDevice, FakeTorch, count
 from support.fake_nvml import FakeNvml
 from support.fake_sensor import wait_for
 from support.properties import examples
+from tprof.analysis.profile.grouped import grouped
+from tprof.analysis.profile.moments import joined_summary, moments
 
 import tprof
 from tprof.cli.summary import show
@@ -110,6 +112,18 @@ def test_energy_j_has_the_gpus_part_and_the_processors_domains_do_not_change(tmp
     assert by_domain.loc["first", "gpu-0"] == pytest.approx(200.0)
     assert by_domain.loc["first", "package-0"] == pytest.approx(20.0)
     assert marked.measured_j == pytest.approx(60.0 + 330.0)
+
+
+def test_over_hosts_and_labels_too_no_power_follows_from_joules_of_a_gpu(tmp_path):
+    profile = write(tmp_path / "t", segments=[(0, 4, 1, 0, 0)])
+
+    over_hosts = joined_summary([("a", "measured", moments(profile))])
+    over_ranks = grouped(profile.tasks.assign(label_rank=0), profile.own_s, profile.summary(), ["rank"])
+
+    assert over_hosts.loc["first", "gpu_j"] == pytest.approx(290.0)
+    assert over_hosts["power_w"].isna().to_dict() == {"first": True, "second": False}
+    assert over_ranks["energy_j"].sum() == pytest.approx(350.0)
+    assert over_ranks["power_w"].isna().all()
 
 
 def test_what_other_processes_used_is_other(tmp_path):

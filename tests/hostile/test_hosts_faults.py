@@ -123,9 +123,7 @@ def test_an_archive_that_meets_a_full_disk_leaves_nothing(tmp_path):
     (session / "threads/00000000.samples").write_bytes(os.urandom(1 << 20))
     with small(tmp_path / "disk", "500k") as disk:
         with Unpacker(disk / "b.tprof") as unpacker, pytest.raises(tprof.TprofError, match="No space left"):
-            for piece in pack(session):
-                unpacker.feed(piece)
-            unpacker.close()
+            unpacker.feed(b"".join(pack(session)))
         assert list(disk.iterdir()) == []
 
 
@@ -148,10 +146,9 @@ def test_a_wall_clock_that_jumps_is_named_and_changes_no_joules(two):
     traces.set_json(end, clock={"wall_end_ns": 10**18 - 3598 * 10**9, "boottime_end_ns": 7 * 10**9})
 
     profile = tprof.load(two).profile()
-    assert [text for text in profile.info["warnings"] if "wall clock" in text] == [
-        "node2: the host's wall clock was set by -3.6e+03 s during the recording: its place in timelines may be off by "
-        "as much; joules do not depend on it"
-    ]
+    (warning,) = [text for text in profile.info["warnings"] if "wall clock" in text]
+    assert warning.startswith("node2: the host's wall clock was set by -3.6e+03 s during the recording")
+    assert warning.endswith("joules do not depend on it")
     assert profile.hosts["energy_j"].tolist() == pytest.approx([25.0, 25.0])
 
 

@@ -79,8 +79,8 @@ def _policy(report: Report, run: Run) -> None:
     """A runtime's policy gave tasks their frequencies, or kept a cap in the second half."""
     first, middle, last = run.said["truths"]
     bounds = run.scenario["bounds"]
-    for text in run.said["decisions"]:
-        print(f"    {text}")
+    for row in run.trace.profile("cputime").decisions.to_dict("records"):
+        print("    " + " ".join(f"{name}={value}" for name, value in row.items() if str(value) not in ("nan", "")))
     for name, ghz in bounds.get("ghz", {}).items():
         hz = _hz(middle, last, TASKS[name])
         report.line(f"{name}: frequency", hz * 1e-9, ghz, bounds["share"] * ghz, "GHz")

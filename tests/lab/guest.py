@@ -7,6 +7,7 @@ import shutil
 import sys
 import time
 import traceback
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -65,19 +66,22 @@ def record(scenario: dict[str, object], path: Path) -> dict[str, object]:
         wrap_after(scenario["wrap_after_j"])
     options = {name: scenario[name] for name in ("counters", "poller_share") if name in scenario}
     with tprof.record(path, energy=scenario["sensor"], **{"counters": "none"} | options):
-        poller_ns, before = poller_cpu_ns(), truth()
+        poller_ns = [poller_cpu_ns()]
+        before = truth()
         found = PROGRAMS[scenario["program"]](**scenario.get("arguments", {}))
         after = truth()
-        poller = {"cpu_ns": poller_cpu_ns() - poller_ns, "passed_ns": after["now_ns"] - before["now_ns"]}
+        poller_ns.append(poller_cpu_ns())
     model_path().unlink(missing_ok=True)
-    return {"before": before, "after": after, "model": model, "found": found, "poller": poller}
+    return {"before": before, "after": after, "model": model, "found": found, "poller_ns": poller_ns}
 
 
 def poller_cpu_ns() -> int:
     """Return the CPU time of the thread that reads the sensors."""
-    threads = Path("/proc/self/task").iterdir()
-    own = (thread for thread in threads if (thread / "comm").read_text().strip() == "tprof-sensors")
-    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in own)
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # it may have ended
+            if (thread / "comm").read_text().strip() == "tprof-sensors":
+                return int((thread / "schedstat").read_text().split()[0])
+    return 0
 
 
 def run_scenario(name: str, scenario: dict[str, object]) -> None:
@@ -88,6 +92,8 @@ def run_scenario(name: str, scenario: dict[str, object]) -> None:
     if scenario["program"] in WITHOUT_RECORDING:
         said = WITHOUT_RECORDING[scenario["program"]](**scenario["arguments"])
         (folder / "truth.json").write_text(json.dumps(said))
+        if operating_points.FOLDER.exists():
+            shutil.move(operating_points.FOLDER, folder / "recording.tprof")
         return
     said = record(scenario, recording)
     (folder / "reads").write_bytes((LAB / "reads").read_bytes())

@@ -161,7 +161,7 @@ def under_policy(
     options: dict[str, float] | None = None,
     workers: int = 2,
 ) -> dict[str, object]:
-    """Run tasks in a runtime with a policy; return the truth at the begin, at the middle and at the end."""
+    """Run tasks in a runtime with a policy, and record them; return the truth at the begin, the middle and the end."""
     from tprof.runtime import Runtime  # noqa: PLC0415 - one scenario in many
     from tprof.runtime.policy import edp, fixed  # noqa: PLC0415
 
@@ -170,21 +170,13 @@ def under_policy(
     if isinstance(policy, dict):
         asked = fixed(tasks={name: ghz * GHZ for name, ghz in policy.items()})
     truths = [truth()]
-    with tprof.record(FOLDER, energy="powercap") as recording, Runtime(workers=workers, policy=asked) as runtime:
+    with tprof.record(FOLDER, energy="powercap"), Runtime(workers=workers, policy=asked) as runtime:
         for half in (calls[: len(calls) // 2], calls[len(calls) // 2 :]):
             for name, rounds in half:
                 bodies()[name](rounds)
             runtime.wait()
             truths.append(truth())
-    said = {"truths": truths, "before": before, "after": policies(), "decisions": decisions(recording)}
-    shutil.rmtree(FOLDER)
-    return said
-
-
-def decisions(recording: tprof.Recording) -> list[str]:
-    """Return what the policy decided, each as a line."""
-    found = recording.profile("cputime").decisions
-    return [" ".join(f"{name}={value}" for name, value in row.items()) for row in found.to_dict("records")]
+    return {"truths": truths, "before": before, "after": policies()}
 
 
 def slowed(joules: float, seconds: dict[str, float], instances: int) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """What a user without rights gets: as it is, and after each command that `tprof doctor` gives this user.
 
-Run as a program it says, for the user that runs it, what is read and what `tprof doctor` advises.
+Run as a program it says, each time that it is given a line, what the user that runs it can read, and what
+`tprof doctor` advises.
 """
 
 from __future__ import annotations
@@ -29,9 +30,12 @@ def rights(levels: list[int], remedies: list[str] | None = None) -> dict[str, ob
     for folder in (Path("/root"), *Path(sys.executable).parents):
         folder.chmod(0o755)
     seen = []
+    program = [*AS_USER, "--clear-groups", sys.executable, __file__]
+    user = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     for level in levels:
         PARANOID.write_text(str(level))
-        plain = _as_user([*AS_USER, "--clear-groups"])
+        print(file=user.stdin, flush=True)
+        plain = json.loads(user.stdout.readline())
         seen.append({"how": f"level {level}"} | plain)
         for what in remedies or ():
             for command in plain["remedies"][what]:
@@ -40,6 +44,7 @@ def rights(levels: list[int], remedies: list[str] | None = None) -> dict[str, ob
                 seen.append({"how": f"level {level}, {_name(command)}"} | _after(command))
                 PARANOID.write_text(str(level))
                 print(seen[-1], flush=True)
+    user.communicate()
     return {"seen": seen}
 
 
@@ -52,7 +57,7 @@ def _name(command: str) -> str:
 
 
 def _as_user(start: list[str]) -> dict[str, object]:
-    done = subprocess.run([*start, sys.executable, __file__], capture_output=True, text=True, check=True)
+    done = subprocess.run([*start, sys.executable, __file__], input="\n", capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 
@@ -68,7 +73,7 @@ def _after(command: str) -> dict[str, object]:
     if "udevadm" in as_root:
         _apply_udev_rule(as_root)
         return _as_user([*AS_USER, "--init-groups"])
-    done = subprocess.run(["bash", "-ec", as_root], capture_output=True, text=True, check=False)
+    done = subprocess.run(["bash", "-ec", as_root], input="\n", capture_output=True, text=True, check=False)
     if done.returncode:
         return {"failed": done.stderr}
     if own in as_root:
@@ -88,8 +93,8 @@ def _apply_udev_rule(command: str) -> None:
             subprocess.run(shlex.split(run.replace("/sys%p", str(zone.resolve()))), check=True)
 
 
-def say() -> None:
-    """Print which sensors and counters a recording has for this user, and what would give more."""
+def say() -> dict[str, object]:
+    """Return which sensors and counters a recording has for this user, and what would give more."""
     said: dict[str, object] = {}
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
         for name in SENSORS:
@@ -109,8 +114,9 @@ def say() -> None:
     facts = {fact.what: fact for fact in (*energy_facts(Path("/")), *counter_facts(Path("/")))}
     said["remedies"] = {what: [one.command for one in fact.remedies] for what, fact in facts.items() if fact.remedies}
     said["why"] = {what: fact.why for what, fact in facts.items()}
-    print(json.dumps(said))
+    return said
 
 
 if __name__ == "__main__":
-    say()
+    for _ in sys.stdin:
+        print(json.dumps(say()), flush=True)

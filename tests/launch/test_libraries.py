@@ -43,6 +43,7 @@ def test_routes_of_flask_are_seen(tmp_path):
     assert compare(tmp_path, source, "__main__:greet") == {"greet": 2}
 
 
+@pytest.mark.thorough  # one of tests/support/real_programs.py is quick
 def test_routes_of_fastapi_are_seen(tmp_path):
     pytest.importorskip("fastapi", reason="fastapi is not installed: pip install fastapi")
     pytest.importorskip("httpx", reason="httpx is not installed: pip install httpx")
@@ -57,6 +58,7 @@ def test_routes_of_fastapi_are_seen(tmp_path):
     assert compare(tmp_path, source, "__main__:plain", "__main__:later") == {"plain": 1, "later": 1}
 
 
+@pytest.mark.thorough  # one of tests/support/real_programs.py is quick
 def test_functions_that_joblib_sends_to_processes_are_seen(tmp_path):
     pytest.importorskip("joblib", reason="joblib is not installed: pip install joblib")
     source = (

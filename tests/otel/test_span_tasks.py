@@ -14,6 +14,8 @@ pytest.importorskip("opentelemetry.sdk")
 
 from opentelemetry import context as context_api
 from opentelemetry import trace as trace_api
+from opentelemetry.context.context import _RuntimeContext
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
@@ -144,6 +146,34 @@ def test_a_span_with_a_new_name_continues_as_an_instance_of_that(tracer, record)
             span.update_name("GET /items/{id}")
 
     assert story(record(body)) == [("start", "GET"), ("start", "GET /items/{id}"), ("suspend", None)]
+
+
+def test_a_process_is_labelled_by_its_service(record):
+    provider = TracerProvider(resource=Resource({"service.name": "shop"}))
+    provider.add_span_processor(otel.SpanTasks())
+
+    def body():
+        with provider.get_tracer("tests").start_as_current_span("span"):
+            pass
+
+    assert record(body).profile().tasks.label_service.tolist() == ["shop"]
+
+
+def test_a_context_that_is_not_contextvars_is_refused(monkeypatch):
+    class OwnContext(_RuntimeContext):
+        def attach(self, context):  # noqa: ARG002 - the interface's
+            return object()
+
+        def get_current(self):
+            return context_api.Context()
+
+        def detach(self, token):
+            pass
+
+    monkeypatch.setattr("opentelemetry.context._RUNTIME_CONTEXT", OwnContext())
+
+    with pytest.raises(tprof.UsageError, match="OwnContext: unset OTEL_PYTHON_CONTEXT"):
+        otel.SpanTasks()
 
 
 def test_more_names_than_fit_are_one_task(tracer, record, monkeypatch):

@@ -24,6 +24,7 @@ def work():
     while time.process_time() < end:
         pass
 
+assert "numpy" not in sys.modules, "NumPy's threads do not belong to a recorded program"
 part = hosts.ensure(Path(sys.argv[1]), hosts.RecordingOptions(energy="estimate", linger_s=float(sys.argv[3])))
 hosts.join(part, {"rank": sys.argv[2]})
 work()
@@ -32,6 +33,7 @@ for line in sys.stdin:
     work()
     print("worked", flush=True)
 hosts.leave()
+assert "numpy" not in sys.modules
 """
 
 

@@ -249,13 +249,13 @@ def test_a_handle_that_its_tasks_are_done_with_is_let_go_while_others_run(busy_r
 
 def test_new_handles_take_no_more_memory_while_others_run(busy_runtime):
     def rounds(begin):
-        for at in range(begin, begin + 50_000):
+        for at in range(begin, begin + 20_000):
             use(("tile", at), ("row", at))
         busy_runtime.submit(len, ()).result()
 
     rounds(0)
     blocks, resident = sys.getallocatedblocks(), resident_bytes()
-    rounds(50_000)
+    rounds(20_000)
 
     assert sys.getallocatedblocks() - blocks < 5_000
     assert resident_bytes() - resident < 4 * 2**20

@@ -334,8 +334,8 @@ def test_many_runtimes_one_after_the_other_leave_no_thread():
     assert threading.active_count() == before
 
 
-@pytest.mark.parametrize("first", [0, pytest.param(4, marks=pytest.mark.thorough)])
-def test_the_interpreter_ends_in_the_midst_of_all_sorts(tmp_path, first):
+@pytest.mark.parametrize("seeds", [range(2), pytest.param(range(2, 8), marks=pytest.mark.thorough)], ids=str)
+def test_the_interpreter_ends_in_the_midst_of_all_sorts(tmp_path, seeds):
     """At moments that nobody chose: whatever the threads do, there is no word and no crash."""
     source = (
         START
@@ -365,7 +365,7 @@ while time.monotonic() < end:
         subprocess.Popen(
             [sys.executable, str(path), str(seed)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
-        for seed in range(first, first + 4)
+        for seed in seeds
     ]
     for process in processes:
         out, _ = process.communicate(timeout=programs.DEADLINE_S)

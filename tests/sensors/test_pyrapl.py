@@ -89,9 +89,13 @@ def server(root):
     return tree
 
 
-def test_packages_and_dram_are_read_by_pyrapl(tmp_path):
-    said = run(server(tmp_path), READ)
+@pytest.fixture(scope="module")
+def said(tmp_path_factory):
+    """Read a server by pyRAPL, of which each test tells another part."""
+    return run(server(tmp_path_factory.mktemp("server")), READ)
 
+
+def test_packages_and_dram_are_read_by_pyrapl(said):
     modulus, dram = fake_trees.RANGE_UJ + 1, fake_trees.DRAM_RANGE_UJ + 1
     assert said["domains"] == [
         ["package-0", modulus, True], ["package-1", modulus, True], ["dram-0", dram, True], ["dram-1", dram, True],
@@ -102,9 +106,7 @@ def test_packages_and_dram_are_read_by_pyrapl(tmp_path):
     assert said["left_out"] == []
 
 
-def test_a_text_that_is_no_number_is_a_failed_read(tmp_path):
-    said = run(server(tmp_path), READ)
-
+def test_a_text_that_is_no_number_is_a_failed_read(said):
     assert dict(said["empty"])["package-0"] is None
     assert dict(said["empty"])["dram-1"] == 1_000_000
 
@@ -119,8 +121,8 @@ def test_a_machine_without_dram_says_what_pyrapl_says(tmp_path):
     assert said["left_out"] == [["dram", "pyRAPL finds no dram here: PyRAPLCantInitDeviceAPI"]]
 
 
-def test_pyrapls_warnings_do_not_set_up_the_programs_logging(tmp_path):
-    assert run(server(tmp_path), READ)["handlers"] == 0
+def test_pyrapls_warnings_do_not_set_up_the_programs_logging(said):
+    assert said["handlers"] == 0
 
 
 def test_a_recording_by_pyrapl_has_its_joules(tmp_path):

@@ -101,7 +101,9 @@ def test_a_recording_asks_by_a_session_and_keeps_no_password(serve, tmp_path):
     assert controller.url.encode() in kept
     for secret in (PASSWORD, USER, "a-token"):
         assert secret.encode() not in kept
-    account = tprof.load(tmp_path / "t.tprof").profile().info["domains"][0]
+    info = tprof.load(tmp_path / "t.tprof").profile().info
+    assert "node (power integrated by tprof, its own error beyond its steps of 1 W is not stated)" in info["sensor"]
+    account = info["domains"][0]
     assert (account["source"], account["integrated"], account["counted"]) == ("redfish", True, True)
 
 

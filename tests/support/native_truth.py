@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 
 import tprof
 from tprof.trace import NativeCounts, NativeThread, PoolCalls
@@ -14,6 +15,9 @@ from . import traces
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pandas as pd
+    from tprof.analysis import Profile
 
 MS = 1_000_000
 READ_NS = 5 * MS
@@ -215,6 +219,16 @@ def _busy_ns(works: list[tuple[int, int, str]], at_ns: np.ndarray[Any, Any]) -> 
     running = np.searchsorted(begins, edges, side="right") - np.searchsorted(ends, edges, side="right")
     total = np.concatenate(([0], np.cumsum(np.diff(edges) * (running[:-1] > 0))))
     return np.interp(at_ns, edges, total)
+
+
+SHARES = ["tasks_j", "runtime_j", "other_j", "idle_j", "spin_j", "unidentified_j"]
+
+
+def account(profile: Profile) -> pd.Series[float]:
+    """Return the package's account, whose parts are all that was measured."""
+    row = profile.accounts.loc["package-0"]
+    assert row[SHARES].sum() == pytest.approx(row["measured_j"], rel=1e-9)
+    return row
 
 
 def credited(profile: Any) -> dict[str, float]:

@@ -24,9 +24,11 @@ MEASUREMENTS = {
     "budget": "how soon a budget acts once its joules are used up, and what watching it costs",
     "overhead": "what recording costs: a sample, a task, the import, the sensor thread; beside cProfile and others",
     "analysis": "how fast 5 million samples are attributed, beside np.argsort; memory; size of the report",
+    "hosts": "how long the profile of 64 hosts takes, and its memory, by hosts and processes; --size paper: large ones",
     "laws": "how long a million evaluations of each analytic model take",
     "runtime": "what a task on the runtime costs, and a Cholesky, beside thread pools and dask; a graph's memory",
     "cluster": "what a task of the runtime and a Cholesky cost on a local dask cluster, beside the same by hand",
+    "dask": "what recording a dask cluster costs, on empty tasks and on 1 ms ones; the memory that brings traces home",
     "advise": "how good tprof advise is: on known responses, and on public data in the folder TPROF_PUBLIC_DATA",
     "policy": "what policies make of the paper's tasks, beside every fixed frequency (simulated), and what they cost",
 }
@@ -34,9 +36,11 @@ _MODULES = {
     "budget": "overhead.budget_reaction",
     "overhead": "overhead.recording_cost",
     "analysis": "overhead.attribution_speed",
+    "hosts": "overhead.hosts_speed",
     "laws": "overhead.laws_speed",
     "runtime": "overhead.runtime_cost",
     "cluster": "overhead.cluster_cost",
+    "dask": "overhead.dask_cost",
     "advise": "validation.advice_quality",
     "policy": "overhead.policy_quality",
 }

@@ -230,7 +230,7 @@ def _check_report(report: Path | None) -> None:
 
 def _free_name(stem: str, launched: Launched | None) -> Path:
     from tprof.session.companions import is_rank, shares
-    from tprof.trace.cluster import clean_name
+    from tprof.trace.hosts_table import clean_name
 
     if launched is not None:  # all hosts must come to the same name
         return Path(f"{stem}.tprof" if launched.launch is None else f"{stem}-{clean_name(launched.launch)}.tprof")

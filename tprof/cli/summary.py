@@ -68,19 +68,33 @@ def summary(
     everything: Annotated[
         bool, typer.Option("--all", help="Show all columns of the tasks, however narrow the terminal.")
     ] = False,
+    by: Annotated[
+        str | None, typer.Option(metavar="NAME,…", help="Sum the tasks by host or by labels, such as rank.")
+    ] = None,
     parallel: Parallel = 1,
     as_json: AsJson = False,
 ) -> None:
     """Print where the joules went, task by task. Example: tprof summary blur.tprof --model cputime."""
     chosen = _chosen(columns)
+    if by is not None and (chosen is not None or everything):
+        raise UsageError("--by has columns of its own: leave --columns and --all out")
     if chosen is not None and everything:
         raise UsageError("--columns names the columns and --all takes every one: leave one of them out")
     if as_json and (chosen is not None or everything):
         given = "--all" if everything else "--columns"
         raise UsageError(f"--json prints every column, whatever is asked for: leave {given} out")
-    with opened(session, model, coefficients, parallel=parallel) as profile:
+    with opened(session, model, coefficients, parallel=parallel, instances=by is not None) as profile:
         from tprof.analysis import Profile
 
+        if by is not None:
+            from .summary_by import by_as_plain, names_of, show_by
+
+            names = names_of(by)
+            if as_json:
+                dump(by_as_plain(profile, names))
+            else:
+                show_by(profile, sys.stdout, names)
+            return
         if isinstance(profile, Profile):
             if as_json:
                 dump(as_plain(profile))

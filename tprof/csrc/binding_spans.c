@@ -180,14 +180,22 @@ static struct running ran_outside(const struct place *place)
 /* The current span is no longer `place->current` but this one, or none, in which it was attached. */
 static void go_back(struct place *place, struct tprof_thread *thread, struct span *span)
 {
-    const struct span *left = place->current;
+    struct span *left = place->current;
     const uint64_t back = span != NULL && span->generation == thread->generation ? span->instance : 0;
     const bool covered = left != NULL && thread->instance != left->instance;
+    struct running outer = {0, TPROF_NO_TASK};
+    uint64_t outer_span = 0;
+    if (left != NULL) {
+        Py_BEGIN_CRITICAL_SECTION((PyObject *)left);
+        outer = left->outer;
+        outer_span = left->outer_span;
+        Py_END_CRITICAL_SECTION();
+    }
     if (covered || (left == NULL && back != 0 && thread->span == back)) {
         /* A task inside runs still, or the span that was left has ended before. */
         run(place, thread, span, (struct running){thread->instance, thread->task}, TPROF_RESUME, 0);
-    } else if (left != NULL && left->outer_span == back) {
-        run(place, thread, span, left->outer, TPROF_SUSPEND, 0);
+    } else if (left != NULL && outer_span == back) {
+        run(place, thread, span, outer, TPROF_SUSPEND, 0);
     } else if (span != NULL) {
         run_span(place, thread, span);
     } else {

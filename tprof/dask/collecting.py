@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from tprof.errors import TprofError, TraceError
 from tprof.trace.archive import Unpacker
 from tprof.trace.clock_offset import Offset, offset_by_pings
-from tprof.trace.cluster import HostPart, free_name, load_job
+from tprof.trace.cluster import HostPart, load_job
 from tprof.trace.directory import HOSTS
+from tprof.trace.hosts_table import free_name
 from tprof.trace.manifest import read_manifest
 
 from . import on_worker
@@ -171,7 +172,7 @@ async def collect(cluster: Cluster, host: Host, job: Path, *, keep: bool) -> lis
             ended = await cluster.ask_one(on_worker.end_parts, host.job, worker=worker)
             if host.is_shared or keep:
                 return [_there(host, job, name, why, worker) for name, why in ended.items()]
-            parts = [Collected(await _bring(cluster, worker, host, job, name)) for name in ended]
+            parts = [Collected(await bring_home(cluster, worker, host, job, name)) for name in ended]
             await cluster.ask_one(on_worker.remove_job, host.job, worker=worker)
         except (TprofError, OSError) as error:
             problem = str(error)
@@ -200,7 +201,7 @@ def _there(host: Host, job: Path, name: str, problem: str | None, worker: str) -
     return Collected(HostPart(name, None, host.offset, why if problem is None else f"{why} ({problem})"), kept, worker)
 
 
-async def _bring(cluster: Cluster, worker: str, host: Host, job: Path, name: str) -> HostPart:
+async def bring_home(cluster: Cluster, worker: str, host: Host, job: Path, name: str) -> HostPart:
     """Unpack a part piece by piece, below a name that no other host's part has. Raises TprofError, OSError."""
     target = job / HOSTS / free_name(job / HOSTS, name)
     stream = await cluster.ask_one(on_worker.open_stream, f"{host.job}/{HOSTS}/{name}", worker=worker)

@@ -6,11 +6,12 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from distributed import Worker
+from distributed import Scheduler, Worker
 
 from tprof.errors import UsageError
 from tprof.session.options import RecordingOptions
 
+from .panel import Panel
 from .worker_hooks import mark_tasks
 from .worker_plugin import NAME, Job, TaskPlugin
 
@@ -24,13 +25,17 @@ OPTIONS = "TPROF_DASK_OPTIONS"
 
 
 async def dask_setup(server: Server) -> None:
-    """Let a worker record its tasks; dask calls it when the worker has started.
+    """Let a worker record its tasks, and a scheduler have the page on energy; dask calls it when they have started.
 
     Raises
     ------
     UsageError
         If the options are no JSON object, or one of them is unknown.
     """
+    if isinstance(server, Scheduler):
+        panel = Panel()
+        await panel.start(server)
+        server.add_plugin(panel)
     if not isinstance(server, Worker):
         return
     job = os.environ.get(JOB)

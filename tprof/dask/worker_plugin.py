@@ -17,9 +17,10 @@ from tprof.sensors import sysroot
 from tprof.sensors.topology import boot_id, host_name
 from tprof.session import hosts
 from tprof.session.labels import label
-from tprof.trace.cluster import clean_name
 from tprof.trace.directory import HOSTS
+from tprof.trace.hosts_table import clean_name
 
+from .live import answer_asks
 from .worker_hooks import mark_no_more, mark_tasks
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class TaskPlugin(WorkerPlugin):
             logging.getLogger(__name__).warning("tprof does not record the worker %s: %s", worker.address, error)
         else:
             mark_tasks(worker)
+            answer_asks(worker)
         worker.log_event(NAME, {"worker": worker.address, **self.report()})
 
     async def teardown(self, worker: Worker) -> None:

@@ -19,13 +19,13 @@ from tprof.session.process_state import TASKS
 
 from .dask_workers import mark_dask_workers
 from .default_tasks import DefaultTasks
+from .ray_workers import mark_ray_worker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _installed = False
 SITE = Path(__file__).parent / "site"
-_WORKER_OF_RAY = "default_worker.py"
 _MULTIPROCESSING = re.compile(r"(?:import sys; )?from (multiprocessing\.\w+) import")
 
 
@@ -36,7 +36,7 @@ def hand_to_children(
 
     With `spans` they make the spans of OpenTelemetry tasks too.
     """
-    handed = {"tasks": list(texts), "main": list(main_names), "file": main_file, "program": program}
+    handed: dict[str, object] = {"tasks": list(texts), "main": list(main_names), "file": main_file, "program": program}
     handed |= {"mpi": mpi.is_followed(), "spans": spans}
     os.environ[TASKS] = json.dumps(handed)
     others = os.environ.get("PYTHONPATH")
@@ -85,10 +85,7 @@ def install_from_environment() -> None:
         follow_spans()
     if handed["mpi"] and _core.is_main_interpreter():
         mpi.follow()
-    if any(Path(word).name == _WORKER_OF_RAY for word in sys.orig_argv):
-        from tprof.ray.marking import mark_functions
-
-        mark_functions()
+    mark_ray_worker()
     if handed["tasks"]:
         from .hook import Tasks
 

@@ -65,14 +65,20 @@ def runtime_env(  # noqa: PLR0913 - the options of a recording
     SensorError
         If the requested sensor cannot be read here.
     """
-    import ray  # its own end is registered when it is imported, and comes after what is registered later
-
     environment = dict(others or {})
     if _SET_UP in environment:
         raise UsageError(f"a runtime environment has one {_SET_UP}: call tprof.ray.set_up_worker() in yours instead")
+    if this_process.membership is not None:
+        where = this_process.membership.plan.directory
+        raise UsageError(
+            f"a recording already runs in this process ({where}): leave out tprof.ray.runtime_env, or that recording"
+        )
     options = hosts.RecordingOptions(energy=energy, counters=counters, watts=watts, idle_s=idle_s)
     job = Job(Path(path).absolute(), uuid.uuid4().hex, options)
-    _begin(job, overwrite=overwrite)
+    _make_free(job.path, overwrite=overwrite)
+    import ray  # its own end is registered when it is imported, and comes after what is registered later
+
+    _begin(job)
     _jobs[job.path] = job
     _collect_before_shutdown(ray)
     environment["env_vars"] = {VARIABLE: job.as_text(), **environment.get("env_vars", {})}
@@ -90,14 +96,8 @@ def job_at(path: Path) -> Job:
     return job
 
 
-def _begin(job: Job, *, overwrite: bool) -> None:
+def _begin(job: Job) -> None:
     """Make the job, and record the driver. Raises TprofError."""
-    if this_process.membership is not None:
-        where = this_process.membership.plan.directory
-        raise UsageError(
-            f"a recording already runs in this process ({where}): leave out tprof.ray.runtime_env, or that recording"
-        )
-    _make_free(job.path, overwrite=overwrite)
     part = hosts.ensure(job.path, job.options)
     job.marker.touch(mode=0o600)
     hosts.join(part, {"worker": "driver"})

@@ -9,8 +9,7 @@ no other place. Ray's own methods of actors (``__ray_…__``) are no tasks.
 from __future__ import annotations
 
 import functools
-import importlib.abc
-import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from tprof.session.labels import set_labels
@@ -19,50 +18,30 @@ from tprof.task import NUMBER_ATTRIBUTE, make_task
 
 if TYPE_CHECKING:
     import types
-    from collections.abc import Callable, Sequence
-    from importlib.machinery import ModuleSpec
+    from collections.abc import Callable
 
 LIBRARY = "Ray"
-_MANAGER = "ray._private.function_manager"
 _MARKS = "_tprof_marks"
 _INTERNAL = "__ray"
+_UNKNOWN = (
+    "tprof does not know how this version of Ray looks up functions: remote functions and methods of actors are no tasks "
+    "by themselves; put @tprof.task below @ray.remote"
+)
 
 
-def mark_functions() -> None:
-    """Let the remote functions and actor methods of this process be tasks, once its part of Ray is imported."""
-    manager = sys.modules.get(_MANAGER)
-    if manager is not None and hasattr(manager, "FunctionActorManager"):
-        _mark_in(manager)
-    elif not any(isinstance(finder, _AfterImport) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _AfterImport())
+def mark_in(module: types.ModuleType) -> None:
+    """Let what this process executes be tasks from now on.
 
-
-class _AfterImport(importlib.abc.MetaPathFinder):
-    """Waits for the import of the module that looks functions up."""
-
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: types.ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """Return the spec that the other finders give; the module is marked when it has been executed."""
-        if name != _MANAGER:
-            return None
-        sys.meta_path.remove(self)
-        spec = next((spec for one in sys.meta_path if (spec := one.find_spec(name, path, target)) is not None), None)
-        loader: Any = spec.loader if spec is not None else None
-        if loader is not None:
-            execute = loader.exec_module
-
-            def execute_and_mark(module: types.ModuleType) -> None:
-                execute(module)
-                _mark_in(module)
-
-            loader.exec_module = execute_and_mark
-        return spec
-
-
-def _mark_in(module: types.ModuleType) -> None:
-    manager: Any = module.__dict__["FunctionActorManager"]
-    genuine = manager.get_execution_info
+    Parameters
+    ----------
+    module
+        Ray's ``ray._private.function_manager``.
+    """
+    manager: Any = getattr(module, "FunctionActorManager", None)
+    genuine: Any = getattr(manager, "get_execution_info", None)
+    if genuine is None:
+        warnings.warn(_UNKNOWN, RuntimeWarning, stacklevel=2)
+        return
     if hasattr(genuine, _MARKS):
         return
     marks: dict[object, tuple[Any, Any]] = {}

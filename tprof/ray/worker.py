@@ -8,9 +8,10 @@ from tprof.errors import TprofError
 from tprof.sensors import sysroot
 from tprof.sensors.topology import boot_id, host_name
 from tprof.session import hosts
+from tprof.trace.hosts_table import clean_name
 
 from .job import VARIABLE, Board, Job, NodePart
-from .marking import mark_functions
+from .marking import mark_in
 
 ID_CHARACTERS = 12
 """Of the long names of workers and nodes."""
@@ -25,6 +26,7 @@ def set_up_worker() -> None:
     if not text:
         return
     import ray
+    from ray._private import function_manager
 
     job = Job.from_text(text)
     board = Board(job)
@@ -39,9 +41,9 @@ def set_up_worker() -> None:
         part = hosts.ensure(directory, job.options)
         hosts.join(part, labels)
     except (TprofError, OSError) as error:
-        host = hosts.clean_name(host_name(sysroot()))
+        host = clean_name(host_name(sysroot()))
         problem = f"process {os.getpid()} could not be recorded: {error}"
         board.announce(NodePart(node_id, machine, host, "", is_home=False, problem=problem))
         return
     board.announce(NodePart(node_id, machine, part.name, os.fspath(part), is_home=directory == job.path))
-    mark_functions()
+    mark_in(function_manager)

@@ -77,8 +77,8 @@ IPMI_GROUP = Remedy(
     "the group `ipmi` can command the management controller, which can also switch the machine off",
 )
 REDFISH_CREDENTIALS = Remedy(
-    "read -rs TPROF_REDFISH && export TPROF_REDFISH",
-    "type user:password; every program that this shell starts can then read it. A line of ~/.netrc does it too",
+    "read -rsp 'user:password: ' TPROF_REDFISH && export TPROF_REDFISH",
+    "every program that this shell starts can read the password; a line of ~/.netrc does without that",
 )
 INSTALL_AMD_SMI = Remedy("pip install /opt/rocm/share/amd_smi")
 INSTALL_METER = Remedy('pip install "tprof-energy[meter]"')

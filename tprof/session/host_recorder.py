@@ -160,6 +160,8 @@ def main() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, _ASKED)
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
+    with suppress(OSError):  # the process that started this one may be bound to a core, which is its own
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))
     part = Path(sys.argv[1])
     try:
         recorder = HostRecorder(part, RecordingOptions.from_json(json.loads(sys.argv[2])))

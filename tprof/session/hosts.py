@@ -23,8 +23,8 @@ from tprof import _core, errors
 from tprof.errors import TprofError, TraceError, UsageError
 from tprof.sensors import sysroot
 from tprof.sensors.topology import boot_id, host_name
-from tprof.trace.cluster import begin_table, clean_name, launch_of
 from tprof.trace.directory import HOSTS
+from tprof.trace.hosts_table import begin_table, clean_name, launch_of
 from tprof.trace.manifest import read_manifest
 from tprof.trace.running import is_running
 
@@ -32,6 +32,7 @@ from .children import enter_until_exit
 from .host_recorder import END_WITH_MEMBERS
 from .labels import set_labels
 from .options import RecordingOptions
+from .preparation import FORMAT
 from .process_state import SESSION, TASKS, Uninterrupted, this_process
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def ensure(job: str | os.PathLike[str], options: RecordingOptions | None = None)
             if not os.path.lexists(free):
                 break
             # On a file system without locks another process took the name; its recorder may still be beginning.
-            _await(lambda part=free: is_running(part), BEGIN_S)  # type: ignore[misc]
+            _await(lambda part=free: is_running(part), BEGIN_S)
     kind = getattr(errors, str(answer.get("kind")), TprofError)
     raise kind(answer["error"])
 
@@ -117,7 +118,7 @@ def enter_job(job: Path, launch: str | None) -> None:
     hosts = _make_job(job)
     try:
         if launch is not None:
-            begin_table(job, engine=ENGINE, launch=launch)
+            begin_table(job, FORMAT, engine=ENGINE, launch=launch)
         is_ours = launch is None or launch_of(job) == launch
     except OSError as error:
         raise TprofError(f"cannot make the job {job}: {error.strerror}; choose another place") from error
@@ -226,7 +227,7 @@ def _make_job(job: Path) -> Path:
 def _own_parts(hosts: Path) -> tuple[list[Path], Path]:
     """Return this machine's parts, the latest last, and the next name that is free."""
     name, here = clean_name(host_name(sysroot())), boot_id(sysroot())
-    own = []
+    own: list[Path] = []
     for number in range(1, MOST_PARTS):
         part = hosts / (name if number == 1 else f"{name}-{number}")
         if not os.path.lexists(part):

@@ -18,6 +18,7 @@ from tprof.errors import TraceError
 from . import layout
 from .clock_offset import PINGS, WALL_CLOCK, Offset, offset_by_wall_clock
 from .directory import HOSTS
+from .hosts_table import TABLE
 from .manifest import MANIFEST, read_object, write_object
 from .metadata import MAX_NS
 from .stream import check_major
@@ -30,10 +31,8 @@ if TYPE_CHECKING:
 
     from .reader import Trace
 
-TABLE = "hosts.json"
 MOST_HOSTS = 100_000
 LONGEST_TEXT = 300
-LONGEST_NAME = 100
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
 
@@ -103,20 +102,6 @@ class ClusterTrace:
         return build_cluster_profile(self, model=model, map=map, tasks=tasks, **options)
 
 
-def clean_name(name: str) -> str:
-    """Return a host's name as its part's directory has it."""
-    return re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".")[:LONGEST_NAME] or "host"
-
-
-def free_name(hosts: Path, name: str) -> str:
-    """Return the name of a host, with a number behind it if there is a part of that name already."""
-    found, number = clean_name(name), 1
-    while os.path.lexists(hosts / found):
-        number += 1
-        found = f"{clean_name(name)}-{number}"
-    return found
-
-
 def is_job(directory: Path) -> bool:
     """Return whether a directory is a job, not the session of one host."""
     if os.path.lexists(directory / MANIFEST):
@@ -146,30 +131,6 @@ def load_job(directory: Path) -> ClusterTrace:
     engine = table.get("engine")
     placed = tuple(_placed(host) for host in sorted(hosts, key=lambda host: _natural(host.name)))
     return ClusterTrace(directory, engine[:40] if isinstance(engine, str) else None, placed, tuple(notes))
-
-
-def launch_of(job: Path) -> str | None:
-    """Return what identifies the launch of a job whose processes found it together; None without a table that says it.
-
-    Raises TraceError if the table is damaged.
-    """
-    if not os.path.lexists(job / TABLE):
-        return None
-    launch = read_object(job / TABLE).get("launch")
-    return launch if isinstance(launch, str) else None
-
-
-def begin_table(job: Path, *, engine: str | None, launch: str) -> None:
-    """Write the first table of a job, unless there is one. Raises OSError."""
-    table = {"format": [layout.MAJOR, layout.MINOR], "engine": engine, "launch": launch, "expected": None, "hosts": []}
-    own = job / f"{HOSTS}/.{os.urandom(8).hex()}.json"
-    write_object(own, table)
-    try:
-        os.link(own, job / TABLE)  # fails where another process was first
-    except FileExistsError:
-        pass
-    finally:
-        own.unlink()
 
 
 def write_hosts(

@@ -13,8 +13,9 @@ from tprof.errors import TprofError, UsageError
 
 from .archive import files_of
 from .clock_offset import offset_by_wall_clock
-from .cluster import TABLE, HostPart, clean_name, is_job, load_job, write_hosts
+from .cluster import HostPart, is_job, load_job, write_hosts
 from .directory import HOSTS, why_not_session
+from .hosts_table import TABLE, clean_name
 from .manifest import read_manifest
 from .running import is_running
 

@@ -381,8 +381,8 @@ class _Loader:
         late_ns = max((_last_ns(one.stream, one.dtype) for one in threads), default=0) - max(read, default=0)
         if read and late_ns > UNREAD_NS and not is_running(self.directory):
             self.notes.append(
-                f"the sensors were read until {late_ns * 1e-9:.3g} s before the last sample: what tasks drew after that "
-                "is not resolved"
+                f"the sensors were read until {late_ns * 1e-9:.3g} s before the last sample: what tasks drew after "
+                "that is not resolved"
             )
 
     def _note_lost_events(self, events: list[EventFile]) -> None:

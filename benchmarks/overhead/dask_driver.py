@@ -1,0 +1,36 @@
+"""The driver whose memory `tprof bench dask` measures: it brings a part home through a client, and prints what it took.
+
+`python -m tprof.benchmarks.overhead.dask_driver SCHEDULER WORKER FOLDER`
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import sys
+import time
+from pathlib import Path
+
+from distributed import Client
+
+from tprof.dask.collecting import Cluster, Host, bring_home
+
+
+async def main(scheduler: str, worker: str, folder: Path) -> None:
+    """Bring the part in `away` to `home`, both in the folder."""
+    async with Client(scheduler, asynchronous=True) as client:
+        before_bytes = _peak_bytes()
+        begin_s = time.perf_counter()
+        host = Host("host", "", str(folder / "away"), is_shared=False, problem=None)
+        await bring_home(Cluster(client), worker, host, folder / "home", "host")
+        found = {"took_s": time.perf_counter() - begin_s, "before_bytes": before_bytes, "peak_bytes": _peak_bytes()}
+        print(json.dumps(found))  # noqa: T201 - the answer
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], sys.argv[2], Path(sys.argv[3])))
