@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 LIBRARY = "MPI"
 _COLLECTIVES = (
-    "Allgather Allgatherv Allreduce Alltoall Alltoallv Alltoallw Barrier Bcast Exscan Gather Gatherv Neighbor_allgather "
-    "Neighbor_allgatherv Neighbor_alltoall Neighbor_alltoallv Neighbor_alltoallw Reduce Reduce_scatter "
-    "Reduce_scatter_block Scan Scatter Scatterv"
+    "Allgather Allgatherv Allreduce Alltoall Alltoallv Alltoallw Barrier Bcast Exscan Gather Gatherv "
+    "Neighbor_allgather Neighbor_allgatherv Neighbor_alltoall Neighbor_alltoallv Neighbor_alltoallw Reduce "
+    "Reduce_scatter Reduce_scatter_block Scan Scatter Scatterv"
 )
 _SENDS = "Bsend Recv Rsend Send Sendrecv Sendrecv_replace Ssend"
 _OTHERS = (
-    "Finalize Improbe Imrecv Init Init_thread Iprobe Mprobe Mrecv Probe Session_finalize Session_init Start Startall Test "
-    "Testall Testany Testsome Wait Waitall Waitany Waitsome Parrived Pready Pready_list Pready_range "
+    "Finalize Improbe Imrecv Init Init_thread Iprobe Mprobe Mrecv Probe Session_finalize Session_init Start Startall "
+    "Test Testall Testany Testsome Wait Waitall Waitany Waitsome Parrived Pready Pready_list Pready_range "
     "Comm_accept Comm_connect Comm_create Comm_create_from_group Comm_create_group Comm_disconnect Comm_dup "
     "Comm_dup_with_info Comm_free Comm_idup Comm_idup_with_info Comm_join Comm_spawn Comm_spawn_multiple Comm_split "
     "Comm_split_type Cart_create Cart_sub Dist_graph_create Dist_graph_create_adjacent Graph_create Intercomm_create "
     "Intercomm_create_from_groups Intercomm_merge"
 )
 _ONE_SIDED = (
-    "Accumulate Compare_and_swap Fetch_and_op Get Get_accumulate Put Raccumulate Rget Rget_accumulate Rput Win_allocate "
-    "Win_allocate_shared Win_complete Win_create Win_create_dynamic Win_fence Win_flush Win_flush_all Win_flush_local "
-    "Win_flush_local_all Win_free Win_lock Win_lock_all Win_post Win_start Win_sync Win_test Win_unlock Win_unlock_all "
+    "Accumulate Compare_and_swap Fetch_and_op Get Get_accumulate Put Raccumulate Rget Rget_accumulate Rput "
+    "Win_allocate Win_allocate_shared Win_complete Win_create Win_create_dynamic Win_fence Win_flush Win_flush_all "
+    "Win_flush_local Win_flush_local_all Win_free Win_lock Win_lock_all Win_post Win_start Win_sync Win_test Win_unlock Win_unlock_all "
     "Win_wait"
 )
 _FILES = (
@@ -56,8 +56,8 @@ def follow() -> None:
     """Make each call of MPI in this process a task of its own while a recording runs, from now on.
 
     The functions that communicate, wait, start or end MPI, work on windows or on files are followed, not those that
-    only ask something. A task is called as the function in C, such as ``MPI_Allreduce``, whichever language calls it. Calls
-    that MPI makes itself inside a call are a part of it. `tprof run --mpi` calls this before the program starts.
+    only ask something. A task is called as the function in C, such as ``MPI_Allreduce``, whichever language calls it.
+    Calls that MPI makes itself inside a call are a part of it. `tprof run --mpi` calls this before the program starts.
 
     Not followed are calls through an address that the program found itself, as by `ctypes`, and everything on machines
     other than x86-64 and arm64.

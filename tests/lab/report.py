@@ -46,8 +46,10 @@ class Report:
         self._figure = ""
         print(f"  {'':50} {'tprof':>11} {'truth':>11} {'difference':>11} {'bound':>8}")
 
-    def line(self, what: str, said: float, true: float, bound: float, unit: str = "J") -> None:
-        """Print one figure; `bound` is the most that it may differ."""
+    def line(
+        self, what: str, said: float, true: float, bound: float, unit: str = "J", *, in_table: bool = True
+    ) -> None:
+        """Print one figure; `bound` is the most that it may differ. `in_table`: whether it may be the one of `row`."""
         good = abs(said - true) <= bound
         self.good &= good
         print(
@@ -55,7 +57,7 @@ class Report:
             + ("" if good else "  BEYOND")
         )
         nearest = abs(said - true) / bound if bound else float("inf")
-        if nearest > self._nearest:
+        if in_table and nearest > self._nearest:
             self._nearest = nearest
             named = f"{what.strip()}, {unit}" if unit else what.strip()
             self._figure = f"{named} | {said:.6g} | {true:.6g} | {bound:.2g}"

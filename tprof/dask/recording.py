@@ -141,8 +141,7 @@ class ClusterRecording:
         """Return sentences on hosts that are not recorded. Raises SensorError if none is."""
         self._is_running = True
         try:
-            await self._client.register_plugin(TaskPlugin(self._job, self._options))
-            await self._client.register_plugin(Panel())
+            notes = await self._register()
             self._known = await self._cluster.hosts(self._job.token)
             problems = _problems(list(self._known.values()))
             await asyncio.to_thread(self._join)
@@ -150,7 +149,21 @@ class ClusterRecording:
             await self._end()
             shutil.rmtree(self.path, ignore_errors=True)
             raise
-        return [f"tprof does not record {problem}" for problem in problems]
+        return notes + [f"tprof does not record {problem}" for problem in problems]
+
+    async def _register(self) -> list[str]:
+        """Register the plugins; returns a sentence if the dashboard has no page. Raises TprofError."""
+        try:
+            await self._client.register_plugin(TaskPlugin(self._job, self._options))
+        except ImportError as error:
+            raise TprofError(
+                f"tprof is not installed on all workers of the cluster: install it there ({error})"
+            ) from error
+        try:
+            await self._client.register_plugin(Panel())
+        except (ImportError, ValueError) as error:
+            return [f"the dashboard has no page on energy, since the scheduler cannot load tprof: {error}"]
+        return []
 
     def _join(self) -> None:
         """Let the client's process join if its own host is recorded."""

@@ -96,6 +96,11 @@ class Plan(NamedTuple):
         columns = [{"name": name, "unit": unit} for name, unit in self.columns]
         return dumps({"columns": columns, "clock": "CLOCK_MONOTONIC"}, separators=(",", ":")).encode()
 
+    def native_description(self) -> str | None:
+        """Return that of the counters in the file of a process's native threads; None if these are not recorded."""
+        columns = [{"name": name, "unit": unit} for name, unit in self.columns[2:]]
+        return dumps({"native": "threads", "columns": columns}, separators=(",", ":")) if self.native else None
+
 
 class Membership:
     """The membership of one process in a session, from entering to leaving."""
@@ -193,7 +198,7 @@ class Membership:
             groups=self.plan.groups,
             papi=self.plan.papi,
             packages=array.array("h", self.plan.packages).tobytes(),
-            native=self.plan.native,
+            native=self.plan.native_description(),
         )
 
     def meter(self) -> Meter:

@@ -171,5 +171,7 @@ def start_ns_of(manifest: dict[str, Any]) -> int | None:
 def clock_of(manifest: dict[str, Any]) -> tuple[int, int] | None:
     """Return CLOCK_MONOTONIC and UNIX time at the start of the recording; None if the manifest does not have both."""
     clock = manifest.get("clock")
-    times = [clock.get(key) for key in ("start_ns", "wall_start_ns")] if isinstance(clock, dict) else [None]
-    return (times[0], times[1]) if all(map(is_ns, times)) else None
+    if not isinstance(clock, dict):
+        return None
+    start_ns, wall_ns = clock.get("start_ns"), clock.get("wall_start_ns")
+    return (start_ns, wall_ns) if is_ns(start_ns) and is_ns(wall_ns) else None
