@@ -35,7 +35,8 @@ _OTHERS = (
 _ONE_SIDED = (
     "Accumulate Compare_and_swap Fetch_and_op Get Get_accumulate Put Raccumulate Rget Rget_accumulate Rput "
     "Win_allocate Win_allocate_shared Win_complete Win_create Win_create_dynamic Win_fence Win_flush Win_flush_all "
-    "Win_flush_local Win_flush_local_all Win_free Win_lock Win_lock_all Win_post Win_start Win_sync Win_test Win_unlock Win_unlock_all "
+    "Win_flush_local Win_flush_local_all Win_free Win_lock Win_lock_all Win_post Win_start Win_sync Win_test "
+    "Win_unlock Win_unlock_all "
     "Win_wait"
 )
 _FILES = (

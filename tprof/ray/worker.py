@@ -9,7 +9,6 @@ from tprof.sensors import sysroot
 from tprof.sensors.topology import boot_id, host_name
 from tprof.session import hosts
 from tprof.trace.hosts_table import clean_name
-from tprof.trace.hosts_table import clean_name
 
 from .job import VARIABLE, Board, Job, NodePart
 from .marking import mark_in
