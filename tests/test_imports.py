@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support import traces
+from support.programs import TPROF
 
 ROOT = Path(__file__).resolve().parent.parent
 TOP = ("tprof", "analysis", "runtime", "benchmarks")
@@ -23,18 +24,17 @@ ALLOWED = {
     "analysis": "attribution errors lazy_names operating_points trace",
     "attribution": "trace",
     "benchmarks": (
-        "analysis attribution counters cuda errors frequency lazy_names operating_points runtime sensors session "
+        "analysis attribution counters cuda dask errors frequency lazy_names operating_points runtime sensors session "
         "theory tprof trace"
     ),
     "budgets": "_core declarations errors frequency live sensors session trace",
     "cli": (
-        "_core analysis benchmarks distribution doctor errors launch mpi operating_points sensors session theory "
-        "trace"
+        "_core analysis benchmarks distribution doctor errors launch mpi operating_points sensors session theory trace"
     ),
     "conflicts": "distribution",
     "counters": "_core errors processors sensors trace",
     "cuda": "_core errors session",
-    "dask": "_core analysis errors sensors session task trace",
+    "dask": "_core analysis errors live sensors session task trace",
     "declarations": "errors",
     "distribution": "_core conflicts",
     "doctor": "_core conflicts counters distribution errors frequency sensors session tprof trace",
@@ -224,3 +224,20 @@ def test_the_source_folder_says_that_it_is_not_installed():
         "ImportError: tprof was imported from its source folder, which has no compiled core: "
         "install it, or leave the folder"
     )
+
+
+def test_a_program_that_is_recorded_begins_without_modules_that_take_long(tmp_path):
+    """Each of them is easily loaded for little: a version, a table, a base class."""
+    slow = {"asyncio", "email", "importlib.metadata", "importlib.resources", "numpy", "tempfile", "zipfile"}
+    words = [
+        "run",
+        "--energy",
+        "estimate",
+        "--no-summary",
+        "-c",
+        f"import sys; print(sorted({slow} & set(sys.modules)))",
+    ]
+
+    done = subprocess.run([TPROF, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert done.stdout == "[]\n", done.stderr

@@ -238,9 +238,9 @@ def start(
     groups: tuple[tuple[bool, tuple[tuple[int, int, int], ...]], ...],
     papi: tuple[str, ...],
     packages: bytes,
-    native: bool,
+    native: str | None,
 ) -> int:
-    """Begin to record in this process, with its native threads if these are asked for; returns the generation."""
+    """Begin to record in this process, and its native threads in a file so described; returns the generation."""
 
 def run_main(code: types.CodeType, names: dict[str, Any], depth: int, /) -> None:
     """Execute a program's code with no frame below it, and with the recursion limit raised by `depth`."""
@@ -338,7 +338,7 @@ def follow_spans(variable: ContextVar[Any], key: str, attribute: str, /) -> bool
     """Run the instances of current spans also where threads enter and leave contexts.
 
     `variable` holds OpenTelemetry's context, a dict with the current span at `key`, whose `attribute` is a `Span`.
-    Returns False if another interpreter's are followed already, or `Context.run` cannot be.
+    Returns False if `Context.run` cannot be followed. Raises RuntimeError if spans are followed already.
     """
 
 def papi_load(path: str, version: int, /) -> str | None:

@@ -80,7 +80,7 @@ def read_activity(trace: Trace, model: Model, packages: tuple[int, ...], *, attr
     )
     segments = [one for one in read if one is not None]
     _fill_uncounted(segments)
-    pools = find_pools(trace, segments, packages=len(packages) > 1) if attribute_native else []
+    pools = find_pools(trace, segments, model, packages=len(packages) > 1) if attribute_native else []
     _weigh(pools, segments, len(trace.tasks))
     first_ns = min((int(one.t_ns[0]) for one in segments), default=0)
     before_s = sum(min(one.earlier_s, max(int(one.t_ns[0]) - first_ns, 0) * 1e-9) for one in segments)
@@ -120,7 +120,7 @@ def read_pools(trace: Trace) -> list[Pool]:
         for one in trace.threads
     )
     segments = [one for one in read if one is not None]
-    return find_pools(trace, segments, packages=False)
+    return find_pools(trace, segments, _ByCpuTime(), packages=False)
 
 
 def _seen_s(segments: Sequence[Segments], pools: Sequence[Pool], grid_ns: NDArray[np.int64]) -> Floats:
@@ -129,7 +129,10 @@ def _seen_s(segments: Sequence[Segments], pools: Sequence[Pool], grid_ns: NDArra
 
 
 def _weigh(pools: Sequence[Pool], segments: Sequence[Segments], tasks: int) -> None:
-    """Give a pool's CPU time the modelled power per CPU second of its task's own threads, elsewhere that of all."""
+    """Give a pool's CPU time its modelled power by counters.
+
+    A pool without counters gets that of its task's own threads, elsewhere that of all.
+    """
     if not pools:
         return
     modelled, cpu_s = np.zeros(tasks + 1), np.zeros(tasks + 1)
@@ -141,7 +144,7 @@ def _weigh(pools: Sequence[Pool], segments: Sequence[Segments], tasks: int) -> N
     power = np.divide(modelled, cpu_s, out=np.full(tasks + 1, mean), where=(cpu_s > 0) & (modelled > 0))
     power[tasks] = mean
     for pool in pools:
-        pool.segments.modelled = pool.segments.cpu_s * power[task_of(pool.segments, tasks)]
+        pool.segments.weigh(power)
 
 
 def _fill_uncounted(segments: list[Segments]) -> None:

@@ -10,7 +10,7 @@ A pool's threads are added up, so the cost is O(samples + reads) whatever the nu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,8 @@ IDLE = 0.02
 """A pool that uses less than this part of a core between two reads is idle: whatever it did before has ended."""
 LONG_REST_NS = 60_000_000
 """A spinning thread that waits for a core on a busy machine waits less: after so long a pool that spins has rested."""
+SURELY = 1 / 3
+"""Part of the longest time for which a pool may spin in which it surely does."""
 LONG_NS = 1 << 62
 LARGEST = 100_000_000
 """With more tasks times segments the tasks' extremes are not computed: nothing, and all."""
@@ -76,9 +78,10 @@ def cut_pool(
     sure = ~near.doubtful
     running, one_task, task = _running(near.kept(sure), first[sure], last[sure], cells)
     doubtful = _running(near.kept(~sure), first[~sure], last[~sure], cells)[0] > 0
-    on, off, touches_on, touches_off = _rates(used, t_ns, running > 0)
-    rate = np.where(running > 0, on, off)
-    low = np.where(touches_on & touches_off, np.maximum(on, off), rate) < IDLE
+    spins = (running == 0) & (t_ns[:-1] - latest_end(runs, t_ns[:-1]) < SURELY * spins_ns) & calls_known
+    rates = _rates(used, t_ns, running > 0, spins)
+    rate = rates.cpu[0]
+    low = np.where(rates.touches_both, np.maximum(*rates.either), rate) < IDLE
     rests = long_spells(low, np.diff(t_ns), LONG_REST_NS if spins_ns else 0)
     kind = np.where(running == 0, OUTSIDE, np.where(one_task, OF_TASK, UNIDENTIFIED)).astype(np.int8)
     kind[one_task & (task < 0)] = OUTSIDE
@@ -91,28 +94,35 @@ def cut_pool(
         kind[_carried_over(users, t_ns, task, kind == OF_TASK, rests, spins_ns)] = UNIDENTIFIED
     kind[doubtful] = UNIDENTIFIED
     row[doubtful], after[doubtful] = -1, -1
-    cpu_s = rate * np.diff(t_ns) * 1e-9
+    cpu_s, counted_s, counted = rates.cpu * np.diff(t_ns) * 1e-9
     unknown = np.full(len(cpu_s), -1, np.int16) if packages else None
     of_task = near.task >= 0
     near, first, last = near.kept(of_task), first[of_task], last[of_task]
     return NativeSegments(
-        process, t_ns, cpu_s, cpu_s, kind, np.where(kind == OF_TASK, task, -1), running, row, after, near, first, last,
-        reads_ns, _alive(clocks, reads_ns), *_extremes(used, t_ns, near, first, last), unknown, unknown,
+        process, t_ns, cpu_s, counted_s, counted, cpu_s, kind, np.where(kind == OF_TASK, task, -1), running, row,
+        after, near, first, last, reads_ns, _alive(clocks, reads_ns), *_extremes(used, t_ns, near, first, last),
+        unknown, unknown,
     )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class _Used:
-    """What all threads of a pool used between two reads of each one's clock, one after the other: (n,) each."""
+    """What all threads of a pool used between two reads of each one's clock, one after the other: (n,) each.
+
+    `power` is modelled energy per CPU second by counters, NaN where it is not known.
+    """
 
     begin_ns: Times
     end_ns: Times
     cpu_s: Floats
+    power: Floats
 
 
 def _used_between_reads(clocks: Sequence[Clock]) -> _Used:
     begin_ns, end_ns = (np.concatenate([one.t_ns[part] for one in clocks]) for part in (np.s_[:-1], np.s_[1:]))
-    return _Used(begin_ns, end_ns, np.concatenate([one.cpu_s[1:] - one.cpu_s[:-1] for one in clocks]))
+    power = [np.full(len(one.t_ns) - 1, np.nan) if one.power is None else one.power for one in clocks]
+    cpu_s = np.concatenate([one.cpu_s[1:] - one.cpu_s[:-1] for one in clocks])
+    return _Used(begin_ns, end_ns, cpu_s, np.concatenate(power))
 
 
 def _busy_in(used: _Used, runs: Runs) -> NDArray[np.bool_]:
@@ -140,30 +150,74 @@ def _running(
     return count.astype(np.int32), one_task, np.append(tasks, -1)[at].astype(np.int64)
 
 
-def _rates(
-    used: _Used, t_ns: Times, on: NDArray[np.bool_]
-) -> tuple[Floats, Floats, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return the threads' CPU seconds per second while users run and while none does.
+@dataclass(frozen=True)
+class _Rates:
+    """What a pool used per second in each cell.
 
-    Also where some thread's clock was last read before, or next after, a time with users, and one without any.
+    Attributes
+    ----------
+    cpu : (3, cells) CPU seconds, those that were counted, and the modelled energy of these
+    either : (2, cells) CPU seconds as while users run and as while none does
+    touches_both : (cells,) whether some thread's clock was last read before, or next after, a time with users, and one
+        without any
     """
-    cells = len(t_ns) - 1
+
+    cpu: Floats
+    either: Floats
+    touches_both: NDArray[np.bool_]
+
+
+def _rates(used: _Used, t_ns: Times, on: NDArray[np.bool_], spins: NDArray[np.bool_]) -> _Rates:
+    """Return the rates in each cell; `on` says in which of them users run, `spins` in which others the pool spins.
+
+    Threads that spin want a core as those that work do. If they did not have one all the time, nothing tells when they
+    waited for it, so both got their part of it.
+    """
     length_ns = np.diff(t_ns)
-    on_until_ns = np.concatenate(([0], np.cumsum(np.where(on, length_ns, 0))))
-    steps = np.zeros((4, cells + 1), np.int64)
+    on_until_ns, spins_until_ns = (np.concatenate(([0], np.cumsum(np.where(at, length_ns, 0)))) for at in (on, spins))
     first, last = np.searchsorted(t_ns, used.begin_ns), np.searchsorted(t_ns, used.end_ns)
     on_ns = on_until_ns[last] - on_until_ns[first]
+    spins_ns = spins_until_ns[last] - spins_until_ns[first]
     off_ns = used.end_ns - used.begin_ns - on_ns
     cpu_ns = used.cpu_s * 1e9
     # The clock and the time are not read at the very same moment: what fits nowhere stays with the users.
-    inside = np.where(on_ns > 0, np.maximum(np.minimum(cpu_ns, on_ns), cpu_ns - off_ns), 0.0)
-    rates = (inside / np.maximum(on_ns, 1), (cpu_ns - inside) / np.maximum(off_ns, 1), on_ns > 0, off_ns > 0)
-    for step, rate in zip(steps, rates, strict=True):
-        fixed = np.round(np.minimum(rate, _MOST_RATE) * _FIXED).astype(np.int64)
-        np.add.at(step, first, fixed)
-        np.subtract.at(step, last, fixed)
-    sums = np.cumsum(steps, axis=1)[:, :cells]
-    return sums[0] / _FIXED, sums[1] / _FIXED, sums[2] > 0, sums[3] > 0
+    wanted_ns = on_ns + _spinning_to_working(cpu_ns, on_ns, spins_ns, off_ns) * spins_ns
+    inside = np.minimum(cpu_ns * (on_ns / np.maximum(wanted_ns, 1)), on_ns)
+    inside = np.where(on_ns > 0, np.maximum(inside, cpu_ns - off_ns), 0.0)
+    both = (inside / np.maximum(on_ns, 1), (cpu_ns - inside) / np.maximum(off_ns, 1))
+    touches = [_over_cells(first, last, side_ns > 0, len(on)) > 0 for side_ns in (on_ns, off_ns)]
+    either = np.stack([_over_cells(first, last, rate, len(on)) for rate in both])
+    cpu = np.zeros((3, len(on)))
+    cpu[0] = np.where(on, *either)
+    known = ~np.isnan(used.power)
+    if known.any():
+        highest = float(used.power[known].max())
+        parts = (known, np.where(known, used.power / highest, 0.0))
+        for row, part, unit in zip(cpu[1:], parts, (1.0, highest), strict=True):
+            row[:] = unit * np.where(on, *(_over_cells(first, last, rate * part, len(on)) for rate in both))
+    return _Rates(cpu, either, touches[0] & touches[1])
+
+
+def _spinning_to_working(cpu_ns: Floats, on_ns: Times, spins_ns: Times, off_ns: Times) -> float:
+    """Return the part of a core that a pool has while it spins, of that which it has while it works; 0 if it sleeps.
+
+    Of the times between two reads that are all of one kind. A pool that was never seen to work throughout has a core.
+    """
+    spinning, working = (on_ns == 0) & (spins_ns == off_ns), off_ns == 0
+    if not spins_ns[spinning].any():
+        return 0.0
+    has = float(cpu_ns[spinning].sum()) / float(spins_ns[spinning].sum())
+    had = float(cpu_ns[working].sum()) / float(on_ns[working].sum()) if on_ns[working].any() else 1.0
+    return min(has / had, 1.0) if had > 0 else 1.0
+
+
+def _over_cells(first: NDArray[np.int64], last: NDArray[np.int64], rate: NDArray[Any], cells: int) -> Floats:
+    """Return in each cell the sum of the rates that hold from one cell to another."""
+    step = np.zeros(cells + 1, np.int64)
+    fixed = np.round(np.minimum(rate, _MOST_RATE) * _FIXED).astype(np.int64)
+    np.add.at(step, first, fixed)
+    np.subtract.at(step, last, fixed)
+    return np.asarray(np.cumsum(step)[:cells] / _FIXED)
 
 
 def _extremes(

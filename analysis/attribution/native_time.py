@@ -32,10 +32,13 @@ class Clock:
     ----------
     t_ns : (n,) int64, increasing
     cpu_s : (n,) float64, cumulative, from 0
+    power : (n - 1,) float64, modelled energy per CPU second between the reads by counters, NaN where it is not known;
+        None: nowhere
     """
 
     t_ns: Times
     cpu_s: Floats
+    power: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,9 @@ class NativeSegments:
     process : pid
     t_ns : (n + 1,) int64, increasing
     cpu_s : (n,) float64, of all threads of the pool
-    modelled : (n,) float64, modelled energy
+    counted_s : (n,) float64, of these the CPU seconds whose modelled energy is known by counters
+    counted : (n,) float64, that modelled energy
+    modelled : (n,) float64, modelled energy of all
     kind : (n,) int8: `OUTSIDE`, `OF_TASK`, `SPINNING` or `UNIDENTIFIED`
     task : (n,) int64: of `OF_TASK`, -1 elsewhere
     running : (n,) instances that run and can be users
@@ -87,6 +92,8 @@ class NativeSegments:
     process: int
     t_ns: Times
     cpu_s: Floats
+    counted_s: Floats
+    counted: Floats
     modelled: Floats
     kind: NDArray[np.int8]
     task: NDArray[np.int64]
@@ -113,6 +120,20 @@ class NativeSegments:
         """Return the task of each segment; `tasks` if it is none's, or not known."""
         own = (self.kind == OF_TASK) & (self.task < tasks)
         return np.where(own, self.task, tasks).astype(np.int32)
+
+    def weigh(self, power: Floats) -> None:
+        """Set the modelled energy: by counters where these were read, else as of the counted part of the pool.
+
+        Parameters
+        ----------
+        power : (tasks + 1,) modelled energy per CPU second, by task and last of none, for a pool without counters
+        """
+        number = self.task_numbers(len(power) - 1)
+        counted, counted_s = (sum_by(number, values, len(power)) for values in (self.counted, self.counted_s))
+        if counted_s.sum() > 0:
+            power = np.full(len(power), counted.sum() / counted_s.sum())
+        power = np.divide(counted, counted_s, out=power.copy(), where=counted_s > 0)
+        self.modelled = self.counted + np.maximum(self.cpu_s - self.counted_s, 0.0) * power[number]
 
     def used_s(self, grid_ns: Times) -> Floats:
         """Return the CPU seconds from the first of some times to each of them."""
@@ -166,11 +187,14 @@ class NativeSegments:
         return np.maximum(least, 0.0), np.maximum(most, 0.0)
 
     def task_bounds(self, energy_j: Floats, tasks: int) -> tuple[Floats, Floats]:
-        """Return the least and the most joules of each task, at the joules that its CPU second takes: (tasks,)."""
-        number = self.task_numbers(tasks)
-        own_j, own_s = (sum_by(number, values, tasks + 1)[:tasks] for values in (energy_j, self.cpu_s))
+        """Return the least and the most joules of each task, at those that a CPU second took while it ran: (tasks,)."""
+        own_j = sum_by(self.task_numbers(tasks), energy_j, tasks + 1)[:tasks]
+        beside_j, beside_s = (
+            sum_by(np.minimum(self.runs.task, tasks), self._of_runs(self._since_begin(values)), tasks + 1)[:tasks]
+            for values in (energy_j, self.cpu_s)
+        )
         mean = energy_j.sum() / max(float(self.cpu_s.sum()), 1e-300)
-        per_s = np.divide(own_j, own_s, out=np.full(tasks, mean), where=own_s > 0)
+        per_s = np.divide(beside_j, beside_s, out=np.full(tasks, mean), where=beside_s > 0)
         least_s, most_s = np.zeros(tasks), np.zeros(tasks)
         known = self.users < tasks
         least_s[self.users[known]], most_s[self.users[known]] = self.least_s[known], self.most_s[known]

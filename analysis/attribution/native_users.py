@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .native_calls import explain, joined, run_at, runs_of_calls
+from .native_counts import power_between_readings
 from .native_cuts import IDLE, LONG_REST_NS, cut_pool, distinct
 from .native_onsets import users_by_onsets
 from .native_time import OUTSIDE, UNIDENTIFIED, Clock, NativeSegments, runs_of
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from tprof.trace import PoolCalls, Trace
     from tprof.trace.native import NativeThread
 
-    from .segments import Segments
+    from .segments import Model, Segments
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
@@ -111,13 +112,14 @@ class _Member:
     is_short: bool
 
 
-def find_pools(trace: Trace, segments: Sequence[Segments], *, packages: bool) -> list[Pool]:
+def find_pools(trace: Trace, segments: Sequence[Segments], model: Model, *, packages: bool) -> list[Pool]:
     """Return the pools that tasks use, with their CPU time; threads of nobody are left out.
 
     Parameters
     ----------
     trace : whose native threads are grouped
     segments : of all its threads with samples
+    model : power model, for threads that have the counters that it needs
     packages : whether the machine has more than one package
 
     Raises
@@ -126,7 +128,7 @@ def find_pools(trace: Trace, segments: Sequence[Segments], *, packages: bool) ->
         If the native threads cannot be read.
     """
     groups: dict[tuple[object, ...], list[_Member]] = {}
-    for member in _members(trace.native_threads, segments, trace.start_ns):
+    for member in _members(trace.native_threads, segments, trace.start_ns, model):
         groups.setdefault(_key(member), []).append(member)
     given = trace.manifest.get("pool_settings")
     settings = {str(name): str(value) for name, value in given.items()} if isinstance(given, dict) else {}
@@ -135,7 +137,9 @@ def find_pools(trace: Trace, segments: Sequence[Segments], *, packages: bool) ->
     return [pool for pool in pools if pool is not None]
 
 
-def _members(threads: Sequence[NativeThread], segments: Sequence[Segments], start_ns: int) -> Iterable[_Member]:
+def _members(
+    threads: Sequence[NativeThread], segments: Sequence[Segments], start_ns: int, model: Model
+) -> Iterable[_Member]:
     sampled = {(one.thread.pid, one.thread.tid): (index, int(one.t_ns[0])) for index, one in enumerate(segments)}
     by_tid = {(one.pid, one.tid): one for one in threads}
     reads: dict[int, list[Times]] = {}
@@ -147,7 +151,7 @@ def _members(threads: Sequence[NativeThread], segments: Sequence[Segments], star
             continue
         own = sampled.get((one.pid, one.tid))
         born_ns = _born_ns(one, reads_ns[one.pid], start_ns)
-        clock = _clock(one, born_ns, None if own is None else own[1])
+        clock = _clock(one, born_ns, None if own is None else own[1], power_between_readings(one, model))
         if clock is None:
             continue
         is_short = born_ns is not None and one.ended_ns is not None and one.ended_ns - born_ns < SHORT_NS
@@ -165,22 +169,32 @@ def _born_ns(one: NativeThread, reads_ns: Times, start_ns: int) -> int | None:
     return max(int(reads_ns[before]), start_ns, int(one.t_ns[0]) - LATEST_NS)
 
 
-def _clock(one: NativeThread, born_ns: int | None, sampled_ns: int | None) -> Clock | None:
-    """Return a thread's CPU time since the first read or its birth, until its samples begin; None without any."""
+def _clock(one: NativeThread, born_ns: int | None, sampled_ns: int | None, power: Floats | None) -> Clock | None:
+    """Return a thread's CPU time since the first read or its birth, until its samples begin; None without any.
+
+    `power` is that between its readings.
+    """
     t_ns, cpu_ns = np.asarray(one.t_ns, np.int64), np.asarray(one.cpu_ns, np.float64)
+    before = np.full(len(t_ns), np.nan)
+    before[1:] = np.nan if power is None else power
     if born_ns is not None and born_ns < t_ns[0]:
         t_ns, cpu_ns = np.concatenate(([born_ns], t_ns)), np.concatenate(([0.0], cpu_ns))
+        before = np.concatenate(([np.nan], before))
     if sampled_ns is not None:
-        t_ns, cpu_ns = t_ns[t_ns <= sampled_ns], cpu_ns[t_ns <= sampled_ns]
+        kept = t_ns <= sampled_ns
+        t_ns, cpu_ns, before = t_ns[kept], cpu_ns[kept], before[kept]
     if len(t_ns) and not (t_ns[1:] > t_ns[:-1]).all():
         good = np.concatenate(([True], t_ns[1:] > np.maximum.accumulate(t_ns)[:-1]))
-        t_ns, cpu_ns = t_ns[good], cpu_ns[good]
+        t_ns, cpu_ns, before = t_ns[good], cpu_ns[good], before[good]
     if len(t_ns) < 2:
         return None
     # More than all of a core is damage.
     most_ns = 1.1 * (t_ns[1:] - t_ns[:-1]) + 1e6
     used_ns = np.minimum(np.maximum(cpu_ns[1:] - cpu_ns[:-1], 0.0), most_ns)
-    return Clock(t_ns, np.concatenate(([0.0], np.cumsum(used_ns) * 1e-9))) if used_ns.any() else None
+    if not used_ns.any():
+        return None
+    known = None if power is None else before[1:]
+    return Clock(t_ns, np.concatenate(([0.0], np.cumsum(used_ns) * 1e-9)), known)
 
 
 def _creator(

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from .native_time import NativeSegments
 
 _CHUNK = 16_384
-# If a model gives no segment any energy, segments share by CPU time.
-_NOTHING = 1e-15
+NOTHING = 1e-15
+"""Modelled power of a segment to which a model gives none: if it gives none to any, segments share by CPU time."""
 Floats = NDArray[np.float64]
 
 
@@ -140,7 +140,7 @@ def read_segments(
         cpu_s, modelled = np.append(cpu_s[:-1], last_s), np.append(modelled[:-1], mean * last_s)
     else:
         cut_off = None
-    modelled = np.where(modelled > 0, modelled, cpu_s * _NOTHING)
+    modelled = np.where(modelled > 0, modelled, cpu_s * NOTHING)
     # A segment of no length lies in no quantum; its counts stay with its instance.
     modelled[t_ns[1:] == t_ns[:-1]] = 0.0
     slot, rows = number_instances(fields, t_ns, wall_s, cpu_s, increments)

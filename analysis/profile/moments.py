@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
+    from pandas.api.typing import DataFrameGroupBy
 
     from .profile import Profile
 
@@ -152,7 +153,7 @@ def _interval(rows: pd.DataFrame, name: str, value: pd.Series) -> tuple[pd.Serie
 
 
 def _own_reach(rows: pd.DataFrame, name: str, weight: pd.Series) -> pd.Series:
-    return np.sqrt(_sum(rows, (weight.fillna(0.0) * rows[name]) ** 2))
+    return _sum(rows, (weight.fillna(0.0) * rows[name]) ** 2) ** 0.5
 
 
 def _by_quality(rows: pd.DataFrame) -> dict[str, pd.Series]:
@@ -166,7 +167,7 @@ def _by_quality(rows: pd.DataFrame) -> dict[str, pd.Series]:
     return {f"{quality}_j": parts[quality] for quality in qualities if quality in parts}
 
 
-def _pooled(rows: pd.DataFrame, groups: pd.core.groupby.DataFrameGroupBy) -> tuple[pd.Series, pd.Series, pd.Series]:
+def _pooled(rows: pd.DataFrame, groups: DataFrameGroupBy[Any, Any]) -> tuple[pd.Series, pd.Series, pd.Series]:
     """Return the sums of squares about the means of all hosts, by Chan's rule for joining parts."""
     count = rows["resolved_instances"]
     means = rows["energy_j"] / count.where(count > 0), rows["resolved_duration_s"]

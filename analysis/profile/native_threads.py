@@ -78,7 +78,7 @@ def native_facts(pools: Sequence[Pool], totals: NativeTotals | None, names: Sequ
 
     Keys: cpu_s, tasks_j, spin_j, unidentified_j, outside_j of all; `pools` has the same of each, with its library,
     the library's title, pid, number of threads, the names of possible users (`users`) and of those that got its time
-    (`served`), and how the users are known.
+    (`served`), how the users are known, and `counted`: the part of its CPU time that the model weighed by its counters.
     """
     if totals is None:
         return None
@@ -92,6 +92,7 @@ def native_facts(pools: Sequence[Pool], totals: NativeTotals | None, names: Sequ
             "served": _tasks_in(pool.segments.task, pool, OF_TASK, names),
             "known_by": pool.basis,
             "cpu_s": float(pool.segments.cpu_s.sum()),
+            "counted": _part(pool.segments.counted_s, pool.segments.cpu_s),
             "tasks_j": float(joules[OF_TASK]),
             "spin_j": float(joules[SPINNING]),
             "unidentified_j": float(joules[UNIDENTIFIED]),
@@ -103,6 +104,10 @@ def native_facts(pools: Sequence[Pool], totals: NativeTotals | None, names: Sequ
     ]
     sums = ("cpu_s", "tasks_j", "spin_j", "unidentified_j", "outside_j")
     return {name: sum(float(row[name]) for row in rows) for name in sums} | {"pools": rows}
+
+
+def _part(part: Floats, whole: Floats) -> float:
+    return min(float(part.sum()) / float(whole.sum()), 1.0) if whole.sum() > 0 else 0.0
 
 
 def native_warnings(facts: dict[str, Any] | None, measured_j: float) -> list[str]:

@@ -43,17 +43,17 @@ function shares() {
 }
 
 // A line for each host where there are few; many hosts are rows of a map whose colour is the power.
-const FEW = 8;
+const FEW = 8, kindOf = new Map(data.hosts.map((row) => [row.host, row.quality])), called = (host) => (mixed ? `${host} (${kindOf.get(host)})` : host);
 function power() {
   const { axis, layout } = style(), all = data.power.hosts, time = named(axis, "time of the job", "s");
   if (all.length <= FEW) {
-    draw("power", all.map((row, i) => ({ type: "scatter", mode: "lines", line: { shape: "hvh", width: 1.5, color: COLOURS[i % 8] }, name: plain(row.host), x: data.power.x, y: row.watts, hovertemplate: "%{y:.3s}W at %{x:.4s}s" })),
+    draw("power", all.map((row, i) => ({ type: "scatter", mode: "lines", line: { shape: "hvh", width: 1.5, color: COLOURS[i % 8] }, name: plain(called(row.host)), x: data.power.x, y: row.watts, hovertemplate: "%{y:.3s}W at %{x:.4s}s" })),
       { ...layout, showlegend: true, xaxis: time, yaxis: named({ ...axis, rangemode: "tozero" }, `power${tag}`, "W") });
     return;
   }
   fit("power", Math.min(all.length, 40), 110);
-  draw("power", [{ type: "heatmap", x: data.power.x, y: all.map((_, i) => i), z: all.map((row) => row.watts), zmin: 0, colorscale: "Viridis", colorbar: { title: { text: `W${tag}` } }, text: all.map((row) => data.power.x.map(() => plain(row.host))), hovertemplate: "%{text}: %{z:.3s}W at %{x:.4s}s<extra></extra>" }],
-    { ...layout, xaxis: time, yaxis: { ...axis, tickvals: all.length > 40 ? undefined : all.map((_, i) => i), ticktext: all.map((row) => short(row.host, narrow() ? 12 : 24)), range: [all.length - 0.5, -0.5] } });
+  draw("power", [{ type: "heatmap", x: data.power.x, y: all.map((_, i) => i), z: all.map((row) => row.watts), zmin: 0, colorscale: "Viridis", colorbar: { title: { text: `W${tag}` } }, text: all.map((row) => data.power.x.map(() => plain(called(row.host)))), hovertemplate: "%{text}: %{z:.3s}W at %{x:.4s}s<extra></extra>" }],
+    { ...layout, xaxis: time, yaxis: { ...axis, tickvals: all.length > 40 ? undefined : all.map((_, i) => i), ticktext: all.map((row) => short(called(row.host), narrow() ? 12 : 36)), range: [all.length - 0.5, -0.5] } });
 }
 
 const MOST_TASKS = 7;

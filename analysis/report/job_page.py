@@ -87,7 +87,7 @@ def _sliced(power: pd.DataFrame, late_s: float, edges_s: np.ndarray[Any, np.dtyp
     covered_s = np.diff(np.clip(edges_s, times_s[0], times_s[-1]))
     means_w = np.diff(np.interp(edges_s, times_s, energy_j)) / np.where(covered_s > 0, covered_s, np.nan)
     lost = np.diff(np.interp(edges_s, times_s, unknown_s)) > 0
-    return np.where(known & ~lost, means_w, np.nan).tolist()
+    return [float(value) for value in np.where(known & ~lost, means_w, np.nan)]
 
 
 def _offsets(profile: ClusterProfile) -> list[str]:

@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from tprof.analysis.attribution.segment_energy import attribute
@@ -21,7 +21,7 @@ from tprof.benchmarks.machine_description import describe_machine
 from tprof.benchmarks.measured_figures import Figure, result_of
 from tprof.benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
 
-from tprof.trace import load, write_trace
+from tprof.trace import load_session, write_trace
 
 if TYPE_CHECKING:
     import os
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+T = TypeVar("T")
 QUANTUM_NS = 1_000_000
 SAMPLE_NS = 1000
 SAMPLE_BYTES = 64
@@ -128,7 +129,7 @@ def fitted_over_cputime(extent: Extent = FULL, *, measured: bool = True, directo
         path = Path(folder) / "powered.tprof"
         write(path, [task.name for task in POWERED], run, sensor=ICE_LAKE, seed=0, counters=False)
         del run, cores
-        written = sum(thread.count for thread in load(path).threads)
+        written = sum(thread.count for thread in load_session(path).threads)
         for model in ("cputime", "fitted"):
             _seconds_with(path, model)  # what is loaded on first use is no part of either
         ratios = tuple(_seconds_with(path, "fitted") / _seconds_with(path, "cputime") for _ in range(extent.rounds))
@@ -136,7 +137,7 @@ def fitted_over_cputime(extent: Extent = FULL, *, measured: bool = True, directo
 
 
 def _seconds_with(path: Path, model: str) -> float:
-    return _seconds(lambda: len(load(path).profile(model=model).tasks))
+    return _seconds(lambda: len(load_session(path).profile(model=model).tasks))
 
 
 def _ratios(above: list[Timed], below: list[Timed]) -> tuple[float, ...]:
@@ -198,7 +199,7 @@ def _thread(core: int, t_ns: NDArray[np.int64]) -> dict[str, Any]:
 
 def _profile(path: Path) -> tuple[float, float]:
     import_module("tprof.analysis.profile")  # loading pandas is no part of the analysis
-    trace = load(path)
+    trace = load_session(path)
     begin_s = time.perf_counter()
     len(trace.profile().tasks)
     seconds = time.perf_counter() - begin_s
@@ -208,7 +209,7 @@ def _profile(path: Path) -> tuple[float, float]:
 def _report(path: Path, target: Path) -> tuple[float, float]:
     from plotly.offline import get_plotlyjs  # noqa: PLC0415 - in the child process only
 
-    profile = load(path).profile()
+    profile = load_session(path).profile()
     seconds = _seconds(lambda: profile.to_html(target))
     return (target.stat().st_size - len(get_plotlyjs().encode())) / 1e6, seconds
 
@@ -219,7 +220,7 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - begin_s
 
 
-def in_child(work: Callable[..., tuple[float, float]], *arguments: object) -> tuple[float, float]:
+def in_child(work: Callable[..., T], *arguments: object) -> T:
     """Run in a fresh process, so that its peak memory is its own; it may start processes itself."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         return pool.submit(work, *arguments).result()

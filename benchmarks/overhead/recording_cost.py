@@ -21,8 +21,9 @@ from tprof.benchmarks.machine_description import describe_machine
 from tprof.benchmarks.measured_figures import Figure, result_of
 
 import tprof
+from tprof.counters import choose
 from tprof.session.process_state import SESSION
-from tprof.trace import Kind
+from tprof.trace import Kind, load_session
 
 from . import call_cost, sensor_thread_cost
 from .call_cost import bare, task
@@ -193,15 +194,8 @@ def measure_sensor_thread(directory: Path, extent: Extent) -> list[Figure]:
             "a plain file stands in for the register",
         ),
         _pyrapl(directory, options),
-        *(
-            Figure(
-                f"the sensor thread, following {count} native threads, over not following any",
-                sensor_thread_cost.measure_following(directory, count, **options),  # type: ignore[arg-type]
-                "core",
-                NATIVE_SHARE,
-            )
-            for count in NATIVE_THREADS
-        ),
+        *(_following(directory, count, options, counters="none") for count in NATIVE_THREADS),
+        *(_following(directory, count, options, counters="auto") for count in NATIVE_THREADS),
         Figure(
             "a thread that wakes each millisecond and does nothing",
             sensor_thread_cost.measure_sleeper(**options),  # type: ignore[arg-type]
@@ -209,6 +203,21 @@ def measure_sensor_thread(directory: Path, extent: Extent) -> list[Figure]:
             note="what waking costs on this machine",
         ),
     ]
+
+
+def _following(directory: Path, count: int, options: dict[str, Any], *, counters: str) -> Figure:
+    what, note = "", ""
+    if counters != "none":
+        plan = choose(counters)
+        events = ", ".join(counter.column for counter in plan.counters)
+        what, note = " and their counters", f"here {events}" if events else plan.why
+    return Figure(
+        f"the sensor thread, following {count} native threads{what}, over not following any",
+        sensor_thread_cost.measure_following(directory, count, counters=counters, **options),
+        "core",
+        NATIVE_SHARE,
+        note,
+    )
 
 
 def _pyrapl(directory: Path, options: dict[str, Any]) -> Figure:
@@ -295,7 +304,7 @@ def record_tasks(directory: Path, tasks: int) -> Round:
 
 def count_samples(path: Path) -> int:
     """Return the samples of tasks that a trace holds."""
-    return sum(int((thread.read()["kind"] != Kind.JOIN).sum()) for thread in tprof.load(path).threads)
+    return sum(int((thread.read()["kind"] != Kind.JOIN).sum()) for thread in load_session(path).threads)
 
 
 def _write_plainly(path: Path, size_bytes: int) -> int:

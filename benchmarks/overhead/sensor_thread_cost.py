@@ -35,17 +35,18 @@ def measure_share(
     duration_s: float,
     rounds: int,
     native: bool = False,
+    counters: str = "none",
     energy: str = "auto",
     thread: str = THREAD_NAME,
 ) -> tuple[float, ...]:
     """Return the share of one core that a sensor thread takes while the program waits, (rounds,).
 
-    With `native` the thread that reads the sensors follows the process's native threads too.
+    With `native` the thread that reads the sensors follows the process's native threads too, with these counters.
     """
     shares = []
     for _ in range(rounds):
         place = directory / "sensors.tprof"
-        with tprof.record(place, energy=energy, counters="none", overwrite=True, attribute_native=native):
+        with tprof.record(place, energy=energy, counters=counters, overwrite=True, attribute_native=native):
             begin_ns, begin_cpu_ns = time.perf_counter_ns(), cpu_time_ns(thread)
             time.sleep(duration_s)
             cpu_ns = cpu_time_ns(thread) - begin_cpu_ns
@@ -64,13 +65,16 @@ def pyrapl_problem() -> str | None:
     return found.why if isinstance(found, Unavailable) else None
 
 
-def measure_following(directory: Path, threads: int, *, duration_s: float, rounds: int) -> tuple[float, ...]:
+def measure_following(
+    directory: Path, threads: int, *, duration_s: float, rounds: int, counters: str = "none"
+) -> tuple[float, ...]:
     """Return what so many threads without samples, which work now and then, add to that share, (rounds,)."""
     shares = []
     with _working(threads):
         for _ in range(rounds):
             without, following = (
-                measure_share(directory, duration_s=duration_s, rounds=1, native=native)[0] for native in (False, True)
+                measure_share(directory, duration_s=duration_s, rounds=1, native=native, counters=counters)[0]
+                for native in (False, True)
             )
             shares.append(following - without)
     return tuple(shares)

@@ -22,7 +22,7 @@ from tprof.benchmarks.kernels import read_caches
 import tprof
 from tprof import sensors
 from tprof.sensors.topology import read_topology
-from tprof.trace import load
+from tprof.trace import load_session
 
 from . import _polynomial
 from .thread_team import SIZES, Extent, ThreadTeam, copy_bytes_per_s, flops_of, one_a_core, product_flops_per_s
@@ -217,7 +217,7 @@ def _watts_of(session: Path) -> dict[str, float]:
     session
         In which each task ran once, on all cores at the same time.
     """
-    trace = load(session)
+    trace = load_session(session)
     profile = build_profile(trace, model="cputime")
     domains = [one for one in profile.quanta if one.counted]
     watts = {}

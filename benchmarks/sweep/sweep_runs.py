@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tprof.errors import SensorError, TprofError, TraceError
 from tprof.frequency import Bounds, Guard, Policy, find_policies, hold, read_bounds, refusal
 from tprof.sensors.choose import sysroot
-from tprof.trace import load
+from tprof.trace import load_session
 
 from . import child, folder
 from .folder import POINTS, PROGRAM, WARM_UP, digest, earlier, identity_of
@@ -172,7 +172,7 @@ class _Runner:
         self._record(point, point.name)
         ended_c = None if self._sensor is None else read_c(self._sensor)
         warnings = self._judged(point, bounds, settled)
-        profile = load(self._session(point.name)).profile(self._sweep.plan.what.model)
+        profile = load_session(self._session(point.name)).profile(self._sweep.plan.what.model)
         warnings += host_warnings(profile) if is_simulated() else []
         warnings += [*map(str, profile.info["warnings"]), *outside_tasks(profile)]
         write_rows(self._folder, point, rows_of(profile))

@@ -21,7 +21,7 @@ from tprof.benchmarks.processes import completed
 from tprof.benchmarks.simulator import write
 
 from tprof.errors import UsageError
-from tprof.trace import load
+from tprof.trace import load_session
 
 from .case_errors import simulated
 from .least_errors import least_errors
@@ -128,7 +128,7 @@ def run_once(case: AssumptionCase, seed: int, most_s: float = np.inf) -> Row:
         path = Path(folder) / "run.tprof"
         truth = write(path, [task.name for task in case.tasks], run, sensor=case.sensor, seed=seed, counters=False)
         begin_s = time.perf_counter()
-        profile = load(path).profile(model="fitted")
+        profile = load_session(path).profile(model="fitted")
         fit_s = time.perf_counter() - begin_s
         least = None if case.causes else least_errors(profile, case)
     return {

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tprof.benchmarks.simulator import Run, random_mix, write
 
-from tprof.trace import load
+from tprof.trace import load_session
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,7 +98,7 @@ class _Session:
         counters = name in ("fitted + linear", "linear", "ipc", "fesc")
         if not self._path(counters=counters).exists():
             self.write(counters=counters)
-        profile = load(self._path(counters=counters)).profile(**options)
+        profile = load_session(self._path(counters=counters)).profile(**options)
         return profile, _by_wall_time(profile) if name == "wall time" else profile.tasks["dynamic_j"]
 
     def _path(self, *, counters: bool) -> Path:

@@ -16,7 +16,7 @@ from tprof.benchmarks import published
 from tprof.benchmarks.simulator import ICE_LAKE, POLYBENCH, STRESS, Run, length_s, side_by_side, write
 from tprof.benchmarks.simulator.schedule import IDLE_S
 
-from tprof.trace import load
+from tprof.trace import load_session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,7 +94,7 @@ def _pair(package: Package, model: Coefficients, pair: Kernels, *, cores: int, s
     with tempfile.TemporaryDirectory(prefix="tprof-validate-") as folder:
         path = Path(folder) / "pair.tprof"
         truth = write(path, [one.name for one in pair], run, sensor=ICE_LAKE, seed=seed)
-        profile = load(path).profile(model="linear", coefficients=model)
+        profile = load_session(path).profile(model="linear", coefficients=model)
     return [_row(one.name, place, profile, truth, model) for place, one in enumerate(pair)]
 
 
@@ -151,7 +151,7 @@ class Phases:
         kernels = [kernel for kernel in self.kernels for _ in self.busy]
         run = Run(package, kernels, cores, length_s(len(runs), self.phase_s, IDLE_S))
         write(path, self.names, run, sensor=ICE_LAKE, seed=seed)
-        return load(path)
+        return load_session(path)
 
 
 def predicted_w(model: Coefficients, seen: Observations) -> NDArray[np.float64]:

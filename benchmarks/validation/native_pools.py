@@ -3,12 +3,16 @@
 Each case is a program of its own, run with pools that spin as they do by default and with pools that sleep at once. A
 task reads the clocks of all native threads as it begins and as it ends. The difference is what its library's threads
 used while it ran: the truth where a library has one user. In a case with two users of one pool nobody knows it.
+
+Tasks that call for a moment only are `AROUND_CALLS`: between their calls threads may spin for longer than they work. So
+they read the clocks around each call, with nothing between a call and a reading.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import operator
 import os
 import subprocess
 import sys
@@ -17,6 +21,7 @@ import threading
 import time
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -25,6 +30,7 @@ import numpy as np
 
 import tprof
 from tprof.errors import TprofError
+from tprof.trace import load_session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -41,6 +47,7 @@ GONE = "gone"
 """In the place of a thread: those that came and went while a task ran."""
 CREATES = ("boost",)
 """Tasks that start short-lived threads."""
+AROUND_CALLS = ("multiply_short",)
 OWN_POOL = ("tensor_multiply", "train", "load_and_train")
 """Tasks whose calling thread has a pool of its own, which it keeps; what else they begin is theirs, too."""
 PACKAGES = {"sklearn": "scikit-learn", "polars": "polars", "torch": "torch", "numba": "numba"}
@@ -149,7 +156,7 @@ def run_case(case: Case, *, passive: bool, seconds: float) -> list[Row]:
 
 
 def _compare(case: Case, path: Path, truth: dict[str, Any], *, passive: bool) -> Iterator[Row]:
-    trace = tprof.load(path)
+    trace = load_session(path)
     profile = trace.profile("cputime")
     native, summary = profile.info["native"], profile.summary()
     library = {str(one.tid): one.library.rsplit("/", 1)[-1] for one in trace.native_threads}
@@ -195,8 +202,26 @@ class _Clocks:
             begun: set[str] = set().union(*(self.pools[name] for name in works))
             self.pools |= {name: set(begun) for name in works}
 
+    def around_calls(self, name: str, calls: Iterable[Callable[[], object]]) -> None:
+        """Make some calls of C, and count what each native thread used in them.
+
+        Functions of C that C calls in turn: so no other thread gets the interpreter's lock between them, if the calls
+        themselves keep it.
+        """
+        own = {thread.native_id for thread in threading.enumerate()}
+        tids = [tid for tid in self._read() if tid not in own]
+        clocks = [partial(time.clock_gettime_ns, _clock_of(tid)) for tid in tids]
+        used_s = self.used_s[name]
+        for call in calls:
+            read = list(map(operator.call, [*clocks, call, *clocks]))
+            for tid, before_ns, after_ns in zip(tids, read[: len(tids)], read[-len(tids) :], strict=True):
+                used_s[str(tid)] += (after_ns - before_ns) * 1e-9
+
     def around(self, name: str, work: Callable[[], object]) -> None:
         """Do some work, and count what each native thread used meanwhile, and those that came and went."""
+        if name in AROUND_CALLS:
+            work()
+            return
         own = {thread.native_id for thread in threading.enumerate()}
         began_ns, before = time.process_time_ns(), self._read()
         work()
@@ -223,11 +248,15 @@ class _Clocks:
         found = {}
         for name in os.listdir("/proc/self/task"):  # noqa: PTH208 - inside what is measured
             try:
-                # The kernel's number of the CPU clock of a thread.
-                found[int(name)] = time.clock_gettime_ns((~int(name) << 3) | 6)
+                found[int(name)] = time.clock_gettime_ns(_clock_of(int(name)))
             except OSError:  # it has ended
                 continue
         return found
+
+
+def _clock_of(tid: int) -> int:
+    """Return the kernel's number of the CPU clock of a thread."""
+    return (~tid << 3) | 6
 
 
 def _torch_works() -> dict[str, Callable[[], object]]:
@@ -259,9 +288,17 @@ def _torch_works() -> dict[str, Callable[[], object]]:
     }
 
 
-def _works() -> dict[str, Callable[[], object]]:
+def _works(clocks: _Clocks) -> dict[str, Callable[[], object]]:
     random = np.random.default_rng(0)
-    large, small, signal = random.random((700, 700)), random.random((160, 160)), random.random(1 << 20)
+    large, signal = random.random((700, 700)), random.random(1 << 20)
+    small = np.asfortranarray(random.random((160, 160)))
+    product = np.zeros_like(small)
+
+    def multiply_short() -> None:
+        from scipy.linalg.blas import dgemm  # noqa: PLC0415 - for a case that needs it
+
+        # In this order and place nothing is copied or allocated beside the call.
+        clocks.around_calls("multiply_short", [partial(dgemm, 1.0, small, small, c=product, overwrite_c=1)] * 5)
 
     def transform() -> None:
         import scipy.fft  # noqa: PLC0415 - for cases that need it
@@ -289,7 +326,7 @@ def _works() -> dict[str, Callable[[], object]]:
     return {
         "multiply": lambda: large @ large,
         "multiply_too": lambda: large @ large,
-        "multiply_short": lambda: [small @ small for _ in range(5)],
+        "multiply_short": multiply_short,
         "scan": lambda: sum(number * number for number in range(200_000)),
         "transform": transform,
         "boost": boost,
@@ -313,12 +350,14 @@ def _compiled_loop() -> Callable[[object], object]:
 
 def run(case: Case, folder: Path, seconds: float) -> None:
     """Record one case; leaves the trace and what the tasks read in the folder."""
-    works, clocks = _works(), _Clocks()
+    clocks = _Clocks()
+    works = _works(clocks)
     if case.needs == "torch":
         works |= _torch_works()
     tasks = {name: tprof.task(name=name)(works[name]) for names in case.threads for name in names}
     for task in tasks.values():
         task()
+    clocks.used_s.clear()
     time.sleep(0.3)
 
     def call(names: tuple[str, ...], seed: int) -> None:

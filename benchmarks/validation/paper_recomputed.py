@@ -25,7 +25,7 @@ from tprof.benchmarks import published
 from tprof.benchmarks.published import HIGHEST_HZ, LOWEST_HZ, TABLES_HZ
 from tprof.benchmarks.simulator.simulated_machine import response
 
-from tprof.trace import load, write_trace
+from tprof.trace import load_session, write_trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -220,7 +220,7 @@ def shares(model_w: Sequence[float], total_w: float) -> list[float]:
         path = Path(folder) / "pair.tprof"
         names = [f"core {number}" for number in range(len(model_w))]
         write_trace(path, tasks=names, threads=threads, energy={"package-0": (t_ns, total_w * t_ns * 1e-9)})
-        found = load(path).profile(model="linear", coefficients=TABLE_1).tasks
+        found = load_session(path).profile(model="linear", coefficients=TABLE_1).tasks
     energy_j = [float(found["dynamic_j"][found["task"] == name].sum()) for name in names]
     return [one / math.fsum(energy_j) for one in energy_j]
 

@@ -1,4 +1,4 @@
-"""`tprof bench analysis`, `laws` and `budget` give each figure with its target; how large they are is not tested."""
+"""The measurements of `tprof bench` give each figure with its target; how large they are is not tested."""
 
 import json
 
@@ -7,6 +7,7 @@ from tprof.analysis.theory import strong_scaling as scaling
 from tprof.benchmarks import measured_figures
 from tprof.benchmarks.overhead import attribution_speed as analysis
 from tprof.benchmarks.overhead import budget_reaction as budget
+from tprof.benchmarks.overhead import hosts_speed as hosts
 from tprof.benchmarks.overhead import laws_speed as laws
 
 
@@ -43,5 +44,14 @@ def test_each_target_has_its_figure(tmp_path):
     assert json.loads(json.dumps(result, allow_nan=False)) == result
     targets = [(figure["unit"], figure["target"]) for figure in result["figures"]]
     assert targets == [*[("ms", 50)] * 5, ("µs", 0.2), ("core", 0.01), ("core", 0.05)]
+    assert all(figure["value"] is not None for figure in result["figures"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_profile_of_hosts_has_its_figures(tmp_path):
+    result = hosts.measure(hosts.QUICK, directory=tmp_path)
+
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+    assert [figure["target"] for figure in result["figures"]] == [1.5, 1.2, 0.6, 1.5, None, None, None]
     assert all(figure["value"] is not None for figure in result["figures"])
     assert not list(tmp_path.iterdir())

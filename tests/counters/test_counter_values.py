@@ -2,7 +2,6 @@
 
 import ctypes
 import mmap
-import os
 import shutil
 import subprocess
 import threading
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.descriptors import perf_descriptors
 from support.properties import examples
 
 import tprof
@@ -317,16 +317,10 @@ def test_context_switches_of_a_task_are_counted_in_the_same_samples(tmp_path):
     assert 0 <= counted["cpu_migrations"] <= counted["context_switches"] + 1
 
 
-def open_events():
-    """Return how many of this process's descriptors are perf events; the folder's own is gone when it is looked at."""
-    links = [Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd")]  # noqa: PTH208 - names only
-    return sum("perf_event" in str(link.readlink()) for link in links if link.is_symlink())
-
-
 def test_no_counter_stays_open_after_a_recording(tmp_path):
     """As long as its thread lived it would take a counter from other tools, and from the next recording."""
     needs("page_faults")
-    before, counted, release = open_events(), threading.Event(), threading.Event()
+    before, counted, release = perf_descriptors(), threading.Event(), threading.Event()
 
     @tprof.task
     def touch():
@@ -343,8 +337,8 @@ def test_no_counter_stays_open_after_a_recording(tmp_path):
             counted.clear()
             other.start()
             assert counted.wait(30)
-            during = open_events()
-        after = open_events()
+            during = perf_descriptors()
+        after = perf_descriptors()
     finally:
         release.set()
         other.join()

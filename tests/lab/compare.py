@@ -24,6 +24,7 @@ LEAST_WINDOW_NS = 5_000_000
 """A first reading has no window, and the guest is slow."""
 REGISTERS = {"package": 0, "core": 1, "dram": 2, "psys": 3}
 BASE_MW, IDLE_MW = 1500, 500
+LEAST_COUNTED = 0.9
 NOTICED_J = 0.01
 """What a sentence may say is lost, though it is within the bound."""
 POLLER_SHARE = 0.01
@@ -219,6 +220,32 @@ def _counters(report: Report, run: Run) -> None:
             report.line(f"{name}: {what}", float(sums[what][name]) * 1e-6, kind[what] * 1e-6, bound * 1e-6, "10^6")
 
 
+def _pool(report: Report, run: Run) -> None:
+    """Compare the joules of each task's native threads with those of the kind that they ran for it."""
+    trace = replace(run.trace, manifest=run.trace.manifest | {"static_power_w": run.scenario["bounds"]["static_w"]})
+    for model, bound in run.scenario["bounds"]["pool"].items():
+        profile = trace.profile(model)
+        summary = profile.summary()
+        for name, (own, native) in run.scenario["arguments"]["kinds"].items():
+            said_j = float(summary.loc[name, "native_j"])
+            true_j = _above_idle_j(run, native)
+            report.line(f"{model}: {name}, native threads", said_j, true_j, bound * true_j)
+            own_j = _above_idle_j(run, own)
+            print(f"    in all {float(summary.loc[name, 'dynamic_j']):.3f} J above idle, truly {true_j + own_j:.3f} J")
+        (row,) = [one for one in profile.info["native"]["pools"] if "pool" in one["library"]]
+        print(f"    weighed by counters: {row['counted']:.0%}; known by {row['known_by']}")
+        if model != "cputime":
+            report.true("nine tenths of the pool's time were counted", holds=row["counted"] > LEAST_COUNTED)
+    print("    " + profile.accounts.to_string().replace("\n", "\n    "))
+
+
+def _above_idle_j(run: Run, kind: int) -> float:
+    """Return what a kind drew above what an idle processor draws."""
+    said, load = _since(run.said, f"kind{kind}"), run.scenario.get("load", {})
+    base_w = (load.get("base_mw", BASE_MW) - load.get("idle_mw", IDLE_MW)) * 1e-3
+    return (said["dynamic_uj"] + said["dram_uj"]) * 1e-6 + base_w * said["busy_ns"] * 1e-9
+
+
 def _multiplexed(report: Report, run: Run) -> None:
     """The kernel took turns: otherwise the scenario showed nothing."""
     flags = np.concatenate([thread.read()["flags"] for thread in run.trace.threads])
@@ -283,7 +310,7 @@ def _beside(report: Report, run: Run) -> None:
 
 CHECKS = compare_operating_points.CHECKS | {
     "totals": _totals, "no warnings": _no_warnings, "counted once": _counted_once, "warned": _warned,
-    "tasks": _tasks, "poller": _poller, "calibrated": _calibrated, "counters": _counters, "multiplexed": _multiplexed,
-    "read in user space": _read_in_user_space, "counted on arm64": _counted_on_arm64, "rights": _rights,
-    "beside": _beside,
+    "tasks": _tasks, "poller": _poller, "calibrated": _calibrated, "counters": _counters, "pool": _pool,
+    "multiplexed": _multiplexed, "read in user space": _read_in_user_space, "counted on arm64": _counted_on_arm64,
+    "rights": _rights, "beside": _beside,
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
 import subprocess
@@ -11,6 +12,12 @@ from pathlib import Path
 CACHE = Path(
     os.environ.get("TPROF_LAB") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "tprof-lab").expanduser()
 )
+
+
+def pool_library() -> Path:
+    """Return where the library with a pool is compiled to, named by its source: other checkouts may have theirs."""
+    digest = hashlib.sha256((Path(__file__).with_name("pool.c")).read_bytes()).hexdigest()
+    return CACHE / f"pool-{digest[:12]}.so"
 
 
 class LaboratoryError(Exception):

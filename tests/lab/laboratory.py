@@ -18,7 +18,7 @@ from pathlib import Path
 
 import arm64
 from boot import pack, start
-from debian import CACHE, LaboratoryError, output, unpack_kernel
+from debian import CACHE, LaboratoryError, output, pool_library, unpack_kernel
 
 HERE = Path(__file__).resolve().parent
 SCENARIOS = tomllib.loads((HERE / "scenarios.toml").read_text())
@@ -68,7 +68,7 @@ def module() -> Path:
 
 
 def build() -> None:
-    """Compile the module, and pack the guest's first programs.
+    """Compile the module and the library with a pool, and pack the guest's first programs.
 
     Raises
     ------
@@ -81,6 +81,11 @@ def build() -> None:
             build_folder = f"/lib/modules/{(CACHE / 'release').read_text()}/build"
             output("make", "-C", build_folder, f"M={folder}", "modules")
             folder.rename(module())
+    library = pool_library()
+    if not library.exists():
+        made = library.with_suffix(f".{os.getpid()}")
+        output("gcc", "-O1", "-shared", "-fPIC", "-pthread", str(HERE / "pool.c"), "-o", str(made))
+        made.rename(library)
     if not (CACHE / "initrd.gz").exists():
         pack(CACHE, Path("/bin/busybox"), ("virtio_pci",))
 

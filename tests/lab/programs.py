@@ -18,6 +18,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from debian import pool_library
+
 import tprof
 
 if TYPE_CHECKING:
@@ -187,7 +189,28 @@ def multiplexed(seconds: dict[str, float], instances: int = 20) -> None:
     rival.close()
 
 
-PROGRAMS = {"steps": steps, "starve": starve, "tasks": tasks, "multiplexed": multiplexed}
+def pool(kinds: dict[str, list[int]], *, seconds: float, rest_s: float, instances: int) -> None:
+    """Run tasks that compute beside a library's native thread: of each the kinds of its own thread and of that one."""
+    library = ctypes.CDLL(str(pool_library()))
+
+    def make(name: str, own: int, native: int) -> Callable[[], int]:
+        def body() -> int:
+            return library.pool_call(own, native, ctypes.c_uint64(int(seconds * 1e9)))
+
+        return tprof.task(name=name)(body)
+
+    made = [make(name, *both) for name, both in kinds.items()]
+    # The first work of a thread is not counted: its counters are opened when it has used CPU time.
+    library.pool_call(0, 1, ctypes.c_uint64(int(seconds * 1e9)))
+    time.sleep(rest_s)
+    for _ in range(instances):
+        for task in made:
+            if task() != 0:
+                raise tprof.TprofError("the library could not begin its thread")
+            time.sleep(rest_s)
+
+
+PROGRAMS = {"steps": steps, "starve": starve, "tasks": tasks, "multiplexed": multiplexed, "pool": pool}
 
 if __name__ == "__main__":
     from tprof.cli import main

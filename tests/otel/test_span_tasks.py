@@ -14,6 +14,7 @@ pytest.importorskip("opentelemetry.sdk")
 
 from opentelemetry import context as context_api
 from opentelemetry import trace as trace_api
+from opentelemetry.context.context import _RuntimeContext
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
@@ -156,6 +157,23 @@ def test_a_process_is_labelled_by_its_service(record):
             pass
 
     assert record(body).profile().tasks.label_service.tolist() == ["shop"]
+
+
+def test_a_context_that_is_not_contextvars_is_refused(monkeypatch):
+    class OwnContext(_RuntimeContext):
+        def attach(self, context):  # noqa: ARG002 - the interface's
+            return object()
+
+        def get_current(self):
+            return context_api.Context()
+
+        def detach(self, token):
+            pass
+
+    monkeypatch.setattr("opentelemetry.context._RUNTIME_CONTEXT", OwnContext())
+
+    with pytest.raises(tprof.UsageError, match="OwnContext: unset OTEL_PYTHON_CONTEXT"):
+        otel.SpanTasks()
 
 
 def test_more_names_than_fit_are_one_task(tracer, record, monkeypatch):

@@ -53,3 +53,21 @@ def test_the_calls_of_1_3_are_read(tmp_path):
     assert calls.end_ns.tolist() == [2000, 700_000_000, 900]
     assert calls.inside.tolist() == pytest.approx([1.0, 0.5, 1.0], abs=1e-4)
     assert calls.several.tolist() == [False, False, True]
+
+
+def test_the_work_on_gpus_of_1_4_is_read(tmp_path):
+    trace = tprof.load(traces.copy(GOLDEN / "format-1.4", tmp_path / "t"))
+
+    (segments,), (users,), (note,) = trace.gpu.segments, trace.gpu.users, trace.gpu.notes
+    assert (segments.process, segments.device, segments.number) == (0, ("GPU-8f00", "00000000:01:00.0"), 0)
+    assert segments.begin_ns.tolist() == [200_000_000, 700_000_000]
+    assert segments.end_ns.tolist() == [600_000_000, 800_000_000]
+    assert (segments.instance.tolist(), segments.task.tolist()) == ([2, 0], [1, 0xFFFFFFFF])
+    assert (users.domain, users.t_ns, users.processes) == ("gpu-0", 1_000_000_000, ((7, 0.4), (8, None)))
+    assert (note.used, note.lost) == (("torch",), 1)
+
+
+def test_native_threads_before_1_5_have_no_counts(tmp_path):
+    native = tprof.load(traces.copy(GOLDEN / "format-1.4", tmp_path / "t")).native_threads
+
+    assert [one.counts for one in native] == [None, None]

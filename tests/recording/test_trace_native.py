@@ -1,5 +1,6 @@
 """Native threads are read as they were written, and damage to them ends in a note."""
 
+import json
 import shutil
 from dataclasses import replace
 
@@ -11,8 +12,8 @@ from support import traces
 from support.properties import examples
 
 import tprof
-from tprof.trace import NativeThread, PoolCalls, layout
-from tprof.trace.kinds import NativeKind
+from tprof.trace import NativeCounts, NativeThread, PoolCalls, layout
+from tprof.trace.kinds import NativeFlag, NativeKind
 
 MS = 1_000_000
 
@@ -32,6 +33,12 @@ def native(t_ns=(5, 100, 800), cpu_ns=(0, 50, 600), **changes):
         cpu_ns=np.array(cpu_ns),
     )
     return replace(thread, **changes)
+
+
+def counted(at=(0, 2), scaled=(False, True), **values):
+    values = values or {"cycles": (0, 2**63 - 1), "instructions": (0, 7)}
+    columns = {name: np.array(column) for name, column in values.items()}
+    return NativeCounts(np.array(at, np.int64), columns, np.array(scaled))
 
 
 UNSEEN = {"created_ns": None, "creator_tid": None, "creator_task": None, "creator_instance": None, "ended_ns": None}
@@ -54,7 +61,11 @@ def file_of(path):
 
 
 def plain(thread):
-    return {**vars(thread), "t_ns": thread.t_ns.tolist(), "cpu_ns": thread.cpu_ns.tolist()}
+    counts = thread.counts
+    if counts is not None:
+        values = {name: counts.values[name].tolist() for name in sorted(counts.values)}
+        counts = (counts.at.tolist(), values, counts.scaled.tolist())
+    return {**vars(thread), "t_ns": thread.t_ns.tolist(), "cpu_ns": thread.cpu_ns.tolist(), "counts": counts}
 
 
 def change(path, place, **fields):
@@ -80,6 +91,50 @@ def test_native_threads_come_back_as_they_were_given_by_process_and_time(tmp_pat
 
     assert [plain(one) for one in loaded.native_threads] == [plain(given_threads[place]) for place in (3, 2, 1, 0)]
     assert loaded.notes == ()
+
+
+def test_counts_come_back_as_they_were_given(tmp_path):
+    given_threads = [native(counts=counted()), replace(OTHER, counts=counted((1,), (True,), llc_misses=(5,)))]
+
+    loaded = tprof.load(traces.write(tmp_path / "t.tprof", native=given_threads))
+
+    assert [plain(one) for one in loaded.native_threads] == [plain(given_threads[place]) for place in (1, 0)]
+    assert loaded.notes == ()
+
+
+def test_a_pair_of_columns_is_one_record(tmp_path):
+    path = traces.write(tmp_path / "t.tprof", native=[native(counts=counted())])
+    places = np.flatnonzero(records_of(path)["kind"] == NativeKind.COUNTS)
+    large = 2**40 + 5
+    change(path, places[2], kind=99)
+    change(path, places[3], kind=99)
+    change(path, places[0], flags=NativeFlag.PAIR)
+    change(path, places[1], flags=NativeFlag.PAIR, value=large, tid=large % 2**32, task=large >> 32)
+    change(path, places[1], part=0)
+
+    (thread,) = tprof.load(path).native_threads
+
+    assert plain(thread)["counts"] == ([0, 2], {"cycles": [0, large], "instructions": [0, large]}, [False, False])
+
+
+def test_a_reading_without_all_columns_has_no_counts(tmp_path):
+    path = traces.write(tmp_path / "t.tprof", native=[native(counts=counted())])
+    change(path, np.flatnonzero(records_of(path)["kind"] == NativeKind.COUNTS)[-1], t_ns=99)
+
+    (thread,) = tprof.load(path).native_threads
+
+    assert plain(thread)["counts"] == ([0], {"cycles": [0], "instructions": [0]}, [False])
+
+
+@pytest.mark.parametrize("columns", [None, [], [{"name": "t_ns"}, {"name": 5}], [{"name": "cycles"}] * 2])
+def test_counts_of_columns_without_a_name_are_left_out(tmp_path, columns):
+    path = traces.write(tmp_path / "t.tprof", native=[native(counts=counted())])
+    text = json.dumps({"native": "threads", "columns": columns}).encode()
+    traces.set_header(file_of(path), description=np.void(text), description_bytes=len(text))
+
+    (thread,) = tprof.load(path).native_threads
+
+    assert thread.counts is None or list(thread.counts.values) == ["cycles"]
 
 
 def test_a_trace_without_them_has_none_and_no_note(tmp_path):
@@ -110,7 +165,19 @@ def any_thread(draw):
         ended_ns=draw(st.none() | st.integers(0, 2**63 - 1)),
         t_ns=np.sort([t_ns for t_ns, _ in readings]),
         cpu_ns=np.sort([cpu_ns for _, cpu_ns in readings]),
+        counts=draw(any_counts(np.sort([t_ns for t_ns, _ in readings]))),
     )
+
+
+@st.composite
+def any_counts(draw, t_ns):
+    at = [place for place in range(len(t_ns)) if t_ns[place] not in t_ns[place + 1 :] and draw(st.booleans())]
+    if not at:
+        return None
+    names = draw(st.sets(st.sampled_from(["cycles", "instructions", "l2_refs"]), min_size=1))
+    column = st.lists(st.integers(0, 2**63 - 1), min_size=len(at), max_size=len(at)).map(sorted)
+    scaled = draw(st.lists(st.booleans(), min_size=len(at), max_size=len(at)))
+    return counted(at, scaled, **{name: draw(column) for name in sorted(names)})
 
 
 @given(threads=st.lists(any_thread(), max_size=4))
@@ -221,6 +288,7 @@ def test_any_header_and_body_are_read_or_left_out(whole, tmp_path, fields, body)
             assert len(thread.t_ns) == len(thread.cpu_ns) > 0
             assert (np.diff(thread.t_ns) >= 0).all()
             assert (np.diff(thread.cpu_ns) >= 0).all()
+            assert thread.counts is None or (np.diff(thread.counts.at) > 0).all()
             assert thread.creator_task is None or thread.creator_task < len(result.tasks)
 
 
@@ -233,6 +301,12 @@ REFUSED = {
     "clock negative": (native(cpu_ns=np.array([-5, 4, 6])), "cpu_ns must not be negative, got -5"),
     "task": (native(creator_task=2), "creator_task must be from 0 to 1, got 2"),
     "no creation": (native(created_ns=None), "has a creator, so it needs created_ns"),
+    "no counts": (native(counts=5), "counts must be a tprof.trace.NativeCounts"),
+    "places": (native(counts=counted((0, 3))), "increasing indices of its 3 readings"),
+    "no columns": (native(counts=replace(counted(), values={})), "from 1 to 11 columns"),
+    "column": (native(counts=counted(t_ns=(0, 1))), "'t_ns' is no name of a column"),
+    "counts fall": (native(counts=counted(cycles=(2, 1))), "counts of cycles must not be negative or decrease"),
+    "scaled": (native(counts=counted(scaled=(True,))), "one value for each index"),
     "no instance": (native(creator_instance=None), "creator_task and creator_instance go together"),
 }
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tprof
-from tprof.trace import NativeThread, PoolCalls
+from tprof.trace import NativeCounts, NativeThread, PoolCalls
 
 from . import traces
 
@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 MS = 1_000_000
 READ_NS = 5 * MS
 PID = 1000
+GHZ = 3
 
 
 @dataclass
 class Pool:
     """A library's threads; `works` holds what each of them does as (begin_ns, end_ns, user).
 
-    If `noted`, its calls are in the trace: `calls` holds (tid, task, begin_ns, end_ns, inside).
+    If `noted`, its calls are in the trace: `calls` holds (tid, task, begin_ns, end_ns, inside). Of its threads the
+    first `counted` have counters, with `ipc` instructions a cycle for each user.
     """
 
     library: str = "/lib/libopenblas.so.0"
@@ -41,6 +43,8 @@ class Pool:
     ended_ns: int | None = None
     pid: int = PID
     noted: bool = False
+    counted: int = 0
+    ipc: dict[str, float] = field(default_factory=dict)
     works: list[tuple[int, int, str]] = field(default_factory=list)
     calls: list[tuple[int, int, int, int, float]] = field(default_factory=list)
 
@@ -51,6 +55,15 @@ class Pool:
     def used_s(self, user: str) -> float:
         """Return the CPU seconds of all threads for a user."""
         return self.threads * sum(end - begin for begin, end, one in self.works if one == user) * 1e-9
+
+    def instructions(self, at_ns: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return what one of its threads has executed up to each time; works must not overlap."""
+        users = {user for _, _, user in self.works}
+        each = (
+            self.ipc.get(user, 1.0) * _busy_ns([work for work in self.works if work[2] == user], at_ns)
+            for user in users
+        )
+        return GHZ * sum(each, np.zeros(len(at_ns)))
 
     def busy_s(self) -> float:
         """Return the CPU seconds of all threads."""
@@ -67,9 +80,13 @@ class Pool:
 class Program:
     """A program that is written down as it runs: each thread goes on from its own time."""
 
-    def __init__(self, tasks: list[str], *, threads: int = 1, seed: int = 0) -> None:
-        """Begin at 0 on every thread."""
+    def __init__(self, tasks: list[str], *, threads: int = 1, seed: int = 0, counted: bool = False) -> None:
+        """Begin at 0 on every thread.
+
+        If `counted`, its threads execute one instruction a cycle, and all power is proportional to instructions.
+        """
         self.tasks = tasks
+        self.counted = counted
         self.random = np.random.default_rng(seed)
         self.now_ns = [0] * threads
         self.pools: list[Pool] = []
@@ -125,11 +142,14 @@ class Program:
             for number, samples in enumerate(self._samples)
             if samples
         ]
+        for one in threads if self.counted else ():
+            one["cycles"] = one["instructions"] = GHZ * np.array(one["cpu_ns"])
         end_ns = max(*self.now_ns, *(end for pool in self.pools for _, end, _ in pool.works), 10 * MS) + 20 * MS
         grid_ns = np.arange(0, end_ns + MS, MS)
         joules = sum((np.interp(grid_ns, one["t_ns"], one["cpu_ns"]) for one in threads), np.zeros(len(grid_ns)))
         for pool in self.pools:
-            joules = joules + pool.threads * _busy_ns(pool.works, grid_ns)
+            took = pool.instructions(grid_ns) / GHZ if self.counted else _busy_ns(pool.works, grid_ns)
+            joules = joules + pool.threads * took
         tprof.write_trace(
             path,
             tasks=self.tasks,
@@ -179,9 +199,14 @@ class Program:
         t_ns = passes_ns + 1000 * (tid % 100)
         t_ns = np.concatenate(([first_ns], t_ns[(t_ns > first_ns) & (t_ns < last_ns)], [last_ns]))
         cpu_ns = np.round(_busy_ns(pool.works, t_ns)).astype(np.int64)
+        counts = None
+        if tid % 100 < pool.counted:
+            at = np.arange(1, len(t_ns))
+            values = {"cycles": GHZ * cpu_ns[at], "instructions": pool.instructions(t_ns[at]).astype(np.int64)}
+            counts = NativeCounts(at, values, np.zeros(len(at), bool))
         return NativeThread(
             pool.pid, tid, pool.name, pool.library, pool.created_ns, pool.creator_tid, pool.creator_task,
-            pool.creator_instance, pool.ended_ns, t_ns, cpu_ns - cpu_ns[0],
+            pool.creator_instance, pool.ended_ns, t_ns, cpu_ns - cpu_ns[0], counts,
         )  # fmt: skip
 
 

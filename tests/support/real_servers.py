@@ -74,7 +74,6 @@ for _ in range(7):
 os.kill(server, signal.SIGTERM)
 """,
         in_any_order=True,
-        in_full=True,
     ),
     RealProgram(
         "uvicorn",

@@ -77,9 +77,7 @@ def bench(  # noqa: PLR0913 - one parameter an option
     workers: Annotated[int | None, typer.Option(metavar="N", help="Threads; default: one a processor.")] = None,
     cluster: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", help="Run the programs on a dask cluster of N processes here, not on threads."
-        ),
+        typer.Option(metavar="N", help="Run the programs on a dask cluster of N processes here, not on threads."),
     ] = None,
     repeat: Annotated[int, typer.Option(metavar="N", help="Runs of each program, each a session.")] = 1,
     output: Annotated[

@@ -228,9 +228,9 @@ def _run_kernels(kernels: str, session: Path | None, seconds: float) -> dict[str
 
 def _fit_session(path: Path) -> dict[str, Any]:
     from tprof.analysis.models.calibration import fit, observe
-    from tprof.trace import load
+    from tprof.trace import load_session
 
-    trace = load(path)
+    trace = load_session(path)
     qualities = sorted(
         {str(one.quality) for one in trace.readings.values() if one.quantity == "energy" and one.counted}
     )

@@ -215,14 +215,14 @@ def _measure_pairs(session: Path | None, *, as_json: bool) -> None:
     from tprof.benchmarks.validation.pairs_here import record_pairs, slice_pairs
     from tprof.benchmarks.validation.validation_text import measured_pairs
     from tprof.sensors.topology import describe_host
-    from tprof.trace import load
+    from tprof.trace import load_session
 
     with tempfile.TemporaryDirectory(prefix="tprof-validate-") as folder:
         with status("measuring") as report:
             path = record_pairs(
                 session or Path(folder), progress=lambda name, done, of: report(f"{name} ({done} of {of})")
             )
-        rows = slice_pairs(load(path))
+        rows = slice_pairs(load_session(path))
     result = {"processor": describe_host()["processor"], "pairs": rows, "published": published.table_3()}
     if as_json:
         dump(result)

@@ -157,8 +157,10 @@ PyObject *tprof_py_follow_spans(PyObject *module, PyObject *args)
     PyObject *variable, *key, *attribute;
     if (!PyArg_ParseTuple(args, "O!OU", &PyContextVar_Type, &variable, &key, &attribute))
         return NULL;
-    if (source->interpreter != NULL)
-        Py_RETURN_FALSE;
+    if (source->interpreter != NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "those of another interpreter or context are followed already");
+        return NULL;
+    }
     PyObject *type = PyObject_GetAttrString(module, "Span");
     if (type == NULL)
         return NULL;

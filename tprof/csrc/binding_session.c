@@ -242,10 +242,10 @@ PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
     static char *names[] = {"directory", "process", "description", "groups", "papi", "packages", "native", NULL};
     PyObject *directory = NULL, *groups, *papi;
     Py_buffer packages;
-    int native;
+    const char *native;
     struct tprof_setup setup = {.live = tprof_session_live};
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&IyO!O!y*p", names, PyUnicode_FSConverter, &directory,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&IyO!O!y*z", names, PyUnicode_FSConverter, &directory,
                                      &setup.process, &setup.description, &PyTuple_Type, &groups, &PyTuple_Type, &papi,
                                      &packages, &native))
         return NULL;
@@ -260,10 +260,11 @@ PyObject *tprof_py_start(PyObject *module, PyObject *args, PyObject *kwargs)
             setup.columns = 2 + (uint32_t)setup.counted.papi.count;
         result = start_with_caller(&setup);
     }
-    if (result != NULL && native) {
+    if (result != NULL && native != NULL) {
+        const struct tprof_native_setup followed = {setup.directory, setup.process, native, &setup.counted};
         /* Without their file, which a full disk may prevent, the native threads' time is unknown. */
         Py_BEGIN_ALLOW_THREADS(void)
-        tprof_sensors_follow(setup.directory, setup.process);
+        tprof_sensors_follow(&followed);
         Py_END_ALLOW_THREADS
         tprof_follow_imports();
     }

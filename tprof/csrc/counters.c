@@ -55,11 +55,12 @@ static bool still_ours(const struct tprof_counter_group *group, int i)
     return ioctl(group->fds[i], PERF_EVENT_IOC_ID, &id) == 0 && id == group->ids[i];
 }
 
-static int open_permitted(const struct tprof_event *event, int group)
+/* For the calling thread if `tid` is 0. */
+static int open_permitted(const struct tprof_event *event, pid_t tid, int group)
 {
-    int fd = open_event(event, 0, -1, group, event->type != PERF_TYPE_SOFTWARE);
+    int fd = open_event(event, tid, -1, group, event->type != PERF_TYPE_SOFTWARE);
     if (fd < 0 && (errno == EACCES || errno == EPERM) && !needs_kernel(event))
-        fd = open_event(event, 0, -1, group, true);
+        fd = open_event(event, tid, -1, group, true);
     return tprof_descriptor_raise_counter(fd);
 }
 
@@ -105,12 +106,13 @@ static void map_pages(struct tprof_counters *counters)
 }
 
 /* Returns a mask of the columns whose events could not be opened. */
-static uint64_t open_group(struct tprof_counter_group *group, const struct tprof_event_group *wanted, int *error)
+static uint64_t open_group(struct tprof_counter_group *group, const struct tprof_event_group *wanted, pid_t tid,
+                           int *error)
 {
     uint64_t absent = 0;
     group->part = wanted->part;
     for (int i = 0; i < wanted->count; i++) {
-        const int fd = open_permitted(&wanted->events[i], group->count > 0 ? group->fds[0] : -1);
+        const int fd = open_permitted(&wanted->events[i], tid, group->count > 0 ? group->fds[0] : -1);
         if (fd < 0) {
             if (*error == 0)
                 *error = errno;
@@ -124,28 +126,46 @@ static uint64_t open_group(struct tprof_counter_group *group, const struct tprof
     return absent;
 }
 
-uint64_t tprof_counters_open(struct tprof_counters *counters, const struct tprof_counted *wanted, int *error)
+static uint64_t open_groups(struct tprof_counters *counters, const struct tprof_counted *wanted, pid_t tid, int *error)
 {
     uint64_t absent = 0;
-    *error = 0;
-    memset(counters, 0, sizeof *counters);
-    open_switches(counters);
-    counters->columns = wanted->papi.count;
-    if (counters->columns > 0) {
-        absent = tprof_papi_open(&counters->papi, &wanted->papi, NULL);
-        *error = absent != 0 ? ENOENT : 0;
-        return absent;
-    }
     for (int i = 0; i < wanted->group_count; i++) {
         struct tprof_counter_group *group = &counters->groups[counters->group_count];
-        absent |= open_group(group, &wanted->groups[i], error);
+        absent |= open_group(group, &wanted->groups[i], tid, error);
         counters->group_count += group->count > 0;
         for (int j = 0; j < wanted->groups[i].count; j++)
             if (counters->columns <= wanted->groups[i].columns[j])
                 counters->columns = wanted->groups[i].columns[j] + 1;
     }
+    return absent;
+}
+
+uint64_t tprof_counters_open(struct tprof_counters *counters, const struct tprof_counted *wanted, int *error)
+{
+    *error = 0;
+    memset(counters, 0, sizeof *counters);
+    open_switches(counters);
+    counters->columns = wanted->papi.count;
+    if (counters->columns > 0) {
+        const uint64_t absent = tprof_papi_open(&counters->papi, &wanted->papi, NULL);
+        *error = absent != 0 ? ENOENT : 0;
+        return absent;
+    }
+    const uint64_t absent = open_groups(counters, wanted, 0, error);
     map_pages(counters);
     return absent;
+}
+
+uint64_t tprof_counters_open_for(struct tprof_counters *counters, const struct tprof_counted *wanted, pid_t tid,
+                                 int *error)
+{
+    *error = 0;
+    memset(counters, 0, sizeof *counters);
+    if (wanted->papi.count > 0) {
+        *error = ENOENT;
+        return (UINT64_C(1) << wanted->papi.count) - 1;
+    }
+    return open_groups(counters, wanted, tid, error);
 }
 
 void tprof_counters_forget(struct tprof_counters *counters)

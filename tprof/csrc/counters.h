@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "papi.h"
 
@@ -67,6 +68,10 @@ struct tprof_counters {
  * ENOENT if PAPI gave none. */
 uint64_t tprof_counters_open(struct tprof_counters *counters, const struct tprof_counted *wanted, int *error);
 void tprof_counters_close(struct tprof_counters *counters);
+
+/* Open the perf events for another thread of this process; PAPI's are all absent. As tprof_counters_open. */
+uint64_t tprof_counters_open_for(struct tprof_counters *counters, const struct tprof_counted *wanted, pid_t tid,
+                                 int *error);
 
 /* In a forked child: the descriptors still count the parent, the pages are not mapped here. */
 void tprof_counters_forget(struct tprof_counters *counters);

@@ -46,3 +46,9 @@ int tprof_descriptor_raise_counter(int fd)
     errno = EMFILE;
     return -1;
 }
+
+int tprof_descriptor_native_share(void)
+{
+    rlim_t permitted = 0;
+    return floor_of(&permitted);
+}

@@ -10,4 +10,7 @@ int tprof_descriptor_raise(int fd);
  * short uses by the recorder. Returns -1 with EMFILE, and closes the descriptor, if there is no room. */
 int tprof_descriptor_raise_counter(int fd);
 
+/* How many descriptors may count threads that record no samples: an eighth of all that are permitted, 1024 at most. */
+int tprof_descriptor_native_share(void);
+
 #endif

@@ -44,9 +44,16 @@ enum tprof_native_kind {
     TPROF_NATIVE_END,
     TPROF_NATIVE_NOTED,
     TPROF_NATIVE_CALLS,
-    TPROF_NATIVE_MISSED
+    TPROF_NATIVE_MISSED,
+    TPROF_NATIVE_COUNTS
 };
-enum tprof_native_flag { TPROF_NATIVE_EXACT = 1, TPROF_NATIVE_JOINED = 2, TPROF_NATIVE_SEVERAL = 4 };
+enum tprof_native_flag {
+    TPROF_NATIVE_EXACT = 1,
+    TPROF_NATIVE_JOINED = 2,
+    TPROF_NATIVE_SEVERAL = 4,
+    TPROF_NATIVE_SCALED = 8,
+    TPROF_NATIVE_PAIR = 16
+};
 
 struct tprof_header {
     char magic[8];
@@ -99,7 +106,8 @@ struct tprof_graph_event {
     uint8_t kind, flags;
 };
 
-/* A native thread: a reading of its clock, or a fact about it. A text is in the 16 bytes from `value` on. */
+/* A native thread: a reading of its clock or of its counters, or a fact about it. A text, and the counts of a pair of
+ * columns, are in the 16 bytes from `value` on. */
 struct tprof_native {
     uint64_t t_ns;
     uint64_t value;

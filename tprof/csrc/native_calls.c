@@ -1,4 +1,4 @@
-/* Called under the lock of native_threads.c. */
+/* Called under the lock of the followers. */
 #include "native_calls.h"
 
 #include "calls.h"

@@ -15,9 +15,8 @@
 static struct tprof_stream stream;
 static uint64_t written;
 
-int tprof_native_file_create(const char *directory, uint32_t process)
+int tprof_native_file_create(const char *directory, uint32_t process, const char *description)
 {
-    static const char description[] = "{\"native\": \"threads\"}";
     char path[PATH_MAX];
     struct tprof_header header = {
         .magic = TPROF_MAGIC,
@@ -32,9 +31,9 @@ int tprof_native_file_create(const char *directory, uint32_t process)
         .thread = TPROF_NO_THREAD,
         .pid = (uint32_t)getpid(),
         .start_ns = tprof_now_ns(),
-        .description_bytes = sizeof description - 1,
+        .description_bytes = (uint32_t)strnlen(description, TPROF_DESCRIPTION_BYTES),
     };
-    memcpy(header.description, description, sizeof description - 1);
+    memcpy(header.description, description, header.description_bytes);
     if (snprintf(path, sizeof path, "%s/native/%08u.native", directory, process) >= (int)sizeof path)
         return ENAMETOOLONG;
     written = 0;

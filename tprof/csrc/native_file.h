@@ -10,7 +10,7 @@
 #define TPROF_NATIVE_TEXT_BYTES 16
 
 /* Make the file in this session directory; returns 0 or errno. */
-int tprof_native_file_create(const char *directory, uint32_t process);
+int tprof_native_file_create(const char *directory, uint32_t process, const char *description);
 void tprof_native_file_close(void);
 bool tprof_native_file_is_open(void);
 /* For a forked child, which does not have its parent's mapping. */

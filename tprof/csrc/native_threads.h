@@ -1,5 +1,6 @@
-/* The threads of this process that record no samples, such as those of a library's pool: their CPU clocks, read every
- * few milliseconds by the sensor thread, and who created them. One file for each process (tprof/trace/native.py). */
+/* The threads of this process that record no samples, such as those of a library's pool: their CPU clocks and counters,
+ * read every few milliseconds by the sensor thread, and who created them. One file for each process
+ * (tprof/trace/native.py). */
 #ifndef TPROF_NATIVE_THREADS_H
 #define TPROF_NATIVE_THREADS_H
 
@@ -8,9 +9,18 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Begin and end the file in this session directory. Called while the sensor thread does not run. Begin returns 0 or
- * errno; the end reads all clocks once more. */
-int tprof_native_begin(const char *directory, uint32_t process);
+#include "counters.h"
+
+struct tprof_native_setup {
+    const char *directory; /* of the session */
+    uint32_t process;
+    const char *description; /* of the file, with the columns of the counters */
+    const struct tprof_counted *counted; /* on each thread; NULL: nothing */
+};
+
+/* Begin and end the file of this process. Called while the sensor thread does not run. Begin returns 0 or errno; the
+ * end reads all clocks and counters once more. */
+int tprof_native_begin(const struct tprof_native_setup *setup);
 void tprof_native_end(void);
 bool tprof_native_runs(void);
 
@@ -34,6 +44,7 @@ void tprof_native_follow_mpi(void);
 /* Let further functions lead to ours in all libraries. */
 struct tprof_redirected;
 void tprof_native_redirect(const struct tprof_redirected *functions, size_t count);
+void tprof_native_forget_loads(void);
 /* Around forks, called by process.c, before other locks are taken. */
 void tprof_native_before_fork(void);
 void tprof_native_after_fork(void);

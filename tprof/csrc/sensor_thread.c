@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "native_threads.h"
 #include "polling_schedule.h"
 #include "start_routines.h"
 
@@ -341,11 +340,11 @@ uint64_t tprof_sensors_stop(void)
     return last_cpu_ns;
 }
 
-int tprof_sensors_follow(const char *directory, uint32_t process)
+int tprof_sensors_follow(const struct tprof_native_setup *setup)
 {
     pthread_mutex_lock(&turn);
     hold_still(0);
-    const int error = tprof_native_begin(directory, process);
+    const int error = tprof_native_begin(setup);
     const int thread_error = go_on();
     if (thread_error != 0) {
         tprof_native_end();

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include "native_threads.h"
 #include "source.h"
 
 /* Takes ownership of the array and what it points to; `budget` is the part of a core that polling may use. Waits until
@@ -35,7 +36,7 @@ void tprof_sensors_leave(struct tprof_observer *observer);
 void tprof_sensors_observed(const struct tprof_observer *observer, uint64_t *t_ns, double *energy_uj);
 
 /* Follow this process's native threads in this session from now on, or no more. Returns 0 or errno. */
-int tprof_sensors_follow(const char *directory, uint32_t process);
+int tprof_sensors_follow(const struct tprof_native_setup *setup);
 void tprof_sensors_unfollow(void);
 
 bool tprof_sensors_run(void);

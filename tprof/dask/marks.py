@@ -10,8 +10,6 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dask.utils import key_split
-
 from tprof import _core
 from tprof.session.process_state import this_process
 
@@ -39,11 +37,6 @@ class Mark:
         """Make a mark that has not been used."""
         self.name, self.key, self.needs, self.used = name, str(key), [str(one) for one in needs], False
         self.is_task = is_task
-
-    @classmethod
-    def of(cls, key: object, needs: Iterable[object], *, is_task: bool) -> Mark:
-        """Return the mark of a key."""
-        return cls(key_split(key), key, needs, is_task=is_task)
 
 
 current: ContextVar[Mark | None] = ContextVar("tprof_dask_mark", default=None)

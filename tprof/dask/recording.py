@@ -17,8 +17,7 @@ from tprof.sensors.topology import boot_id
 from tprof.session import hosts
 from tprof.session.options import RecordingOptions
 from tprof.session.process_state import this_process
-from tprof.trace import load
-from tprof.trace.cluster import HostPart, write_hosts
+from tprof.trace.cluster import HostPart, load_job, write_hosts
 from tprof.trace.directory import HOSTS
 from tprof.trace.merge import why_not_job
 from tprof.trace.running import is_running
@@ -122,8 +121,7 @@ class ClusterRecording:
             raise UsageError(f"the recording {self.path} still runs: take its profile after the with-block")
         if self._keep:
             options.setdefault("map", self._map)
-        profile: ClusterProfile = load(self.path).profile(model, **options)
-        return profile
+        return load_job(self.path).profile(model, **options)
 
     def _make(self) -> None:
         member = this_process.membership
@@ -141,8 +139,7 @@ class ClusterRecording:
         """Return sentences on hosts that are not recorded. Raises SensorError if none is."""
         self._is_running = True
         try:
-            await self._client.register_plugin(TaskPlugin(self._job, self._options))
-            await self._client.register_plugin(Panel())
+            notes = await self._register()
             self._known = await self._cluster.hosts(self._job.token)
             problems = _problems(list(self._known.values()))
             await asyncio.to_thread(self._join)
@@ -150,7 +147,21 @@ class ClusterRecording:
             await self._end()
             shutil.rmtree(self.path, ignore_errors=True)
             raise
-        return [f"tprof does not record {problem}" for problem in problems]
+        return notes + [f"tprof does not record {problem}" for problem in problems]
+
+    async def _register(self) -> list[str]:
+        """Register the plugins; returns a sentence if the dashboard has no page. Raises TprofError."""
+        try:
+            await self._client.register_plugin(TaskPlugin(self._job, self._options))
+        except ImportError as error:
+            raise TprofError(
+                f"tprof is not installed on all workers of the cluster: install it there ({error})"
+            ) from error
+        try:
+            await self._client.register_plugin(Panel())
+        except (ImportError, ValueError) as error:
+            return [f"the dashboard has no page on energy, since the scheduler cannot load tprof: {error}"]
+        return []
 
     def _join(self) -> None:
         """Let the client's process join if its own host is recorded."""

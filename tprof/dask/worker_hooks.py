@@ -14,6 +14,7 @@ from tprof import _core
 from tprof.task import NUMBER_ATTRIBUTE
 
 from .marks import Mark, current, follow, run, run_named
+from .names import name_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +84,7 @@ class Hooks:
             if task is None or task.run_spec is None:
                 return await execute(key, **options)
             is_task = hasattr(_function_of(task.run_spec), NUMBER_ATTRIBUTE)
-            mark = Mark.of(key, [one.key for one in task.dependencies], is_task=is_task)
+            mark = Mark(name_of(key, task.run_spec), key, [one.key for one in task.dependencies], is_task=is_task)
             if _is_coroutine(task.run_spec):
                 called = execute(key, **options)
                 return await (called if is_task else follow(mark, called))

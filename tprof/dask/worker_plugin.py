@@ -17,8 +17,8 @@ from tprof.sensors import sysroot
 from tprof.sensors.topology import boot_id, host_name
 from tprof.session import hosts
 from tprof.session.labels import label
-from tprof.trace.cluster import clean_name
 from tprof.trace.directory import HOSTS
+from tprof.trace.hosts_table import clean_name
 
 from .live import answer_asks
 from .worker_hooks import mark_no_more, mark_tasks

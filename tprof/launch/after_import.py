@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.abc
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ def after_import(name: str, call: Callable[[ModuleType], object]) -> None:
         sys.meta_path.insert(0, _Awaiting(name, call))
 
 
-class _Awaiting(importlib.abc.MetaPathFinder):
+class _Awaiting:
     """Finds one module, once, as the other finders do, with a loader that goes on here."""
 
     def __init__(self, name: str, call: Callable[[ModuleType], object]) -> None:

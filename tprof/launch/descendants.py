@@ -36,7 +36,7 @@ def hand_to_children(
 
     With `spans` they make the spans of OpenTelemetry tasks too.
     """
-    handed = {"tasks": list(texts), "main": list(main_names), "file": main_file, "program": program}
+    handed: dict[str, object] = {"tasks": list(texts), "main": list(main_names), "file": main_file, "program": program}
     handed |= {"mpi": mpi.is_followed(), "spans": spans}
     os.environ[TASKS] = json.dumps(handed)
     others = os.environ.get("PYTHONPATH")

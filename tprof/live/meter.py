@@ -21,7 +21,7 @@ from tprof import _core
 from tprof.analysis.attribution.incremental import IncrementalSharing, Rows, all_edges
 from tprof.analysis.attribution.sharing import static_watts
 from tprof.errors import TraceError
-from tprof.trace import load
+from tprof.trace import load_session
 from tprof.trace.manifest import END, read_manifest
 from tprof.trace.metadata import packages_of_cpus, sound_manifest, start_ns_of
 from tprof.trace.tasks import TaskTable
@@ -126,7 +126,7 @@ class Meter:
     def _read_ended(self) -> None:
         from .ended import EndedReadings, followed  # noqa: PLC0415 - a recording that runs does without
 
-        trace = load(self.session)
+        trace = load_session(self.session)
         self.static_w = static_watts(trace.manifest)
         self.table = trace.threads[0].table if trace.threads else TaskTable()
         self._start_ns, self._end_ns = trace.start_ns, trace.end_ns

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from opentelemetry.metrics import Observation
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from tprof.live.usage import ProcessMeter
 
 ENERGY, CPU, QUALITY = "tprof.energy_j", "tprof.cpu_s", "tprof.energy_quality"
-FIRST_S, PERIOD_S = 0.2, 1.0
+FIRST_S, PERIOD_S = 0.15, 1.0
+LAG_S = 0.04
+"""Longer than an estimate's joules lag behind."""
 LEAST_CPU_S = 0.1
 """With less CPU time since the last reading of joules, a rate would follow its noise."""
 
@@ -82,12 +85,12 @@ class Rate:
         from tprof.live.usage import ProcessMeter  # noqa: PLC0415 - NumPy, not in a thread of the program
 
         meter = member.meter()
-        process = ProcessMeter(meter.session, meter.static_w)
+        window = _Window(ProcessMeter(meter.session, meter.static_w))
         quality = "estimate" if meter.quality != "measured" else "share of measured"
-        window = _Window(process)
-        wait_s = FIRST_S
-        while not thread.is_over(wait_s) and _core.generation() == generation:
-            wait_s = PERIOD_S
+        while not thread.is_over(FIRST_S if self.now is None else PERIOD_S) and _core.generation() == generation:
+            window.read_clock()
+            if thread.is_over(LAG_S):
+                return
             rate = window.read()
             if rate is not None:
                 self.now = rate, quality
@@ -98,29 +101,40 @@ class _Window:
 
     def __init__(self, process: ProcessMeter) -> None:
         self._process = process
-        self._before_ns = process.until_ns
+        self._before: tuple[int, float] | None = None  # until when joules are known, and the CPU time then
         self._clock = [(_core.now_ns(), _core.used_ns())]
+
+    def read_clock(self) -> None:
+        """Read the CPU time, shortly before the joules: these are known up to about now."""
+        self._clock.append((_core.now_ns(), _core.used_ns()))
 
     def read(self) -> float | None:
         """Return the joules per second of CPU time since the last window; None if that was too little."""
+        self.read_clock()
         self._process.read()
-        self._clock.append((_core.now_ns(), _core.used_ns()))
         until_ns = self._process.until_ns
-        if self._before_ns == 0:
-            self._before_ns = until_ns
-        used_s = (self._used_ns(until_ns) - self._used_ns(self._before_ns)) * 1e-9
+        if until_ns < self._clock[0][0]:
+            return None
+        used_ns = self._used_ns(until_ns)
+        if self._before is None:
+            self._before = until_ns, used_ns
+            return None
+        before_ns, used_before_ns = self._before
+        used_s = (used_ns - used_before_ns) * 1e-9
         if used_s < LEAST_CPU_S:
             return None
-        energy_j = self._process.since(self._before_ns)
-        self._before_ns = until_ns
-        del self._clock[:-2]
+        energy_j = self._process.since(before_ns)
+        self._before = until_ns, used_ns
+        while len(self._clock) > 2 and self._clock[1][0] <= until_ns:
+            del self._clock[0]
         return energy_j / used_s
 
     def _used_ns(self, t_ns: int) -> float:
-        """Return the CPU time at a time, as a line between the readings around it."""
-        (begin_ns, begin_used_ns), *_, (end_ns, end_used_ns) = self._clock
-        part = (t_ns - begin_ns) / (end_ns - begin_ns)
-        return begin_used_ns + (end_used_ns - begin_used_ns) * part
+        """Return the CPU time at a time, on a line between the readings around it."""
+        for (begin_ns, begin_used_ns), (end_ns, end_used_ns) in pairwise(self._clock):
+            if t_ns <= end_ns:
+                return begin_used_ns + (end_used_ns - begin_used_ns) * (t_ns - begin_ns) / (end_ns - begin_ns)
+        return self._clock[-1][1]
 
 
 class SpanEnergy:

@@ -7,6 +7,7 @@ event loops do for each step of a coroutine (csrc/binding_spans.c). A span that 
 
 from __future__ import annotations
 
+import warnings
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Self
 
@@ -48,7 +49,8 @@ class SpanTasks(SpanProcessor):
     ----------
     attributes
         Give each span that ends an estimate of its energy: ``tprof.energy_j``, ``tprof.cpu_s`` and
-        ``tprof.energy_quality``. Child spans are left out, as nested tasks are. There is none before the process has used 0.1 s of CPU time.
+        ``tprof.energy_quality``. Child spans are left out, as nested tasks are. There is none before the process has
+        used 0.1 s of CPU time.
     meter
         Where to create the counter ``tprof.energy`` (J): the sum of these estimates in this process, with the
         attributes ``task`` and ``quality``.
@@ -126,7 +128,16 @@ def _follow_contexts() -> None:
             "unset OTEL_PYTHON_CONTEXT, so that it is contextvars'"
         )
     (key,) = set_span_in_context(INVALID_SPAN, Context())
-    _core.follow_spans(variable, key, _ATTRIBUTE)
+    try:
+        follows_contexts = _core.follow_spans(variable, key, _ATTRIBUTE)
+    except RuntimeError as error:
+        raise UsageError(f"tprof cannot follow spans: {error}") from None
+    if not follows_contexts:
+        warnings.warn(
+            "tprof does not know how this Python enters contexts: spans count as running while their coroutines wait",
+            RuntimeWarning,
+            stacklevel=3,
+        )
     _replace("end", _ending(Span.end))
     _replace("update_name", _renaming(Span.update_name))
     context_api._RUNTIME_CONTEXT = _FollowedContext(runtime)  # noqa: SLF001 - see above

@@ -8,6 +8,7 @@ from tprof.errors import TprofError
 from tprof.sensors import sysroot
 from tprof.sensors.topology import boot_id, host_name
 from tprof.session import hosts
+from tprof.trace.hosts_table import clean_name
 
 from .job import VARIABLE, Board, Job, NodePart
 from .marking import mark_in
@@ -40,7 +41,7 @@ def set_up_worker() -> None:
         part = hosts.ensure(directory, job.options)
         hosts.join(part, labels)
     except (TprofError, OSError) as error:
-        host = hosts.clean_name(host_name(sysroot()))
+        host = clean_name(host_name(sysroot()))
         problem = f"process {os.getpid()} could not be recorded: {error}"
         board.announce(NodePart(node_id, machine, host, "", is_home=False, problem=problem))
         return

@@ -140,7 +140,12 @@ def shares(session: Path) -> bool:
     except TraceError:
         return False
     here, there = Origin.of(os.getpid()), Origin.from_json(manifest.get("origin"))
-    if manifest.get("boot_id") != boot_id(sysroot()) or here is None or there is None or not here.is_together_with(there):
+    if (
+        manifest.get("boot_id") != boot_id(sysroot())
+        or here is None
+        or there is None
+        or not here.is_together_with(there)
+    ):
         return False
     return here.rank is not None or is_running(session)
 

@@ -99,7 +99,7 @@ def ensure(job: str | os.PathLike[str], options: RecordingOptions | None = None)
             if not os.path.lexists(free):
                 break
             # On a file system without locks another process took the name; its recorder may still be beginning.
-            _await(lambda part=free: is_running(part), BEGIN_S)  # type: ignore[misc]
+            _await(lambda part=free: is_running(part), BEGIN_S)
     kind = getattr(errors, str(answer.get("kind")), TprofError)
     raise kind(answer["error"])
 
@@ -227,7 +227,7 @@ def _make_job(job: Path) -> Path:
 def _own_parts(hosts: Path) -> tuple[list[Path], Path]:
     """Return this machine's parts, the latest last, and the next name that is free."""
     name, here = clean_name(host_name(sysroot())), boot_id(sysroot())
-    own = []
+    own: list[Path] = []
     for number in range(1, MOST_PARTS):
         part = hosts / (name if number == 1 else f"{name}-{number}")
         if not os.path.lexists(part):

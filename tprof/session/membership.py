@@ -96,6 +96,11 @@ class Plan(NamedTuple):
         columns = [{"name": name, "unit": unit} for name, unit in self.columns]
         return dumps({"columns": columns, "clock": "CLOCK_MONOTONIC"}, separators=(",", ":")).encode()
 
+    def native_description(self) -> str | None:
+        """Return that of the counters in the file of a process's native threads; None if these are not recorded."""
+        columns = [{"name": name, "unit": unit} for name, unit in self.columns[2:]]
+        return dumps({"native": "threads", "columns": columns}, separators=(",", ":")) if self.native else None
+
 
 class Membership:
     """The membership of one process in a session, from entering to leaving."""
@@ -193,7 +198,7 @@ class Membership:
             groups=self.plan.groups,
             papi=self.plan.papi,
             packages=array.array("h", self.plan.packages).tobytes(),
-            native=self.plan.native,
+            native=self.plan.native_description(),
         )
 
     def meter(self) -> Meter:
@@ -287,7 +292,7 @@ def append_to(table: str, definition: Definition) -> None:
 
 
 def enter(plan: Plan, process: int) -> Membership:
-    """Make this process the member with this ordinal, labelled with its rank; the caller calls `start`. Raises OSError."""
+    """Make this process, with its rank as a label, the member with this ordinal; call `start` then. Raises OSError."""
     from .companions import rank  # noqa: PLC0415 - kept off `import tprof`
 
     number = rank()

@@ -54,4 +54,5 @@ class RecordingOptions:
         unknown = sorted(set(plain) - set(cls.__annotations__))
         if unknown:
             raise UsageError(f"a recording has no option {unknown[0]!r}: use {', '.join(cls.__annotations__)}")
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in plain.items()})
+        given: dict[str, Any] = {name: tuple(one) if isinstance(one, list) else one for name, one in plain.items()}
+        return cls(**given)

@@ -212,11 +212,11 @@ class Recording:
         **options
             As for `tprof.analysis.build_profile`.
         """
-        from tprof.trace import load  # noqa: PLC0415 - the door to analysis
+        from tprof.trace import load_session  # noqa: PLC0415 - the door to analysis
 
         if this_process.membership is not None:
             raise UsageError(f"the recording {self.path} still runs: take its profile after the with-block")
-        return load(self.path).profile(model, **options)
+        return load_session(self.path).profile(model, **options)
 
     def _refuse_second(self) -> None:
         running = this_process.membership

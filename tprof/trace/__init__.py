@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .keys import Keys
     from .native import NativeThread
     from .native_calls import PoolCalls
+    from .native_counts import NativeCounts
     from .reader import Trace, load, load_session
     from .readings import Readings
     from .tasks import TaskEntry
@@ -28,6 +29,7 @@ __all__ = [
     "HostPart",
     "Keys",
     "Kind",
+    "NativeCounts",
     "NativeThread",
     "PoolCalls",
     "Quality",
@@ -53,6 +55,7 @@ __getattr__ = lazy_names(
         "load_session": "reader",
         "NativeThread": "native",
         "PoolCalls": "native_calls",
+        "NativeCounts": "native_counts",
         "Readings": "readings",
         "TaskEntry": "tasks",
         "Thread": "thread",

@@ -58,6 +58,7 @@ class NativeKind(IntEnum):
     NOTED = 8
     CALLS = 9
     MISSED = 10
+    COUNTS = 11
 
 
 class NativeFlag(IntFlag):
@@ -66,6 +67,8 @@ class NativeFlag(IntFlag):
     EXACT = 1
     JOINED = 2
     SEVERAL = 4
+    SCALED = 8
+    PAIR = 16
 
 
 class EndReason(IntEnum):

@@ -11,6 +11,7 @@ from .plain_values import is_finite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeGuard
 
 MAX_NS = 2**63 - 1
 MAX_CPUS = 1 << 16
@@ -29,7 +30,7 @@ def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value < 2**64
 
 
-def is_ns(value: object) -> bool:
+def is_ns(value: object) -> TypeGuard[int]:
     """Return whether a value can be a time in nanoseconds."""
     return type(value) is int and 0 <= value <= MAX_NS
 
@@ -171,5 +172,7 @@ def start_ns_of(manifest: dict[str, Any]) -> int | None:
 def clock_of(manifest: dict[str, Any]) -> tuple[int, int] | None:
     """Return CLOCK_MONOTONIC and UNIX time at the start of the recording; None if the manifest does not have both."""
     clock = manifest.get("clock")
-    times = [clock.get(key) for key in ("start_ns", "wall_start_ns")] if isinstance(clock, dict) else [None]
-    return (times[0], times[1]) if all(map(is_ns, times)) else None
+    if not isinstance(clock, dict):
+        return None
+    start_ns, wall_ns = clock.get("start_ns"), clock.get("wall_start_ns")
+    return (start_ns, wall_ns) if is_ns(start_ns) and is_ns(wall_ns) else None

@@ -1,8 +1,9 @@
 """Native threads of a trace: threads that record no samples, with their CPU clocks as the recorder read them.
 
-A process's file holds records of `layout.NATIVE`. Most are readings of clocks. The others say when a thread appeared
-and ended, who created it, its name, and the library in which it began. A clock that stands still is not written; before
-it moves again, the time until which it stood is. So between two readings a thread's CPU time may count as evenly spent.
+A process's file holds records of `layout.NATIVE`. Most are readings of clocks and counters. The others say when a
+thread appeared and ended, who created it, its name, and the library in which it began. A clock that stands still is not
+written; before it moves again, the time until which it stood is. So between two readings a thread's CPU time may count
+as evenly spent.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from .arguments import refuse_if, whole
 from .kinds import NativeKind
 from .metadata import MAX_NS
 from .native_calls import PoolCalls, calls_of, records_of_calls
+from .native_counts import MAX_COLUMNS, NativeCounts, check_counts, columns_of, counts_at, counts_of, records_of_counts
 from .stream import open_stream
 from .thread import MAX_PID
 
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
     from .stream import Stream
     from .tasks import TaskTable
 
-OF_THREADS = (*(set(NativeKind) - {NativeKind.PATH, NativeKind.NOTED, NativeKind.CALLS, NativeKind.MISSED}),)
+OF_LIBRARIES = {NativeKind.PATH, NativeKind.NOTED, NativeKind.CALLS, NativeKind.MISSED}
+OF_THREADS = (*(set(NativeKind) - OF_LIBRARIES - {NativeKind.COUNTS}),)
 WORD = "threads"
 TEXT_BYTES = 16
 MAX_PARTS = 256
@@ -69,6 +72,7 @@ class NativeThread:
     t_ns : (n,) int64, n >= 1, CLOCK_MONOTONIC nanoseconds just after each reading, not decreasing. The first is that
         of the creation if that was seen; the last is that of the end if the thread itself read its clock there.
     cpu_ns : (n,) int64, nanoseconds of CPU time since the thread began, not decreasing.
+    counts : of the session's counters at some of these readings; None: it was not counted.
     """
 
     pid: int
@@ -82,6 +86,7 @@ class NativeThread:
     ended_ns: int | None
     t_ns: npt.NDArray[np.int64]
     cpu_ns: npt.NDArray[np.int64]
+    counts: NativeCounts | None = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,7 @@ class NativeFile:
 
     def read(self) -> list[NativeThread]:
         """Read the threads. Raises TraceError."""
-        return threads_of(self._records(), self.pid)
+        return threads_of(self._records(), self.pid, columns_of(self.stream.description))
 
     def read_calls(self) -> list[PoolCalls]:
         """Read the calls that gave work to pools. Raises TraceError."""
@@ -144,7 +149,7 @@ def read_calls(files: Iterable[NativeFile]) -> tuple[PoolCalls, ...]:
     return tuple(sorted((one for file in files for one in file.read_calls()), key=lambda one: (one.pid, one.library)))
 
 
-def threads_of(records: Records, pid: int) -> list[NativeThread]:
+def threads_of(records: Records, pid: int, columns: Sequence[str] = ()) -> list[NativeThread]:
     """Put a file's records together; threads that never appear are left out.
 
     Parameters
@@ -153,6 +158,8 @@ def threads_of(records: Records, pid: int) -> list[NativeThread]:
         Tasks are indices of `Trace.tasks`.
     pid
         The process.
+    columns
+        Names of the columns that were counted.
     """
     kind = records["kind"]
     libraries = _paths(records[kind == NativeKind.PATH])
@@ -161,9 +168,12 @@ def threads_of(records: Records, pid: int) -> list[NativeThread]:
     by_thread: dict[int, dict[int, np.void]] = {}
     for number, of, record in zip(facts["thread"].tolist(), facts["kind"].tolist(), facts, strict=True):
         by_thread.setdefault(number, {})[of] = record
-    clocks = _clocks(own)
+    clocks, counts = _clocks(own), counts_of(records, columns)
     return [
-        _thread_of(by_kind, clocks[number], pid, libraries)
+        replace(
+            _thread_of(by_kind, clocks[number], pid, libraries),
+            counts=counts_at(clocks[number][0], counts.get(number, {})),
+        )
         for number, by_kind in sorted(by_thread.items())
         if _APPEAR in by_kind
     ]
@@ -240,7 +250,10 @@ def _ns(value: np.uint64) -> int:
 
 def check_native(threads: Sequence[NativeThread], task_count: int) -> list[NativeThread]:
     """Return threads to write, with arrays of whole numbers. Raises UsageError."""
-    return [_check(f"native[{place}]", thread, task_count) for place, thread in enumerate(threads)]
+    checked = [_check(f"native[{place}]", thread, task_count) for place, thread in enumerate(threads)]
+    columns = len(columns_counted(checked))
+    refuse_if(columns > MAX_COLUMNS, f"native: a trace has at most {MAX_COLUMNS} columns of counts, got {columns}")
+    return checked
 
 
 def _check(where: str, thread: NativeThread, task_count: int) -> NativeThread:
@@ -258,15 +271,27 @@ def _check(where: str, thread: NativeThread, task_count: int) -> NativeThread:
     refuse_if(
         (task < 0) != (thread.creator_instance is None), f"{where}: creator_task and creator_instance go together"
     )
-    return replace(thread, t_ns=t_ns, cpu_ns=cpu_ns)
+    return replace(thread, t_ns=t_ns, cpu_ns=cpu_ns, counts=check_counts(where, thread.counts, len(t_ns)))
+
+
+def described(threads: Sequence[NativeThread]) -> dict[str, Any]:
+    """Return the description of the file of one process's threads."""
+    names = columns_counted(threads)
+    return {"native": WORD} | ({"columns": [{"name": name, "unit": "1"} for name in names]} if names else {})
+
+
+def columns_counted(threads: Sequence[NativeThread]) -> tuple[str, ...]:
+    """Return the columns that any of the threads has."""
+    return tuple(dict.fromkeys(name for one in threads if one.counts is not None for name in one.counts.values))
 
 
 def records_of(threads: Sequence[NativeThread], calls: Sequence[PoolCalls] = ()) -> Records:
     """Return the file records of threads and calls of one process, tasks as their indices."""
+    columns = columns_counted(threads)
     paths = ({thread.library for thread in threads} | {one.library for one in calls}) - {""}
     libraries = {path: number for number, path in enumerate(sorted(paths))}
     parts = [_path_records(path, number) for path, number in libraries.items()]
-    parts += [_records_of(thread, number, libraries) for number, thread in enumerate(threads)]
+    parts += [_records_of(thread, number, libraries, columns) for number, thread in enumerate(threads)]
     parts += [records_of_calls(one, libraries[one.library]) for one in calls]
     return np.concatenate([np.zeros(0, layout.NATIVE), *parts])
 
@@ -284,11 +309,13 @@ def _with_text(text: bytes) -> Records:
     return np.frombuffer((b"\0" * 8 + text).ljust(layout.NATIVE.itemsize, b"\0"), layout.NATIVE).copy()
 
 
-def _records_of(thread: NativeThread, number: int, libraries: dict[str, int]) -> Records:
+def _records_of(thread: NativeThread, number: int, libraries: dict[str, int], columns: Sequence[str]) -> Records:
     clock = np.zeros(len(thread.t_ns), layout.NATIVE)
     clock["t_ns"], clock["value"], clock["kind"] = thread.t_ns, thread.cpu_ns, NativeKind.CLOCK
     clock["kind"][:1], clock["tid"][:1] = NativeKind.APPEAR, thread.tid
     parts = [clock]
+    if thread.counts is not None:
+        parts.append(records_of_counts(thread.counts, clock["t_ns"].astype(np.int64), columns))
     if thread.created_ns is not None:
         creator = np.zeros(1, layout.NATIVE)
         creator["t_ns"], creator["tid"] = thread.created_ns, thread.creator_tid or 0

@@ -27,8 +27,7 @@ from .directory import create_session
 from .graph import WORD
 from .kinds import Kind
 from .manifest import write_end, write_manifest
-from .native import WORD as NATIVE_WORD
-from .native import NativeThread, check_native, records_of
+from .native import NativeThread, check_native, described, records_of
 from .native_calls import PoolCalls, check_calls
 
 if TYPE_CHECKING:
@@ -192,8 +191,9 @@ def _write_native(directory: Path, threads: list[NativeThread], calls: list[Pool
         (directory / "native").mkdir(mode=0o700)
     for place, pid in enumerate(pids):
         of_process = [one for one in calls if one.pid == pid]
-        records = records_of([thread for thread in threads if thread.pid == pid], of_process)
-        header = _header(kinds.StreamKind.NATIVE, records, {"native": NATIVE_WORD})
+        own = [thread for thread in threads if thread.pid == pid]
+        records = records_of(own, of_process)
+        header = _header(kinds.StreamKind.NATIVE, records, described(own))
         header["thread"], header["pid"] = layout.NO_THREAD, pid
         _create(directory / "native" / f"{place:08d}.native", header, records)
 
