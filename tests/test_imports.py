@@ -24,7 +24,7 @@ ALLOWED = {
     "analysis": "attribution errors lazy_names operating_points trace",
     "attribution": "trace",
     "benchmarks": (
-        "analysis attribution counters cuda errors frequency lazy_names operating_points runtime sensors session "
+        "analysis attribution counters cuda dask errors frequency lazy_names operating_points runtime sensors session "
         "theory tprof trace"
     ),
     "budgets": "_core declarations errors frequency live sensors session trace",
@@ -34,7 +34,7 @@ ALLOWED = {
     "conflicts": "distribution",
     "counters": "_core errors processors sensors trace",
     "cuda": "_core errors session",
-    "dask": "_core analysis errors sensors session task trace",
+    "dask": "_core analysis errors live sensors session task trace",
     "declarations": "errors",
     "distribution": "_core conflicts",
     "doctor": "_core conflicts counters distribution errors frequency sensors session tprof trace",

@@ -83,7 +83,7 @@ def grouped(
     return table.loc[sorted(table.index, key=_natural), order].astype({"instances": int, "processes": int})
 
 
-def group_key(tasks: pd.DataFrame, name: str) -> pd.Series[object]:
+def group_key(tasks: pd.DataFrame, name: str) -> pd.Series[str]:
     """Return the host or the label of each instance. Raises UsageError if there is none of this name."""
     values = tasks[_column(tasks, name)].astype(object)
     return values.where(values.notna(), NONE).rename(name)

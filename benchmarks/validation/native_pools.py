@@ -213,7 +213,8 @@ class _Clocks:
         clocks = [partial(time.clock_gettime_ns, _clock_of(tid)) for tid in tids]
         used_s = self.used_s[name]
         for call in calls:
-            read = list(map(operator.call, [*clocks, call, *clocks]))
+            steps: list[Callable[[], Any]] = [*clocks, call, *clocks]
+            read = list(map(cast("Callable[[Any], Any]", operator.call), steps))
             for tid, before_ns, after_ns in zip(tids, read[: len(tids)], read[-len(tids) :], strict=True):
                 used_s[str(tid)] += (after_ns - before_ns) * 1e-9
 

@@ -1,4 +1,4 @@
-"""`tprof bench analysis`, `laws`, `hosts` and `budget` give each figure with its target; how large they are is not tested."""
+"""The measurements of `tprof bench` give each figure with its target; how large they are is not tested."""
 
 import json
 

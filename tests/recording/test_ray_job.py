@@ -121,7 +121,7 @@ def kill_all(host):
 
 @pytest.fixture(scope="module")
 def profile(recorded):
-    return recorded[1].profile()
+    return recorded[1].profile(model="cputime")
 
 
 def test_the_program_runs_as_it_does_by_itself(recorded):

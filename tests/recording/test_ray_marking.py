@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import types
-from collections import namedtuple
+from typing import Any, NamedTuple
 
 import pytest
 from support.recorded import failures, instances, record
@@ -13,8 +13,16 @@ import tprof.ray
 from tprof.errors import UsageError
 from tprof.ray.marking import mark_in
 
-Info = namedtuple("Info", "function function_name max_calls")
-Descriptor = namedtuple("Descriptor", "function_id class_name")
+
+class Info(NamedTuple):
+    function: Any
+    function_name: str
+    max_calls: int
+
+
+class Descriptor(NamedTuple):
+    function_id: str
+    class_name: str
 
 
 class Actor:
@@ -22,8 +30,7 @@ class Actor:
         return sum(range(n))
 
     def count(self, n):
-        for i in range(n):
-            yield i
+        yield from range(n)
 
     async def wait(self, n):
         await asyncio.sleep(0)
@@ -38,7 +45,7 @@ class Actor:
     def own(self):
         return 1
 
-    def __ray_ready__(self):
+    def __ray_ready__(self) -> bool:
         return True
 
 
@@ -70,7 +77,7 @@ def look_up(monkeypatch):
     known = {}
 
     class FunctionActorManager:
-        def get_execution_info(self, job_id, function_descriptor):
+        def get_execution_info(self, _, function_descriptor):
             return known[function_descriptor.function_id]
 
     module = types.ModuleType("ray._private.function_manager")

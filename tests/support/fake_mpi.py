@@ -1,4 +1,4 @@
-"""A compiled library with some functions of MPI, and one that calls them, as an extension does that was built with MPI."""
+"""A compiled library with some functions of MPI, and one that calls them as extensions built with it do."""
 
 import ctypes
 from pathlib import Path

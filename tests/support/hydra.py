@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Mapping
 
     from .hosts import FakeHost

@@ -18,6 +18,7 @@ from tprof.trace.hosts_table import free_name
 from tprof.trace.manifest import read_manifest
 
 from . import on_worker
+from .worker_plugin import NAME as TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -127,7 +128,7 @@ class Cluster:
             If the scheduler does not answer.
         """
         self.check()
-        events = [event for _, event in await self.client.get_events(on_worker.NAME)]
+        events = [event for _, event in await self.client.get_events(TOPIC)]
         earlier = by_host((event["worker"], event) for event in events if event["token"] == token)
         now = by_host((await self.ask(on_worker.report)).items())
         for key, host in earlier.items():

@@ -17,8 +17,7 @@ from tprof.sensors.topology import boot_id
 from tprof.session import hosts
 from tprof.session.options import RecordingOptions
 from tprof.session.process_state import this_process
-from tprof.trace import load
-from tprof.trace.cluster import HostPart, write_hosts
+from tprof.trace.cluster import HostPart, load_job, write_hosts
 from tprof.trace.directory import HOSTS
 from tprof.trace.merge import why_not_job
 from tprof.trace.running import is_running
@@ -122,8 +121,7 @@ class ClusterRecording:
             raise UsageError(f"the recording {self.path} still runs: take its profile after the with-block")
         if self._keep:
             options.setdefault("map", self._map)
-        profile: ClusterProfile = load(self.path).profile(model, **options)
-        return profile
+        return load_job(self.path).profile(model, **options)
 
     def _make(self) -> None:
         member = this_process.membership

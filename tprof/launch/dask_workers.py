@@ -1,4 +1,4 @@
-"""Marks the tasks of dask's workers in a program that `tprof run` records, without touching the program's configuration.
+"""Marks the tasks of dask's workers in a program that `tprof run` records; its configuration stays as it is.
 
 A worker is one when its class makes it. So the module with the class is awaited: most programs never import it.
 """

@@ -26,7 +26,7 @@ _jobs: dict[Path, Job] = {}
 """Those that this process began and has not collected."""
 
 
-def runtime_env(  # noqa: PLR0913 - the options of a recording
+def runtime_env(
     path: str | os.PathLike[str],
     *,
     energy: str | Sequence[str] = "auto",

@@ -1,7 +1,7 @@
 """Makes tasks of the remote functions and actor methods that a worker of Ray executes, by their names.
 
-A worker looks up what it is to execute by `FunctionActorManager.get_execution_info`, and calls what it finds: on its main
-thread, on the threads of a concurrency group, or on the event loop of an asynchronous actor. So what is found is
+A worker looks up what it is to execute by `FunctionActorManager.get_execution_info`, and calls what it finds: on its
+main thread, on the threads of a concurrency group, or on the event loop of an asynchronous actor. So what is found is
 replaced by a task of the same kind. This was tried with Ray 2.40 and 2.60, whose executing loop is compiled and offers
 no other place. Ray's own methods of actors (``__ray_…__``) are no tasks.
 """
@@ -24,8 +24,8 @@ LIBRARY = "Ray"
 _MARKS = "_tprof_marks"
 _INTERNAL = "__ray"
 _UNKNOWN = (
-    "tprof does not know how this version of Ray looks up functions: remote functions and methods of actors are no tasks "
-    "by themselves; put @tprof.task below @ray.remote"
+    "tprof does not know how this version of Ray looks up functions: remote functions and methods of actors are no "
+    "tasks by themselves; put @tprof.task below @ray.remote"
 )
 
 

@@ -292,7 +292,7 @@ def append_to(table: str, definition: Definition) -> None:
 
 
 def enter(plan: Plan, process: int) -> Membership:
-    """Make this process the member with this ordinal, labelled with its rank; the caller calls `start`. Raises OSError."""
+    """Make this process, with its rank as a label, the member with this ordinal; call `start` then. Raises OSError."""
     from .companions import rank  # noqa: PLC0415 - kept off `import tprof`
 
     number = rank()

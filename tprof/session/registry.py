@@ -32,7 +32,7 @@ class Definition:
 
     __slots__ = ("_code", "budget", "file", "is_default", "library", "line", "name", "number", "work")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the fields
         self,
         number: int,
         name: str,

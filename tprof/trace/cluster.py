@@ -211,5 +211,5 @@ def _natural(name: str) -> tuple[tuple[int, int, str], ...]:
 def _is_directory(path: Path) -> bool:
     try:
         return stat.S_ISDIR(path.lstat().st_mode)
-    except OSError:
+    except (OSError, ValueError):  # no path can have a null character
         return False

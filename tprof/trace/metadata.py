@@ -11,6 +11,7 @@ from .plain_values import is_finite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeGuard
 
 MAX_NS = 2**63 - 1
 MAX_CPUS = 1 << 16
@@ -29,7 +30,7 @@ def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value < 2**64
 
 
-def is_ns(value: object) -> bool:
+def is_ns(value: object) -> TypeGuard[int]:
     """Return whether a value can be a time in nanoseconds."""
     return type(value) is int and 0 <= value <= MAX_NS
 
