@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-pytest.importorskip("distributed", reason="distributed is not installed: pip install tprof[dask]")
+pytest.importorskip("distributed", reason="distributed is not installed: pip install tprof-energy[dask]")
 
 from tprof.benchmarks.overhead import dask_cost
 

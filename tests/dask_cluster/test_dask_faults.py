@@ -13,8 +13,8 @@ from support.pthreads import wait_until
 
 import tprof
 
-pytest.importorskip("dask", reason="dask is not installed: pip install tprof[dask]")
-distributed = pytest.importorskip("distributed", reason="distributed is not installed: pip install tprof[dask]")
+pytest.importorskip("dask", reason="dask is not installed: pip install tprof-energy[dask]")
+distributed = pytest.importorskip("distributed", reason="distributed is not installed: pip install tprof-energy[dask]")
 
 import tprof.dask  # noqa: E402 - after the skip
 

@@ -10,8 +10,8 @@ from support.hosts import HAS_NAMESPACES, fake_hosts, gateway
 
 import tprof
 
-pytest.importorskip("dask", reason="dask is not installed: pip install tprof[dask]")
-distributed = pytest.importorskip("distributed", reason="distributed is not installed: pip install tprof[dask]")
+pytest.importorskip("dask", reason="dask is not installed: pip install tprof-energy[dask]")
+distributed = pytest.importorskip("distributed", reason="distributed is not installed: pip install tprof-energy[dask]")
 
 import tprof.dask  # noqa: E402 - after the skip
 

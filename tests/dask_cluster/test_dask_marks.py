@@ -8,8 +8,8 @@ import pytest
 
 import tprof
 
-dask = pytest.importorskip("dask", reason="dask is not installed: pip install tprof[dask]")
-distributed = pytest.importorskip("distributed", reason="distributed is not installed: pip install tprof[dask]")
+dask = pytest.importorskip("dask", reason="dask is not installed: pip install tprof-energy[dask]")
+distributed = pytest.importorskip("distributed", reason="distributed is not installed: pip install tprof-energy[dask]")
 
 HAS_PARTS = tuple(map(int, dask.__version__.split(".")[:2])) >= (2024, 12)
 

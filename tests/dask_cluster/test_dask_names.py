@@ -2,8 +2,8 @@
 
 import pytest
 
-pytest.importorskip("dask", reason="dask is not installed: pip install tprof[dask]")
-pytest.importorskip("distributed", reason="distributed is not installed: pip install tprof[dask]")
+pytest.importorskip("dask", reason="dask is not installed: pip install tprof-energy[dask]")
+pytest.importorskip("distributed", reason="distributed is not installed: pip install tprof-energy[dask]")
 
 from tprof.dask.names import name_of
 

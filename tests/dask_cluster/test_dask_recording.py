@@ -8,8 +8,8 @@ import pytest
 
 import tprof
 
-pytest.importorskip("dask", reason="dask is not installed: pip install tprof[dask]")
-distributed = pytest.importorskip("distributed", reason="distributed is not installed: pip install tprof[dask]")
+pytest.importorskip("dask", reason="dask is not installed: pip install tprof-energy[dask]")
+distributed = pytest.importorskip("distributed", reason="distributed is not installed: pip install tprof-energy[dask]")
 
 import tprof.dask  # noqa: E402 - after the skip
 
@@ -164,6 +164,25 @@ def test_a_path_that_is_taken_is_replaced_only_if_that_is_asked_for(client, tmp_
     ):
         pass
     assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_what_is_no_open_client_is_refused_and_makes_nothing(client, tmp_path):
+    closed = distributed.Client(client.scheduler.address)
+    closed.close()
+
+    for other, why in ((client.cluster, r"takes a distributed\.Client"), ("tcp://x:1", "takes"), (closed, "closed")):
+        with pytest.raises(tprof.UsageError, match=why):
+            tprof.dask.record(other, tmp_path / "job.tprof", **NOTHING)
+    assert not (tmp_path / "job.tprof").exists()
+
+
+def test_async_with_is_for_asynchronous_clients_only(client, tmp_path):
+    async def record():
+        async with tprof.dask.record(client, tmp_path / "job.tprof", **NOTHING):
+            pass
+
+    with pytest.raises(tprof.UsageError, match="without async"):
+        asyncio.run(record())
 
 
 def test_an_option_that_there_is_not_is_refused(client, tmp_path):

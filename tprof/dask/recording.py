@@ -73,6 +73,8 @@ class ClusterRecording:
 
     def __enter__(self) -> Self:
         """Let all workers record, those too that come later."""
+        if self._client.asynchronous:
+            raise UsageError("the client is asynchronous: write `async with tprof.dask.record(…)`")
         self._make()
         _warn(self._run(self._begin))
         return self
@@ -92,6 +94,8 @@ class ClusterRecording:
 
     async def __aenter__(self) -> Self:
         """Do the same in the event loop of an asynchronous client."""
+        if not self._client.asynchronous:
+            raise UsageError("the client is not asynchronous: write `with tprof.dask.record(…)`, without async")
         self._make()
         _warn(await self._begin())
         return self
@@ -297,7 +301,8 @@ def record(
     Raises
     ------
     UsageError
-        If an option is unknown, the path is taken, or this process is recorded already.
+        If it is given no client, or a closed one, an option is unknown, the path is taken, or this process is recorded
+        already.
     SensorError
         If no host of the cluster can be recorded.
 
@@ -311,6 +316,10 @@ def record(
     ...             print(client.submit(sum, range(10)).result())
     ...     print(recording.profile().summary())
     """
+    if not hasattr(client, "register_plugin") or not hasattr(client, "status"):
+        raise UsageError(f"tprof.dask.record takes a distributed.Client, such as Client(cluster), got {client!r}")
+    if client.status in {"closing", "closed"}:
+        raise UsageError("the client is closed: record inside its with-block")
     chosen = RecordingOptions.from_json({"linger_s": LINGER_S, **options})
     return ClusterRecording(
         client,
