@@ -92,7 +92,8 @@ class Call:
                 f"task {name} cannot be sent to a worker ({error}): workers import it by its module and name, so "
                 "decorate it where it is defined"
             ) from error
-        for at, value in (*enumerate(self.args), *self.kwargs.items()):
+        arguments: list[tuple[int | str, Any]] = [*enumerate(self.args), *self.kwargs.items()]
+        for at, value in arguments:
             try:
                 if type(value) not in _PLAIN:
                     _pickle(value)
