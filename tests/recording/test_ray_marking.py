@@ -146,6 +146,8 @@ def test_an_attempt_that_fails_is_an_instance_that_failed(tmp_path, look_up):
     ("options", "sentence"),
     [
         ({"others": {"worker_process_setup_hook": "mine"}}, "call tprof.ray.set_up_worker"),
+        ({"others": {"env_vars": "A=1"}}, "others= is a dict such as"),
+        ({"others": 4}, "others= is a dict such as"),
         ({}, "exists: choose another path, or replace it with overwrite=True"),
         ({"overwrite": True}, "is not a job: it is left alone"),
         ({"idle_s": -1}, "idle_s must be from 0"),

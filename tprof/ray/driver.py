@@ -65,7 +65,7 @@ def runtime_env(
     SensorError
         If the requested sensor cannot be read here.
     """
-    environment = dict(others or {})
+    environment = _environment(others)
     if _SET_UP in environment:
         raise UsageError(f"a runtime environment has one {_SET_UP}: call tprof.ray.set_up_worker() in yours instead")
     if this_process.membership is not None:
@@ -81,9 +81,18 @@ def runtime_env(
     _begin(job)
     _jobs[job.path] = job
     _collect_before_shutdown(ray)
-    environment["env_vars"] = {VARIABLE: job.as_text(), **environment.get("env_vars", {})}
+    environment["env_vars"] = {VARIABLE: job.as_text(), **environment["env_vars"]}
     environment[_SET_UP] = _WORKER
     return environment
+
+
+def _environment(others: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a copy, with `env_vars`. Raises UsageError for what Ray would refuse after the recording has begun."""
+    found = {} if others is None else others
+    variables = found.get("env_vars", {}) if isinstance(found, dict) else None
+    if not isinstance(variables, dict):
+        raise UsageError(f'others= is a dict such as {{"env_vars": {{"NAME": "value"}}}}, got {others!r}')
+    return {**found, "env_vars": variables}
 
 
 def job_at(path: Path) -> Job:
