@@ -5,10 +5,11 @@ Only tables leave a part, so memory is bounded by one part and the tables, and p
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -27,16 +28,31 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Sequence
 
-    from tprof.trace import ClusterTrace, HostPart
+    from tprof.trace import ClusterTrace, HostPart, Trace
 
     from .profile import Profile
 
 MIXED = "mixed"
 """Quality of figures to which hosts with a sensor and hosts without one contribute."""
+MOST_OVERLAPS = 3
 HOST_COLUMNS = (
     "quality", "energy_j", "tasks_j", "runtime_j", "other_j", "idle_j", "power_w", "duration_s", "cpus", "busy_share",
     "busy_s", "imbalance", "instances", "processes", "model", "missing",
 )  # fmt: skip
+
+
+class Recorded(NamedTuple):
+    """When a machine was recorded: its boot identity, begin and end by its own clock, and its domains."""
+
+    boot_id: str
+    begin_ns: int
+    end_ns: int
+    domains: frozenset[str]
+
+    def overlaps(self, other: Recorded) -> bool:
+        """Return whether both hold joules of the same domain at the same time."""
+        is_same = self.boot_id == other.boot_id and bool(self.domains & other.domains)
+        return is_same and self.begin_ns < other.end_ns and other.begin_ns < self.end_ns
 
 
 @dataclass(frozen=True)
@@ -54,6 +70,7 @@ class PartTables:
     power : watts of all counted domains over its block: time_s, duration_s, power_w, in at most `POWER_BINS` rows
     info : of the part's profile
     start_ns : begin of its block in UNIX time of the job's clock; None if it is not known
+    recorded : the machine and the time of its block; None if the machine is not known
     """
 
     host: str
@@ -65,6 +82,7 @@ class PartTables:
     power: pd.DataFrame | None = None
     info: dict[str, Any] = field(default_factory=dict)
     start_ns: int | None = None
+    recorded: Recorded | None = None
 
 
 @dataclass(frozen=True)
@@ -257,7 +275,16 @@ def part_tables(part: HostPart, *, model: str, tasks: bool, options: dict[str, A
         binned_power(profile),
         profile.info,
         None if offset_ns is None else trace.start_ns + offset_ns,
+        _recorded(trace, profile),
     )
+
+
+def _recorded(trace: Trace, profile: Profile) -> Recorded | None:
+    boot_id = trace.manifest.get("boot_id")
+    if not isinstance(boot_id, str):
+        return None
+    counted = frozenset(quanta.name for quanta in profile.quanta if quanta.counted)
+    return Recorded(boot_id, trace.start_ns, trace.end_ns, counted)
 
 
 def _one_after_another(analyse: Callable[[Any], PartTables], hosts: Sequence[HostPart]) -> Iterable[PartTables]:
@@ -313,6 +340,11 @@ def _info(trace: ClusterTrace, parts: Sequence[PartTables], first_ns: int) -> di
         warnings.append(
             f"hosts are {' and '.join(sorted(qualities))}: their joules are shown apart, and sums of both are mixed"
         )
+    warnings += [
+        f"{one.host} and {other.host} were recorded on one machine at the same time: its joules are counted twice"
+        for one, other in itertools.combinations(present, 2)
+        if one.recorded is not None and other.recorded is not None and one.recorded.overlaps(other.recorded)
+    ][:MOST_OVERLAPS]
     for one in parts:
         warnings += [f"{one.host}: {one.missing}"] if one.missing else []
         warnings += [f"{one.host}: {text}" for text in one.info.get("warnings", ())]

@@ -72,6 +72,19 @@ def test_a_wall_clock_that_is_wrong_changes_no_joules(sessions, tmp_path):
     assert profile.hosts["duration_s"].max() < 10
 
 
+def test_a_machine_that_two_sessions_recorded_at_the_same_time_is_warned_of(sessions, tmp_path):
+    for session in sessions:
+        traces.set_json(session / "manifest.json", boot_id="one")
+    merge(sessions, tmp_path / "all.tprof")
+    for session in sessions:
+        traces.set_json(session / "manifest.json", boot_id=session.name)
+    merge(sessions, tmp_path / "apart.tprof")
+
+    twice = "node9 and node10 were recorded on one machine at the same time: its joules are counted twice"
+    assert twice in tprof.load(tmp_path / "all.tprof").profile().info["warnings"]
+    assert twice not in tprof.load(tmp_path / "apart.tprof").profile().info["warnings"]
+
+
 def test_sessions_of_one_host_get_numbers(sessions, tmp_path):
     again = traces.copy(sessions[0], tmp_path / "again.tprof")
     clock = json.loads((again / "manifest.json").read_text())["clock"]
