@@ -37,6 +37,8 @@ FEW_CORES, MANY_CORES = 4, 64
 TASKS = ("a", "b", "c")
 FITTED_OVER_CPUTIME = 3.0
 POWERED = tuple(stated(f"task {number}", 20e-6 * 1.2**number, 4.0 + number / 2) for number in range(20))
+SHORT_S, ABSENT, ABSENT_OVER_NONE = 4.0, 200, 1.5
+"""A short recording, with as many tasks that never ran as a library such as MPI declares."""
 PER_SECOND = 117_000.0
 """Samples a second that four busy cores make of these tasks."""
 
@@ -110,6 +112,7 @@ def _measure(base: Path, extent: Extent, numbers: NDArray[np.int64]) -> list[Fig
         ),
         Figure("peak memory, 4 cores", tuple(run.peak_bytes / trace_bytes for run in few), "× trace", 3),
         fitted_over_cputime(extent, directory=base),
+        _fitted_with_absent(base, extent),
         Figure("np.argsort of as many int64", tuple(run.argsort_s for run in few), "s"),
         Figure(f"report of {extent.samples // 2:,} tasks besides the plot library", (report_mb,), "MB", 10),
         Figure("writing that report", (report_s,), "s"),
@@ -122,18 +125,34 @@ def fitted_over_cputime(extent: Extent = FULL, *, measured: bool = True, directo
     figure = Figure(name, (), "×", FITTED_OVER_CPUTIME)
     if not measured:
         return figure
-    mix = Mix(duration_s=extent.samples / PER_SECOND)
-    cores = random_mix(POWERED, mix, seed=0)
-    run = Run(Package(), [task.kernel for task in POWERED], cores, mix.idle_s + mix.duration_s)
     with tempfile.TemporaryDirectory(prefix="tprof-analysis-", dir=directory) as folder:
         path = Path(folder) / "powered.tprof"
-        write(path, [task.name for task in POWERED], run, sensor=ICE_LAKE, seed=0, counters=False)
-        del run, cores
-        written = sum(thread.count for thread in load_session(path).threads)
+        written = _write_powered(path, extent.samples / PER_SECOND)
         for model in ("cputime", "fitted"):
             _seconds_with(path, model)  # what is loaded on first use is no part of either
         ratios = tuple(_seconds_with(path, "fitted") / _seconds_with(path, "cputime") for _ in range(extent.rounds))
     return replace(figure, values=ratios, note=f"{written:,} samples, disk to profile.tasks")
+
+
+def _fitted_with_absent(base: Path, extent: Extent) -> Figure:
+    """Return the time of `fitted` on a short recording with many tasks that never ran, over that without them."""
+    without, beside = base / "ran.tprof", base / "absent.tprof"
+    length_s = min(extent.samples / PER_SECOND, SHORT_S)
+    _write_powered(without, length_s)
+    _write_powered(beside, length_s, absent=ABSENT)
+    _seconds_with(without, "fitted")  # as above
+    ratios = tuple(_seconds_with(beside, "fitted") / _seconds_with(without, "fitted") for _ in range(extent.rounds))
+    name = f"fitted with {ABSENT} declared tasks that never ran, over none"
+    return Figure(name, ratios, "×", ABSENT_OVER_NONE, note=f"{length_s:.1f} s of {len(POWERED)} tasks")
+
+
+def _write_powered(path: Path, length_s: float, *, absent: int = 0) -> int:
+    """Write a simulated run of the tasks of known power; returns the number of its samples."""
+    mix = Mix(duration_s=length_s)
+    run = Run(Package(), [task.kernel for task in POWERED], random_mix(POWERED, mix, seed=0), mix.idle_s + length_s)
+    names = [*(task.name for task in POWERED), *(f"absent {number}" for number in range(absent))]
+    write(path, names, run, sensor=ICE_LAKE, seed=0, counters=False)
+    return sum(thread.count for thread in load_session(path).threads)
 
 
 def _seconds_with(path: Path, model: str) -> float:

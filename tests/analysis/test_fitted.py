@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from tprof.analysis.models.fitted import powers
 from tprof.benchmarks.simulator import (
     ICE_LAKE,
     STATED,
@@ -190,6 +191,25 @@ def test_a_sensor_polled_each_millisecond_still_tells_tasks_apart(tmp_path):
 def test_too_few_readings_are_refused_with_what_to_do(tmp_path):
     with pytest.raises(tprof.UsageError, match=r"needs 30 readings.*record for longer"):
         profiled(tmp_path / "t.tprof", cores=random_mix(TASKS, Mix(1, 0.01, idle_s=0.0), seed=1), end_s=0.02)
+
+
+def test_tasks_that_never_ran_cost_no_columns_and_change_nothing(tmp_path, monkeypatch):
+    """MPI declares 200 functions, of which a program calls a few."""
+    layout, sizes, tables = Mix(duration_s=0.5), [], []
+    average = powers.average
+    monkeypatch.setattr(powers, "average", lambda white, *rest: sizes.append(white.shape[1]) or average(white, *rest))
+    run = Run(Package(), [task.kernel for task in TASKS], random_mix(TASKS, layout, seed=1), 0.5 + layout.idle_s)
+
+    for absent in (1, 200):
+        names = [*(task.name for task in TASKS), *(f"absent {number}" for number in range(absent))]
+        path = tmp_path / f"{absent}.tprof"
+        write(path, names, run, sensor=ICE_LAKE, seed=1, counters=False)
+        tables.append(tprof.load(path).profile(model="fitted").summary())
+
+    assert len(set(sizes)) == 1
+    columns = ["instances", "energy_j", "dynamic_j", "dynamic_low_j", "dynamic_high_j"]
+    one, many = (table.loc[[task.name for task in TASKS], columns].to_numpy(float) for table in tables)
+    assert many == pytest.approx(one, rel=1e-6)
 
 
 def test_an_estimate_is_refused(tmp_path):

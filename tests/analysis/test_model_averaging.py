@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
 from tprof.analysis.models.fitted.averaging import Group, Prior, average, not_negative
-from tprof.analysis.models.fitted.products import crossed, times
+from tprof.analysis.models.fitted.products import LEAST_ROWS, MOST, crossed, times
 
 WIDE = Prior(np.array([1.0]), np.array([1.0]))
 
@@ -73,6 +73,31 @@ def test_products_in_pieces_are_those_of_the_whole(rows, columns, others, seed):
     assert times(tall, small[:, 0]) == pytest.approx(tall @ small[:, 0], abs=1e-9)
     assert crossed(tall, beside) == pytest.approx(tall.T @ beside, abs=1e-9)
     assert crossed(tall, beside[:, 0]) == pytest.approx(tall.T @ beside[:, 0], abs=1e-9)
+
+
+class Multiplied(np.ndarray):
+    """An array that notes the shapes of its products: (a, b, c) for (a, b) times (b, c)."""
+
+    noted: list[tuple[int, ...]] | None = None
+
+    def __array_finalize__(self, of: object) -> None:
+        self.noted = getattr(of, "noted", None)
+
+    def __matmul__(self, other: np.ndarray) -> np.ndarray:
+        self.noted.append((*self.shape, other.shape[1]))
+        return np.asarray(self) @ np.asarray(other)
+
+
+@pytest.mark.parametrize("product", [times, crossed])
+@pytest.mark.parametrize(("columns", "others"), [(20, 30), (150, 200), (487, 487)])
+def test_each_product_is_too_small_for_threads_and_of_many_rows(product, columns, others):
+    tall = np.ones((500, columns)).view(Multiplied)
+    tall.noted = []
+
+    product(tall, np.ones((500 if product is crossed else columns, others)))
+
+    assert max(a * b * c for a, b, c in tall.noted) <= MOST
+    assert max(shape[1 if product is crossed else 0] for shape in tall.noted) >= LEAST_ROWS
 
 
 def test_of_two_causes_that_explain_the_same_neither_is_certain():

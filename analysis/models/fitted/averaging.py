@@ -145,10 +145,12 @@ class _Models:
         columns, scale = self.active(choice)
         if not len(columns):
             return prior
+        from scipy.linalg import solve_triangular  # noqa: PLC0415 - half a second, few profiles are fitted
+
         inner = self.gram[np.ix_(columns, columns)] * np.outer(scale, scale)
         inner[np.diag_indices(len(columns))] += 1.0
         factor = np.linalg.cholesky(inner)
-        solved = np.linalg.solve(factor, self.target[columns] * scale)
+        solved = solve_triangular(factor, self.target[columns] * scale, lower=True, check_finite=False)
         return prior + 0.5 * float(solved @ solved) - float(np.log(np.diag(factor)).sum())
 
     def search(self) -> None:

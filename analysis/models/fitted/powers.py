@@ -18,6 +18,7 @@ from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.attribution.segments import task_of
 from tprof.analysis.names import places
 
+from .absent_tasks import fitted_tasks, renumbered, with_absent
 from .averaging import Average, Prior, average, not_negative, orthonormal
 from .base_fit import (
     FLOOR,
@@ -120,11 +121,12 @@ def fit_powers(
     -------
     None with fewer than 30 valid quanta, or fewer than three per column.
     """
-    tasks = len(names)
+    work = work_of(located, segments, len(names))
+    kept = fitted_tasks(work, len(names))
+    work, tasks = renumbered(work, kept, len(names)), len(kept)
     rows = Rows.of(quanta, hidden_s, tasks + 3)
     if len(rows) < max(LEAST_ROWS, 3 * (tasks + 3)):
         return None
-    work = work_of(located, segments, tasks)
     prior = prior_of(rows, work, tasks, belief)
     late = find_lateness(rows.part(LATE_ROWS), work, prior, tasks)
     segments_each = sum(len(one.modelled) for one in work) / len(rows)
@@ -133,7 +135,8 @@ def fit_powers(
     gain = gain_over_one_power(found.equations, prior, found.base)
     if len(sample) < len(rows):
         found = _completed(rows, work, prior, found)
-    return _fit(quanta, work, found, late, names=names, gain=gain)
+    fit = _fit(quanta, work, found, late, names=[names[task] for task in kept], gain=gain)
+    return with_absent(fit, kept, len(names), prior)
 
 
 @dataclass(frozen=True)
