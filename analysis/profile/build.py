@@ -174,7 +174,7 @@ def build_profile(
         text for text in (trace.manifest.get("power_model_problem"), stored_problem) if isinstance(text, str)
     ]
     warnings = [*trace.graph.notes, *trace.keys.notes, *about_model, *stuck]
-    warnings += sample_warnings(activity, rows, recipe.model)
+    warnings += sample_warnings(activity, rows, recipe.model, has_keys=len(trace.keys) > 0)
     for domain in quanta:
         warnings += unread_warnings(domain, trace.start_ns, integrated=trace.readings[domain.name].integrated)
     warnings += fit_warnings(recipe.fits, names) + gpu_warnings(trace.gpu.notes)

@@ -61,8 +61,8 @@ def unread_warnings(quanta: Quanta, start_ns: int, *, integrated: bool) -> list[
     return [f"{quanta.name} was not read {when}, {why}: {how} ({quanta.energy_j[at].sum():.3g} J)"]
 
 
-def sample_warnings(activity: Activity, rows: InstanceRows, model: Chosen) -> list[str]:
-    """Warn of samples that make a figure uncertain."""
+def sample_warnings(activity: Activity, rows: InstanceRows, model: Chosen, *, has_keys: bool) -> list[str]:
+    """Warn of samples that make a figure uncertain; tasks with keys are those of dask's workers."""
     segments, hidden = activity.segments, activity.hidden
     out = []
     if (disordered := sum(one.disordered for one in segments)) > 0:
@@ -83,7 +83,7 @@ def sample_warnings(activity: Activity, rows: InstanceRows, model: Chosen) -> li
     )
     if moved:
         out.append(f"{moved} segments began on one package and ended on another: half of each is counted on either")
-    out += _hidden_warnings(hidden, follows_native=bool(activity.pools))
+    out += _hidden_warnings(hidden, follows_native=bool(activity.pools), has_keys=has_keys)
     begun = sum(one.starts for one in segments)
     if begun > len(rows):
         out.append(
@@ -101,15 +101,18 @@ def _is_notable(share: float, of_s: float) -> bool:
     return share > LARGE_SHARE or (share > UNSEEN_SHARE and share * of_s > LEAST_UNSEEN_S)
 
 
-def _hidden_warnings(hidden: HiddenTime, *, follows_native: bool) -> list[str]:
+DASK_OWN = "in workers of dask these are mostly the event loop and imports"
+
+
+def _hidden_warnings(hidden: HiddenTime, *, follows_native: bool, has_keys: bool) -> list[str]:
     """Warn of CPU time that no sample shows, and where it is not known."""
     out = []
+    advice = DASK_OWN if has_keys else "if they are yours, decorate what they run with @tprof.task"
     limit = "; if they are a pool of BLAS or OpenMP, limit it to one thread with threadpoolctl or OMP_NUM_THREADS=1"
     if _is_notable(hidden.unseen_share, hidden.program_s):
         out.append(
             f"{hidden.unseen_share:.0%} of the program's CPU time ran in threads that run no task, and that no task is "
-            "known to use (in `runtime`): if they are yours, decorate what they run with @tprof.task"
-            f"{'' if follows_native else limit}"
+            f"known to use (in `runtime`): {advice}{'' if follows_native or has_keys else limit}"
         )
     if _is_notable(hidden.before_share, hidden.program_s):
         out.append(
