@@ -58,7 +58,7 @@ def test_by_host_and_label():
 
 
 def test_a_label_that_no_process_has_is_refused_with_those_that_there_are():
-    with pytest.raises(UsageError, match="no process has the label worker: there are rank, host"):
+    with pytest.raises(UsageError, match="no process has the label worker: choose from host, rank"):
         grouped(TASKS, OWN_S, SUMMARY, ["worker"])
     with pytest.raises(UsageError, match=r"tprof\.label"):
         grouped(TASKS.drop(columns=["label_rank", "host"]), OWN_S, SUMMARY, ["rank"])

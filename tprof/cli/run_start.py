@@ -229,14 +229,19 @@ def _check_report(report: Path | None) -> None:
 
 
 def _free_name(stem: str, launched: Launched | None) -> Path:
+    from contextlib import nullcontext
+
     from tprof.session.companions import is_rank, shares
+    from tprof.trace.directory import one_at_a_time
     from tprof.trace.hosts_table import clean_name
 
     if launched is not None:  # all hosts must come to the same name
         return Path(f"{stem}.tprof" if launched.launch is None else f"{stem}-{clean_name(launched.launch)}.tprof")
     number = 1
     path = Path(f"{stem}.tprof")
-    while os.path.lexists(path) and not (is_rank() and shares(path)):
-        number += 1
-        path = Path(f"{stem}-{number}.tprof")
+    # A session that another rank is about to create is there only once it is complete.
+    with one_at_a_time(path.absolute().parent) if is_rank() else nullcontext():
+        while os.path.lexists(path) and not (is_rank() and shares(path)):
+            number += 1
+            path = Path(f"{stem}-{number}.tprof")
     return path
