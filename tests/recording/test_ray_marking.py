@@ -169,6 +169,7 @@ def test_a_job_inside_another_recording_is_refused(tmp_path):
 
 
 def test_a_job_that_was_not_begun_cannot_be_collected(tmp_path):
+    pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
     with pytest.raises(UsageError, match="is not recorded by this process"):
         tprof.ray.collect(tmp_path / "x.tprof")
 
