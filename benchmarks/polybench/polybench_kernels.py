@@ -173,7 +173,7 @@ def _load(kernel: Kernel, size: str) -> Load:
 
         def load(seconds: float) -> tuple[float, float]:
             work, end_s = 0, time.perf_counter() + seconds
-            while time.perf_counter() < end_s:
+            while not work or time.perf_counter() < end_s:
                 for name, values in first.items():
                     np.copyto(arrays[name], values)
                 run(kernel, arrays, sizes.get("t", 1))
