@@ -35,6 +35,12 @@ def burn_until(what):
             pass
 
 
+def burn_for(seconds):
+    """Use so much CPU time of this thread: then it is counted, whichever other thread of the process was first."""
+    end_s = time.thread_time() + seconds
+    burn_until(lambda: time.thread_time() >= end_s)
+
+
 def touch(pages):
     with mmap.mmap(-1, pages * mmap.PAGESIZE) as memory:
         memory.madvise(mmap.MADV_NOHUGEPAGE)
@@ -74,6 +80,7 @@ def test_what_a_thread_counted_to_its_end_is_in_the_trace(tmp_path):
     def work(before):
         began = resource.getrusage(resource.RUSAGE_THREAD)
         burn_until(lambda: perf_descriptors() >= before + 3)
+        burn_for(0.2)
         seen["open"] = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - began.ru_minflt
         touch(3000)
         seen["end"] = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - began.ru_minflt

@@ -34,7 +34,7 @@ with tprof.record(sys.argv[1], energy="estimate", counters="none"):
         work()
     end_ns, own_ns = time.monotonic_ns(), cpu_time_ns() - own_ns
     print(begin_ns, end_ns, time.process_time_ns() - before_ns - own_ns)
-    time.sleep(0.5)  # so long that spinning threads wait at last: only then the kernel shows where they began
+    time.sleep(1.5)  # so long that spinning threads wait at last: only then the kernel shows where they began
 """
 
 LIBRARIES = {

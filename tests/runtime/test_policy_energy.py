@@ -66,7 +66,6 @@ def test_a_zone_that_comes_back_under_another_number_is_found(tree, meter):
 
 
 def test_a_recording_that_begins_and_ends_takes_no_joules_from_the_policy(tree, meter, tmp_path):
-    show(tree, 0)
     before_j = seen(tree, meter, 1_000)
     with tprof.record(tmp_path / "run.tprof", energy="none", counters="none"):
         assert seen(tree, meter, 3_000) - before_j == pytest.approx(2e-3)
