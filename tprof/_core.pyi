@@ -108,7 +108,9 @@ class Monitor:
 class Tail:
     """The records of a stream that were committed since the last read."""
 
-    def __new__(cls, path: str, record_bytes: int, body_at: int) -> Self: ...
+    done: int
+    """Number of records read so far."""
+    def __new__(cls, path: str, record_bytes: int, body_at: int, first: int = 0) -> Self: ...
     def read(self, most: int, /) -> tuple[bytes, bool]:
         """Return at most `most` new records, and whether there are more. Raises OSError."""
 
@@ -116,6 +118,13 @@ class Follower:
     """A file of samples: the tasks that ran since the last step; see csrc/follow.h for the rows."""
 
     first_ns: int | None
+    done: int
+    """Number of samples followed so far."""
+    ended: bool
+    """Whether the thread has, and all that it ran was followed."""
+    running: tuple[int, int, int, float] | None
+    """At the end of the last step: until when the thread was followed, the index of the task that it ran (-1: none),
+    since when without a break, and its CPU seconds since its first sample. None before that."""
     def __new__(
         cls,
         *,
@@ -130,11 +139,21 @@ class Follower:
         packages: bytes,
         end_ns: int | None = None,
         cut_off_ns: float = ...,
-    ) -> Self: ...
+        fetch: Callable[[int, int], bytes] | None = None,
+        first: int = 0,
+        moments: bool = False,
+        resumes: bool = False,
+    ) -> Self:
+        """Begin at sample number `first`; `fetch` returns compressed records from a number on, at most so many.
+
+        It returns none if they are gone. With `moments` begins and ends of instances are returned. One that `resumes`
+        counts nothing before the first step.
+        """
+
     def follow(
         self, edges_ns: bytes, now_ns: int, learn: Callable[[int], tuple[int, bool]], /
-    ) -> tuple[bytes, list[tuple[int, int]]]:
-        """Return the rows between the first edge and the last, and the number of instances of each task that began.
+    ) -> tuple[bytes, list[tuple[int, int]], bytes]:
+        """Return the rows between the edges, the number of begun instances of each task, and noted moments.
 
         `learn` is called with each new task number, and returns the task's index and whether each of its instances
         is to have rows of its own. Raises OSError if the file is gone.
@@ -170,6 +189,21 @@ class ReadingFile:
     def close(self) -> None:
         """End the file; later readings are ignored."""
 
+class StackFile:
+    """A file of the Python stacks of this interpreter's threads; absent in free-threaded builds.
+
+    `own` is the folder whose functions are marked as tprof's own. Only the process that made it writes.
+    """
+
+    def __new__(cls, path: str, process: int, own: str) -> Self: ...
+    def sample(self) -> int:
+        """Record the stack of every thread but the calling one, and return the nanoseconds that this took.
+
+        The threads are those that Python's lock keeps from running meanwhile; no code of the program is called.
+        """
+    def close(self) -> None:
+        """End the file; later samples are ignored."""
+
 def now_ns() -> int:
     """Return CLOCK_MONOTONIC in nanoseconds."""
 
@@ -184,6 +218,9 @@ def running() -> tuple[int, int]:
 
 def next_instance() -> int:
     """Return the instance that the calling thread begins next; 0 if it records none."""
+
+def set_segment_bytes(size: int, /) -> None:
+    """Let streams that this process makes from now on have their bodies in files of so many bytes; 0: in one file."""
 
 def layout() -> dict[str, Any]:
     """Return sizes and offsets of the structs on disk."""

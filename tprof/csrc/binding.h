@@ -43,6 +43,10 @@ extern PyType_Spec tprof_span_spec;        /* binding_spans.c: a span of OpenTel
 extern PyType_Spec tprof_span_context_spec; /* binding_contexts.c: attaches and detaches OpenTelemetry's context */
 extern PyType_Spec tprof_thread_task_spec; /* binding_thread.c: the run of a thread as a task */
 
+#ifndef Py_GIL_DISABLED
+extern PyType_Spec tprof_stack_file_spec; /* binding_stacks.c: the stacks of a process's threads, sampled into a file */
+#endif
+
 /* binding_contexts.c */
 PyObject *tprof_py_follow_spans(PyObject *module, PyObject *args);
 

@@ -19,6 +19,7 @@ struct follower {
     PyObject_HEAD
     struct tprof_follower follower;
     Py_buffer packages;
+    PyObject *fetch; /* NULL: the file has no compressed records */
 };
 
 static int set_tail(struct tprof_tail *tail, PyObject *path)
@@ -37,17 +38,18 @@ static int set_tail(struct tprof_tail *tail, PyObject *path)
 
 static PyObject *create_tail(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"path", "record_bytes", "body_at", NULL};
+    static char *names[] = {"path", "record_bytes", "body_at", "first", NULL};
     PyObject *path;
     unsigned int record_bytes;
-    unsigned long long body_at;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OIK", names, &path, &record_bytes, &body_at))
+    unsigned long long body_at, first = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OIK|K", names, &path, &record_bytes, &body_at, &first))
         return NULL;
     struct tail *self = (struct tail *)type->tp_alloc(type, 0);
     if (self == NULL)
         return NULL;
     self->tail.record_bytes = record_bytes;
     self->tail.body_at = body_at;
+    self->tail.done = first;
     if (record_bytes == 0 || set_tail(&self->tail, path) < 0) {
         Py_DECREF(self);
         return NULL;
@@ -121,19 +123,36 @@ static bool call_learn(void *owner, struct tprof_known *known)
     return true;
 }
 
+static ssize_t call_fetch(void *packed, uint64_t first, void *records, size_t most)
+{
+    const struct follower *self = packed;
+    const size_t size = self->follower.tail.record_bytes;
+    PyObject *bytes = PyObject_CallFunction(self->fetch, "Kn", (unsigned long long)first, (Py_ssize_t)most);
+    ssize_t count = -1;
+    if (bytes != NULL && PyBytes_Check(bytes) && (size_t)PyBytes_GET_SIZE(bytes) <= most * size) {
+        count = PyBytes_GET_SIZE(bytes) / (Py_ssize_t)size;
+        memcpy(records, PyBytes_AS_STRING(bytes), (size_t)count * size);
+    } else if (!PyErr_Occurred()) {
+        PyErr_SetString(PyExc_TypeError, "`fetch` returns the bytes of at most so many records");
+    }
+    Py_XDECREF(bytes);
+    return count;
+}
+
 static PyObject *create_follower(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"path", "record_bytes", "body_at",  "process", "pid",        "tid",
-                            "own",  "column",       "packages", "end_ns",  "cut_off_ns", NULL};
-    PyObject *path, *end_ns = Py_None;
+    static char *names[] = {"path",  "record_bytes", "body_at",  "process", "pid",        "tid",
+                            "own",   "column",       "packages", "end_ns",  "cut_off_ns", "fetch",
+                            "first", "moments",      "resumes",  NULL};
+    PyObject *path, *end_ns = Py_None, *fetch = Py_None;
     struct tprof_follower given = {.learn = call_learn, .cut_off_ns = HUGE_VAL};
-    int own;
+    int own, moments = 0, resumes = 0;
     unsigned int process;
     Py_buffer packages;
-    unsigned long long body_at;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OIKIIIpiy*|Od", names, &path, &given.tail.record_bytes, &body_at,
-                                     &process, &given.pid, &given.tid, &own, &given.cpu_column, &packages, &end_ns,
-                                     &given.cut_off_ns))
+    unsigned long long body_at, first = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OIKIIIpiy*|OdOKpp", names, &path, &given.tail.record_bytes,
+                                     &body_at, &process, &given.pid, &given.tid, &own, &given.cpu_column, &packages,
+                                     &end_ns, &given.cut_off_ns, &fetch, &first, &moments, &resumes))
         return NULL;
     given.finished = end_ns != Py_None;
     given.end_ns = given.finished ? PyLong_AsUnsignedLongLong(end_ns) : 0;
@@ -152,12 +171,20 @@ static PyObject *create_follower(PyTypeObject *type, PyObject *args, PyObject *k
         return NULL;
     }
     given.tail.body_at = body_at;
+    given.tail.done = first;
     given.process = process;
     given.own = own != 0;
+    given.notes_moments = moments != 0;
+    given.resumes = resumes != 0;
     given.packages = packages.buf;
     given.cpus = (uint32_t)(packages.len / (Py_ssize_t)sizeof(int16_t));
     self->follower = given;
     self->packages = packages;
+    if (fetch != Py_None) {
+        self->fetch = Py_NewRef(fetch);
+        self->follower.tail.fetch = call_fetch;
+        self->follower.tail.packed = self;
+    }
     if (set_tail(&self->follower.tail, path) < 0) {
         Py_DECREF(self);
         return NULL;
@@ -206,7 +233,8 @@ static PyObject *follow(PyObject *object, PyObject *args)
     follower->owner = learn;
     switch (tprof_follow(follower, edges.buf, (size_t)edges.len / sizeof(int64_t), now_ns)) {
     case TPROF_FOLLOW_GONE:
-        PyErr_SetFromErrnoWithFilename(PyExc_OSError, follower->tail.path);
+        if (!PyErr_Occurred()) /* `fetch` sets its own */
+            PyErr_SetFromErrnoWithFilename(PyExc_OSError, follower->tail.path);
         break;
     case TPROF_FOLLOW_NO_MEMORY:
         PyErr_NoMemory();
@@ -214,8 +242,10 @@ static PyObject *follow(PyObject *object, PyObject *args)
     case TPROF_FOLLOW_REFUSED:
         break;
     case TPROF_FOLLOWED:
-        result = Py_BuildValue("(y#N)", follower->row_count != 0 ? (const char *)follower->rows : "",
-                               (Py_ssize_t)(follower->row_count * sizeof *follower->rows), starts_of(follower));
+        result = Py_BuildValue("(y#Ny#)", follower->row_count != 0 ? (const char *)follower->rows : "",
+                               (Py_ssize_t)(follower->row_count * sizeof *follower->rows), starts_of(follower),
+                               follower->moment_count != 0 ? (const char *)follower->moments : "",
+                               (Py_ssize_t)(follower->moment_count * sizeof *follower->moments));
     }
     follower->owner = NULL;
 done:
@@ -232,11 +262,34 @@ static PyObject *first_ns(PyObject *object, void *unused)
     return PyLong_FromUnsignedLongLong(follower->first_ns);
 }
 
+static PyObject *running(PyObject *object, void *unused)
+{
+    struct tprof_running now;
+    (void)unused;
+    if (!tprof_follower_running(&((struct follower *)object)->follower, &now))
+        Py_RETURN_NONE;
+    return Py_BuildValue("(KLKd)", (unsigned long long)now.t_ns, (long long)now.task, (unsigned long long)now.since_ns,
+                         now.cpu_ns * 1e-9);
+}
+
+static PyObject *done(PyObject *object, void *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(((struct follower *)object)->follower.tail.done);
+}
+
+static PyObject *ended(PyObject *object, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(((struct follower *)object)->follower.ended);
+}
+
 static void free_follower(PyObject *object)
 {
     struct follower *self = (struct follower *)object;
     PyTypeObject *type = Py_TYPE(object);
     PyBuffer_Release(&self->packages);
+    Py_XDECREF(self->fetch);
     tprof_follower_free(&self->follower);
     type->tp_free(object);
     Py_DECREF(type);
@@ -257,6 +310,17 @@ PyObject *tprof_py_used_ns(PyObject *module, PyObject *unused)
     return PyLong_FromUnsignedLongLong(tprof_clock_ns(CLOCK_PROCESS_CPUTIME_ID));
 }
 
+static PyObject *tail_done(PyObject *object, void *unused)
+{
+    (void)unused;
+    return PyLong_FromUnsignedLongLong(((struct tail *)object)->tail.done);
+}
+
+static PyGetSetDef tail_attributes[] = {
+    {"done", tail_done, NULL, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 static PyMethodDef tail_methods[] = {
     {"read", read_tail, METH_O, NULL},
     {NULL, NULL, 0, NULL},
@@ -266,6 +330,7 @@ static PyType_Slot tail_slots[] = {
     {Py_tp_new, create_tail},
     {Py_tp_dealloc, free_tail},
     {Py_tp_methods, tail_methods},
+    {Py_tp_getset, tail_attributes},
     {0, NULL},
 };
 
@@ -282,7 +347,8 @@ static PyMethodDef follower_methods[] = {
 };
 
 static PyGetSetDef follower_attributes[] = {
-    {"first_ns", first_ns, NULL, NULL, NULL},
+    {"first_ns", first_ns, NULL, NULL, NULL}, {"running", running, NULL, NULL, NULL},
+    {"ended", ended, NULL, NULL, NULL},       {"done", done, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -12,10 +12,22 @@ PyObject *tprof_py_set_spawner(PyObject *module, PyObject *spawner)
     Py_RETURN_NONE;
 }
 
+static uint64_t current_generation(void)
+{
+    return __atomic_load_n(&tprof_generation, __ATOMIC_ACQUIRE);
+}
+
 static struct tprof_thread *here(void)
 {
-    const uint64_t generation = __atomic_load_n(&tprof_generation, __ATOMIC_ACQUIRE);
+    const uint64_t generation = current_generation();
     return generation == 0 ? NULL : tprof_current_thread(generation);
+}
+
+/* By the clock of the thread's samples, so that events and samples are in order. */
+static uint64_t now_ns(void)
+{
+    const struct tprof_thread *thread = tprof_self;
+    return thread == NULL ? tprof_now_ns() : tprof_fast_now_ns(&thread->plan->live->clock);
 }
 
 static uint64_t join(void)
@@ -24,24 +36,19 @@ static uint64_t join(void)
     return thread == NULL ? 0 : thread->generation;
 }
 
-static struct tprof_instance number(void)
+static struct tprof_instance number(uint64_t *running)
 {
     struct tprof_thread *thread = here();
+    *running = thread == NULL ? 0 : thread->instance;
     if (thread == NULL)
         return (struct tprof_instance){0, 0};
     return (struct tprof_instance){thread->generation, thread->next_instance++};
 }
 
-static uint64_t running(void)
-{
-    const struct tprof_thread *thread = here();
-    return thread == NULL ? 0 : thread->instance;
-}
-
-static void write_event(const struct tprof_graph_event *event)
+static void write_event(uint64_t generation, const struct tprof_graph_event *event)
 {
     struct tprof_thread *thread = here();
-    if (thread != NULL)
+    if (thread != NULL && thread->generation == generation)
         tprof_graph_write(thread, event);
 }
 
@@ -59,7 +66,7 @@ static PyObject *run(PyObject *callable, PyObject *const *args, size_t count, Py
 {
     if (!tprof_is_task(callable))
         return PyObject_Vectorcall(callable, args, count, names);
-    const bool known = instance.generation == __atomic_load_n(&tprof_generation, __ATOMIC_ACQUIRE);
+    const bool known = instance.generation == current_generation();
     return tprof_task_run((struct task *)callable, args, count, names, known ? instance.number : 0);
 }
 
@@ -86,10 +93,10 @@ static void resume(const struct tprof_paused *paused)
 }
 
 static const struct tprof_runtime_api api = {
-    .now_ns = tprof_now_ns,
+    .now_ns = now_ns,
+    .generation = current_generation,
     .join = join,
     .number = number,
-    .running = running,
     .write_event = write_event,
     .view = view,
     .run = run,

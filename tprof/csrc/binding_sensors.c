@@ -158,7 +158,7 @@ PyObject *tprof_py_sensors_start(PyObject *module, PyObject *args, PyObject *kwa
     if (sources == NULL)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    tprof_sensors_start(sources, (int)PyTuple_GET_SIZE(given), budget);
+    tprof_sensors_start(sources, (int)PyTuple_GET_SIZE(given), budget, &tprof_session_live->clock);
     Py_END_ALLOW_THREADS
     Py_RETURN_NONE;
 }

@@ -137,6 +137,7 @@ __attribute__((noinline)) static void begin_row(struct tprof_follower *follower,
         .begin_ns = (int64_t)part.begin_ns,
         .end_ns = (int64_t)part.end_ns,
         .cpu_s = part.cpu_ns * 1e-9,
+        .own_s = (double)(part.end_ns - part.begin_ns) * 1e-9,
         .task = who->index,
         .instance = follower->instance,
         .package = follower->package,
@@ -154,6 +155,7 @@ static inline __attribute__((always_inline)) void add(struct tprof_follower *fol
     if (goes_on(follower, who, step->interval, part.package_end)) {
         struct tprof_row *row = &follower->rows[who->row];
         row->cpu_s += part.cpu_ns * 1e-9;
+        row->own_s += (double)(part.end_ns - part.begin_ns) * 1e-9;
         row->end_ns = (int64_t)part.end_ns;
     } else {
         begin_row(follower, step, part);
@@ -206,9 +208,34 @@ static inline __attribute__((always_inline)) void run(struct tprof_follower *fol
     follower->t_ns = t_ns;
 }
 
-static void end_instance(struct tprof_follower *follower)
+/* Whether what happened then was counted by whoever followed the file before. */
+static bool is_known(const struct tprof_follower *follower, uint64_t t_ns)
+{
+    return follower->resumes && t_ns <= follower->from_ns;
+}
+
+static void note_moment(struct tprof_follower *follower, struct step *step, uint64_t t_ns, bool ends)
+{
+    if (!follower->notes_moments || follower->instance == 0 || is_known(follower, t_ns))
+        return;
+    if (follower->moment_count == follower->moment_capacity) {
+        const size_t capacity = follower->moment_capacity != 0 ? follower->moment_capacity * 2 : 64;
+        struct tprof_moment *moments = realloc(follower->moments, capacity * sizeof *moments);
+        if (moments == NULL) {
+            step->no_memory = true;
+            return;
+        }
+        follower->moments = moments;
+        follower->moment_capacity = capacity;
+    }
+    follower->moments[follower->moment_count++] =
+        (struct tprof_moment){(int64_t)t_ns, follower->instance, running_task(follower)->index, ends};
+}
+
+static void end_instance(struct tprof_follower *follower, struct step *step, uint64_t t_ns)
 {
     const struct tprof_known *who = running_task(follower);
+    note_moment(follower, step, t_ns, true);
     if (who->watched && who->row != NO_ROW && follower->rows[who->row].instance == follower->instance)
         follower->rows[who->row].ends = 1;
 }
@@ -217,7 +244,7 @@ static void begin(struct tprof_follower *follower, uint64_t t_ns, uint64_t since
 {
     follower->begun = true;
     follower->first_ns = t_ns;
-    follower->t_ns = t_ns < since_ns && !follower->finished ? since_ns : t_ns;
+    follower->t_ns = t_ns < since_ns && !follower->finished && !follower->resumes ? since_ns : t_ns;
 }
 
 /* Samples are in order, whatever their times say; none of a finished file is after its end. */
@@ -246,6 +273,7 @@ static enum tprof_follow_result take(struct tprof_follower *follower, struct ste
     const int32_t package = package_of(follower, sample->cpu);
     if (!follower->begun) {
         begin(follower, t_ns, (uint64_t)step->edges_ns[0]);
+        follower->first_cpu_ns = cpu_ns;
     } else {
         const double used_ns = grown_ns(follower, t_ns, cpu_ns);
         const bool late = t_ns <= follower->t_ns;
@@ -253,8 +281,8 @@ static enum tprof_follow_result take(struct tprof_follower *follower, struct ste
         if (late || follower->given_ns != 0)
             settle(follower, used_ns, late);
     }
-    if (sample->kind == TPROF_FINISH)
-        end_instance(follower);
+    if (sample->kind == TPROF_FINISH || (sample->flags & TPROF_ABORTED) != 0)
+        end_instance(follower, step, t_ns);
     follower->instance = sample->instance;
     if (sample->instance != 0) {
         const enum tprof_follow_result result = find_or_learn(follower, sample->task);
@@ -267,8 +295,10 @@ static enum tprof_follow_result take(struct tprof_follower *follower, struct ste
     follower->cpu_ns = cpu_ns;
     if (t_ns > follower->since_ns)
         follower->since_ns = t_ns;
-    if (sample->kind == TPROF_START)
-        running_task(follower)->starts++;
+    if (sample->kind == TPROF_START) {
+        running_task(follower)->starts += !is_known(follower, t_ns);
+        note_moment(follower, step, t_ns, false);
+    }
     return TPROF_FOLLOWED;
 }
 
@@ -297,6 +327,7 @@ static void finish(struct tprof_follower *follower, struct step *step, const str
         open ? cut_off_ns(follower, end_ns) : grown_ns(follower, end_ns, count_of(follower, state->end_columns));
     run(follower, step, end_ns, used_ns, follower->package);
     if (end_ns <= step->until_ns) {
+        note_moment(follower, step, end_ns, true);
         follower->instance = 0;
         follower->ended = true;
     }
@@ -333,6 +364,7 @@ static bool get_ready(struct tprof_follower *follower)
     if (follower->buffer == NULL)
         follower->buffer = malloc((size_t)CHUNK_RECORDS * follower->tail.record_bytes);
     follower->row_count = 0;
+    follower->moment_count = 0;
     follower->nobody.index = -1;
     follower->nobody.row = NO_ROW;
     for (size_t i = 0; i < follower->capacity; i++)
@@ -346,6 +378,8 @@ enum tprof_follow_result tprof_follow(struct tprof_follower *follower, const int
     struct step step = {.edges_ns = edges_ns, .until_ns = (uint64_t)edges_ns[edges - 1]};
     struct tprof_tail_state state;
     bool reached = false;
+    if (follower->from_ns == 0)
+        follower->from_ns = step.edges_ns[0] > 0 ? (uint64_t)step.edges_ns[0] : 1;
     if (!get_ready(follower))
         return TPROF_FOLLOW_NO_MEMORY;
     if (follower->ended)
@@ -364,9 +398,23 @@ enum tprof_follow_result tprof_follow(struct tprof_follower *follower, const int
     return step.no_memory ? TPROF_FOLLOW_NO_MEMORY : result;
 }
 
+bool tprof_follower_running(const struct tprof_follower *follower, struct tprof_running *running)
+{
+    const bool runs = follower->instance != 0;
+    const double counted_ns = (double)(int64_t)(follower->cpu_ns - follower->first_cpu_ns);
+    *running = (struct tprof_running){
+        .t_ns = follower->t_ns,
+        .task = runs ? follower->known[follower->place].index : -1,
+        .since_ns = follower->since_ns,
+        .cpu_ns = counted_ns + (follower->given_ns > 0 ? follower->given_ns : 0),
+    };
+    return follower->begun;
+}
+
 void tprof_follower_free(struct tprof_follower *follower)
 {
     free(follower->known);
     free(follower->rows);
+    free(follower->moments);
     free(follower->buffer);
 }

@@ -8,7 +8,9 @@
 
 #define TPROF_MAGIC "TPROF\r\n\x1a"
 #define TPROF_MAJOR 1
-#define TPROF_MINOR 5
+#define TPROF_MINOR 8
+#define TPROF_FITTED_MAJOR 2 /* of samples as long as their columns need, which earlier readers refuse */
+#define TPROF_BESIDE_MAJOR 2 /* of a stream whose records are in files beside it: earlier readers refuse it */
 #define TPROF_ENDIAN 0x01020304u
 #define TPROF_HEADER_BYTES 4096u
 #define TPROF_DESCRIPTION_BYTES 3640u
@@ -19,7 +21,7 @@
 #define TPROF_NO_CPU UINT16_MAX
 #define TPROF_NO_WORKER UINT16_MAX
 
-enum tprof_stream_kind { TPROF_SAMPLES = 1, TPROF_READINGS = 2, TPROF_EVENTS = 3, TPROF_NATIVE = 4 };
+enum tprof_stream_kind { TPROF_SAMPLES = 1, TPROF_READINGS = 2, TPROF_EVENTS = 3, TPROF_NATIVE = 4, TPROF_STACKS = 5 };
 enum tprof_kind { TPROF_START = 1, TPROF_FINISH, TPROF_SUSPEND, TPROF_RESUME, TPROF_CLOSE, TPROF_JOIN };
 enum tprof_flag { TPROF_FAILED = 1, TPROF_SCALED = 2, TPROF_UNCOUNTED = 4, TPROF_ABORTED = 8 };
 enum tprof_end { TPROF_OPEN = 0, TPROF_ENDED = 1, TPROF_STOPPED = 2, TPROF_END_ABORTED = 3 };
@@ -55,6 +57,9 @@ enum tprof_native_flag {
     TPROF_NATIVE_PAIR = 16
 };
 
+enum tprof_stack_kind { TPROF_STACK_FUNCTION = 1, TPROF_STACK_CALL, TPROF_STACK_SAMPLE };
+enum tprof_stack_flag { TPROF_STACK_OWN = 1, TPROF_STACK_CUT = 2 };
+
 struct tprof_header {
     char magic[8];
     uint16_t major, minor;
@@ -66,7 +71,8 @@ struct tprof_header {
     uint64_t flushed;   /* of these, records in the body */
     uint64_t dropped_enospc, dropped_io, dropped_reentrant;
     uint64_t first_drop_ns;
-    uint64_t reserved_112[2];
+    uint64_t packed; /* of those in the body, records that are compressed in another file instead */
+    uint64_t segment_records; /* 0: the body is in this file; else so many are in each file beside it */
     uint32_t end_reason, end_flags;
     uint64_t end_ns;
     uint64_t end_columns[TPROF_MAX_COLUMNS];
@@ -118,9 +124,23 @@ struct tprof_native {
     uint8_t kind, flags;
 };
 
+/* What a thread ran when its stack was sampled, or a function or a stack that such samples name. A text is in the 16
+ * bytes from `cpu_ns` on. */
+struct tprof_stack {
+    uint64_t t_ns;
+    uint64_t cpu_ns;
+    uint32_t tid;
+    uint32_t other;
+    uint32_t number;
+    uint16_t part;
+    uint8_t kind, flags;
+};
+
 static_assert(sizeof(struct tprof_header) == TPROF_HEADER_BYTES, "header is one page");
 static_assert(offsetof(struct tprof_header, start_ns) == 48, "header layout");
 static_assert(offsetof(struct tprof_header, committed) == 64, "header layout");
+static_assert(offsetof(struct tprof_header, packed) == 112, "header layout");
+static_assert(offsetof(struct tprof_header, segment_records) == 120, "header layout");
 static_assert(offsetof(struct tprof_header, end_reason) == 128, "header layout");
 static_assert(offsetof(struct tprof_header, modulus) == 248, "header layout");
 static_assert(offsetof(struct tprof_header, thread_name) == 320, "header layout");
@@ -132,5 +152,7 @@ static_assert(offsetof(struct tprof_graph_event, task) == 24, "event layout");
 static_assert(sizeof(struct tprof_graph_event) == 32, "event layout");
 static_assert(offsetof(struct tprof_native, thread) == 24, "native layout");
 static_assert(sizeof(struct tprof_native) == 32, "native layout");
+static_assert(offsetof(struct tprof_stack, number) == 24, "stack layout");
+static_assert(sizeof(struct tprof_stack) == 32, "stack layout");
 
 #endif

@@ -65,6 +65,7 @@ static PyObject *layout(PyObject *module, PyObject *unused)
     return Py_BuildValue(
         "{s:i,s:i,s:i,s:i,s:{s:i,s:i,s:i,s:i,s:i,s:i,s:i},s:{s:i,s:i,s:i,s:i,s:i,s:i},"
         "s:{s:i,s:i,s:i,s:i,s:i,s:i,s:i},s:{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i},"
+        "s:{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i},"
         "s:{s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i}}",
         "sample_bytes", 64, "reading_bytes", (int)sizeof(struct tprof_reading), "event_bytes",
         (int)sizeof(struct tprof_graph_event), "native_bytes", (int)sizeof(struct tprof_native), "sample",
@@ -75,7 +76,9 @@ static PyObject *layout(PyObject *module, PyObject *unused)
         AT(tprof_graph_event, other), AT(tprof_graph_event, task), AT(tprof_graph_event, worker),
         AT(tprof_graph_event, kind), AT(tprof_graph_event, flags), "native", AT(tprof_native, t_ns),
         AT(tprof_native, value), AT(tprof_native, tid), AT(tprof_native, task), AT(tprof_native, thread),
-        AT(tprof_native, part), AT(tprof_native, kind), AT(tprof_native, flags), "header", AT(tprof_header, process),
+        AT(tprof_native, part), AT(tprof_native, kind), AT(tprof_native, flags), "stack", AT(tprof_stack, t_ns),
+        AT(tprof_stack, cpu_ns), AT(tprof_stack, tid), AT(tprof_stack, other), AT(tprof_stack, number),
+        AT(tprof_stack, part), AT(tprof_stack, kind), AT(tprof_stack, flags), "header", AT(tprof_header, process),
         AT(tprof_header, start_ns), AT(tprof_header, absent), AT(tprof_header, committed), AT(tprof_header, flushed),
         AT(tprof_header, dropped_enospc), AT(tprof_header, dropped_io), AT(tprof_header, dropped_reentrant),
         AT(tprof_header, first_drop_ns), AT(tprof_header, end_reason), AT(tprof_header, end_ns),
@@ -91,6 +94,16 @@ static PyObject *leave_out_thread(PyObject *module, PyObject *begins)
     Py_RETURN_NONE;
 }
 
+static PyObject *set_segment_bytes(PyObject *module, PyObject *bytes)
+{
+    const unsigned long long given = PyLong_AsUnsignedLongLong(bytes);
+    (void)module;
+    if (PyErr_Occurred())
+        return NULL;
+    tprof_stream_set_segment_bytes(given);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"now_ns", now_ns, METH_NOARGS, NULL},
     {"raise_descriptor", raise_descriptor, METH_O, NULL},
@@ -99,6 +112,7 @@ static PyMethodDef methods[] = {
     {"running", running, METH_NOARGS, NULL},
     {"next_instance", next_instance, METH_NOARGS, NULL},
     {"layout", layout, METH_NOARGS, NULL},
+    {"set_segment_bytes", set_segment_bytes, METH_O, NULL},
     {"follow_mpi", tprof_py_follow_mpi, METH_O, NULL},
     {"leave_out_thread", leave_out_thread, METH_O, NULL},
     {"session_create", tprof_py_session_create, METH_O, NULL},
@@ -166,6 +180,10 @@ static int execute(PyObject *module)
         add_type(module, &tprof_tail_spec) < 0 || add_type(module, &tprof_follower_spec) < 0 ||
         add_type(module, &tprof_energy_observer_spec) < 0 || add_type(module, &tprof_reading_file_spec) < 0)
         return -1;
+#ifndef Py_GIL_DISABLED
+    if (add_type(module, &tprof_stack_file_spec) < 0)
+        return -1;
+#endif
 #if PY_VERSION_HEX >= 0x030C0000
     if (add_type(module, &tprof_monitor_spec) < 0)
         return -1;

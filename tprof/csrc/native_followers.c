@@ -66,7 +66,7 @@ void tprof_follower_begin(struct tprof_follower *one, uint64_t t_ns, uint64_t cp
     one->appeared_ns = one->read_ns = t_ns;
     one->cpu_ns = cpu_ns;
     one->stands = one->has_library = one->has_creator = one->is_uncountable = false;
-    one->polls = one->searches = 0;
+    one->polls = one->searches = one->attempts = 0;
     one->name[0] = '\0';
     tprof_followers.followed++;
 }

@@ -20,7 +20,7 @@ struct tprof_follower {
     uint32_t number; /* in the file */
     enum tprof_follower_role role;
     bool listed, stands, has_library, has_creator;
-    uint32_t polls, searches;
+    uint32_t polls, searches, attempts;
     uint64_t appeared_ns;
     uint64_t cpu_ns, read_ns; /* of the last read */
     struct tprof_birth *birth; /* NULL: not seen */

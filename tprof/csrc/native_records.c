@@ -92,9 +92,18 @@ static void write_library(struct tprof_follower *one, uint64_t t_ns, uintptr_t r
 void tprof_native_find_library(struct tprof_follower *one, uint64_t t_ns)
 {
     struct tprof_start_routine found;
-    one->searches++;
-    if (tprof_start_routine_of(one->tid, &found))
+    switch (tprof_start_routine_of(one->tid, &found)) {
+    case TPROF_FOUND:
+        one->searches++;
         write_library(one, t_ns, found.routine, found.argument);
+        break;
+    case TPROF_NOT_FOUND:
+        one->searches++;
+        break;
+    case TPROF_RUNS:
+        one->attempts++;
+        break;
+    }
 }
 
 void tprof_native_write_birth(struct tprof_follower *one, struct tprof_birth *birth)

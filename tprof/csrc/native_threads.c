@@ -29,8 +29,10 @@
 #define RECORDS_PER_DOUBLING (UINT64_C(1) << 21)
 /* Polls after which a name is read: it comes late, and may change. */
 #define IS_TIME_FOR_NAME(polls) ((polls) == 2 || (polls) == 20 || (polls) % 1000 == 0)
-/* The start routine of a thread that nobody saw begin is found while the thread waits. */
+/* The start routine of a thread that nobody saw begin is found while the thread waits: so often that is searched for, and
+ * so often it is tried at each poll whether the thread waits; later it is tried less often. */
 #define MOST_SEARCHES 20
+#define IS_TIME_TO_SEARCH(one) ((one)->searches < MOST_SEARCHES && ((one)->attempts < 20 || (one)->polls % 16 == 0))
 
 static uint64_t began_ns, next_ns, checked_ns, used_ns, checked_used_ns;
 static double stretch;
@@ -74,7 +76,7 @@ static bool read_thread(struct tprof_follower *one)
     one->polls++;
     if (IS_TIME_FOR_NAME(one->polls))
         tprof_native_write_name(one, one->read_ns);
-    if (!one->has_library && one->stands && one->searches < MOST_SEARCHES)
+    if (!one->has_library && one->stands && IS_TIME_TO_SEARCH(one))
         tprof_native_find_library(one, one->read_ns);
     return true;
 }

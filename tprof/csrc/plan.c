@@ -8,7 +8,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WINDOW_BYTES 32768u
+#define MOST_WINDOW_BYTES 131072u
+#define PAGE_BYTES 4096u
+
+/* The largest window of whole pages that stays a number of whole records when it is halved twice, as it grows. */
+static uint32_t window_bytes(uint32_t record_bytes)
+{
+    uint32_t unit = 4 * record_bytes;
+    while (unit % PAGE_BYTES != 0)
+        unit *= 2;
+    return MOST_WINDOW_BYTES / unit * unit;
+}
 
 static void note_directory(struct tprof_directory *directory, const char *parent, const char *name)
 {
@@ -41,8 +51,10 @@ static void fill_header(struct tprof_header *header, const struct tprof_setup *s
     header->endian = TPROF_ENDIAN;
     header->kind = TPROF_SAMPLES;
     header->header_bytes = TPROF_HEADER_BYTES;
-    header->window_bytes = WINDOW_BYTES;
-    header->record_bytes = setup->columns <= 5 ? 64 : 128;
+    header->record_bytes = (uint32_t)(sizeof(struct tprof_sample) + setup->columns * sizeof(uint64_t));
+    if (header->record_bytes != 64 && header->record_bytes != 128)
+        header->major = TPROF_FITTED_MAJOR;
+    header->window_bytes = window_bytes(header->record_bytes);
     header->process = setup->process;
     header->pid = (uint32_t)getpid();
     header->description_bytes = (uint32_t)strnlen(setup->description, TPROF_DESCRIPTION_BYTES);

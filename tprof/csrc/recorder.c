@@ -70,8 +70,8 @@ static void write_end(struct tprof_thread *thread, uint32_t reason, uint64_t cpu
     struct tprof_header *header = thread->stream.header;
     if (header == NULL)
         return;
-    header->end_ns = tprof_now_ns();
-    header->end_columns[0] = tprof_last_energy_uj(thread->plan, sched_getcpu());
+    header->end_ns = tprof_sample_time_ns(thread);
+    header->end_columns[0] = tprof_last_energy_uj(thread->plan, tprof_processor());
     header->end_columns[1] = cpu_ns;
     (void)tprof_counters_read(&thread->counters, false);
     for (int i = 0; i < thread->counters.columns; i++)
@@ -103,8 +103,9 @@ static void retire(struct tprof_thread *thread)
         write_end(thread, aborted ? TPROF_END_ABORTED : TPROF_ENDED, thread->counters.last_cpu_ns);
     }
     end_graph(thread, TPROF_ENDED);
-    tprof_stream_close(&thread->graph, true);
-    tprof_stream_close(&thread->stream, true);
+    /* After the recording its files may be compressed already; what is in a window can be read there. */
+    tprof_stream_close(&thread->graph, !thread->finished);
+    tprof_stream_close(&thread->stream, !thread->finished);
     tprof_counters_close(&thread->counters);
     pthread_mutex_lock(&lock);
     unuse_unlocked(thread->plan);
@@ -155,6 +156,7 @@ static void begin_graph(struct tprof_thread *thread)
         return;
     struct tprof_header header = thread->plan->header;
     header.kind = TPROF_EVENTS;
+    header.major = TPROF_MAJOR;
     header.record_bytes = (uint32_t)sizeof(struct tprof_graph_event);
     header.thread = thread->stream.header->thread;
     header.tid = thread->stream.header->tid;
@@ -360,5 +362,6 @@ void tprof_recorder_after_fork_in_child(void)
 
 int tprof_recorder_initialise(void)
 {
+    tprof_processor_find();
     return pthread_key_create(&exit_key, at_thread_exit);
 }

@@ -14,6 +14,7 @@
 #include "counters.h"
 #include "live.h"
 #include "plan.h"
+#include "processor.h"
 #include "stream.h"
 
 struct tprof_thread {
@@ -26,6 +27,7 @@ struct tprof_thread {
     uint64_t instance; /* that runs now; 0: none */
     uint32_t task;
     uint64_t next_instance;
+    uint64_t last_ns; /* of the last sample: the next one is not before it */
     uint64_t span; /* the instance of OpenTelemetry's current span; 0: none */
     pid_t tid;
     int lost_error;                /* errno of the file that could not be made, or 0 */
@@ -76,6 +78,13 @@ static inline struct tprof_thread *tprof_current_thread(uint64_t generation)
 {
     struct tprof_thread *thread = tprof_self;
     return thread != NULL && thread->generation == generation ? thread : tprof_recorder_join();
+}
+
+/* The time of the next sample. Two snapshots of the fast clock may differ by some nanoseconds. */
+static inline uint64_t tprof_sample_time_ns(const struct tprof_thread *thread)
+{
+    const uint64_t now_ns = tprof_fast_now_ns(&thread->plan->live->clock);
+    return now_ns < thread->last_ns ? thread->last_ns : now_ns;
 }
 
 static inline uint64_t tprof_cpu_time_ns(struct tprof_counters *counters, uint64_t *now_ns)
@@ -135,8 +144,8 @@ static inline void tprof_sample(struct tprof_thread *thread, uint8_t kind, uint8
     struct tprof_sample *sample = tprof_stream_slot(&thread->stream);
     if (sample != NULL) {
         struct tprof_counters *counters = &thread->counters;
-        uint64_t now_ns = tprof_now_ns();
-        const int cpu = sched_getcpu();
+        uint64_t now_ns = tprof_sample_time_ns(thread);
+        const int cpu = tprof_processor();
         sample->columns[1] = tprof_cpu_time_ns(counters, &now_ns);
         if (counters->columns > 0) {
             flags |= tprof_counters_read(counters, true);
@@ -144,7 +153,7 @@ static inline void tprof_sample(struct tprof_thread *thread, uint8_t kind, uint8
                 sample->columns[2 + i] = counters->values[i];
         }
         sample->columns[0] = tprof_last_energy_uj(thread->plan, cpu);
-        sample->t_ns = now_ns;
+        sample->t_ns = thread->last_ns = now_ns;
         sample->instance = thread->instance;
         sample->task = thread->task;
         sample->cpu = cpu < 0 ? TPROF_NO_CPU : (uint16_t)cpu;

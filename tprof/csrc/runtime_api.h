@@ -32,11 +32,13 @@ struct tprof_paused {
 
 struct tprof_runtime_api {
     uint64_t (*now_ns)(void);
-    /* The current recording, 0: none. Joins the thread, which may call Python for its name: hold no lock. */
+    uint64_t (*generation)(void); /* of the current recording, 0: none */
+    /* The same. Joins the thread, which may call Python for its name: hold no lock. */
     uint64_t (*join)(void);
-    struct tprof_instance (*number)(void);
-    uint64_t (*running)(void); /* the instance that this thread runs, 0: none */
-    void (*write_event)(const struct tprof_graph_event *event);
+    /* `running` becomes the instance that this thread runs, 0: none. */
+    struct tprof_instance (*number)(uint64_t *running);
+    /* Of the recording of that generation, if it still runs. */
+    void (*write_event)(uint64_t generation, const struct tprof_graph_event *event);
     /* Returns whether it is a task, and if so its parts, borrowed. */
     int (*view)(PyObject *callable, struct tprof_task_view *view);
     /* Run the callable here; as this instance if it is a task. */

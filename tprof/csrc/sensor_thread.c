@@ -18,6 +18,7 @@
 #define SETTLE_NS UINT64_C(20000000)
 #define LONGEST_SLEEP_NS UINT64_C(1000000000)
 #define LONGEST_END_NS UINT64_C(20000000)
+#define CLOCK_SOURCE "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
@@ -32,6 +33,9 @@ static int source_count;
 static struct tprof_observer *observers;
 static uint64_t used_cpu_ns;
 static struct tprof_polling_schedule schedule;
+static struct tprof_fast_clock *kept_clock; /* NULL: none is kept */
+static struct tprof_clock_keeper clock_keeper;
+static uint64_t renew_ns; /* when the clock's next snapshot is due */
 
 static struct timespec to_timespec(uint64_t t_ns)
 {
@@ -158,6 +162,12 @@ static void follow_native(uint64_t now_ns, bool woke_for_it, uint64_t asleep_cpu
     schedule.other_cpu_ns += took_ns;
 }
 
+static void keep_clock(uint64_t now_ns)
+{
+    if (kept_clock != NULL && now_ns >= renew_ns)
+        renew_ns = tprof_fast_clock_renew(kept_clock, &clock_keeper);
+}
+
 /* Returns when the thread has to wake again. */
 static uint64_t do_due(uint64_t *asleep_cpu_ns)
 {
@@ -166,7 +176,10 @@ static uint64_t do_due(uint64_t *asleep_cpu_ns)
     uint64_t next_ns = poll_due(now_ns);
     if (tprof_native_next_ns() <= now_ns)
         follow_native(now_ns, woke_for_native, *asleep_cpu_ns);
+    keep_clock(now_ns);
     tprof_polling_check(&schedule, now_ns);
+    if (kept_clock != NULL && renew_ns < next_ns)
+        next_ns = renew_ns;
     if (tprof_native_next_ns() < next_ns)
         next_ns = tprof_native_next_ns();
     if (tprof_native_runs())
@@ -291,9 +304,12 @@ static int go_on(void)
     return 0;
 }
 
-static void start(struct tprof_source *given, int count, double budget)
+static void start(struct tprof_source *given, int count, double budget, struct tprof_fast_clock *clock)
 {
     hold_still(budget);
+    kept_clock = tprof_ticks_are_reliable(CLOCK_SOURCE) ? clock : NULL;
+    clock_keeper = (struct tprof_clock_keeper){.source = CLOCK_SOURCE};
+    renew_ns = 0;
     sources = given;
     source_count = count;
     used_cpu_ns = 0;
@@ -308,10 +324,10 @@ static void start(struct tprof_source *given, int count, double budget)
         (void)poll_due(tprof_now_ns());
 }
 
-void tprof_sensors_start(struct tprof_source *given, int count, double budget)
+void tprof_sensors_start(struct tprof_source *given, int count, double budget, struct tprof_fast_clock *clock)
 {
     pthread_mutex_lock(&turn);
-    start(given, count, budget);
+    start(given, count, budget, clock);
     pthread_mutex_unlock(&turn);
 }
 
@@ -333,6 +349,9 @@ uint64_t tprof_sensors_stop(void)
         poll_last();
         last_cpu_ns = used_cpu_ns + tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns;
         running = false;
+        if (kept_clock != NULL)
+            tprof_fast_clock_withdraw(kept_clock);
+        kept_clock = NULL;
         release();
         (void)go_on();
     }
@@ -448,6 +467,7 @@ void tprof_sensors_forget(void)
     for (struct tprof_observer *observer = observers; observer != NULL; observer = observer->next)
         forget_all(observer->sources, observer->count);
     running = has_thread = false;
+    kept_clock = NULL;
     sources = NULL;
     source_count = 0;
     observers = NULL;

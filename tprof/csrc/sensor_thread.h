@@ -5,13 +5,15 @@
 
 #include <sys/types.h>
 
+#include "fast_clock.h"
 #include "native_threads.h"
 #include "source.h"
 
-/* Takes ownership of the array and what it points to; `budget` is the part of a core that polling may use. Waits until
- * every energy source has changed, 20 ms at most. Where the system refuses a thread, the sources are read once, and
- * again at the end. */
-void tprof_sensors_start(struct tprof_source *sources, int count, double budget);
+/* Takes ownership of the array and what it points to; `budget` is the part of a core that polling may use, and `clock`
+ * is kept until the stop where the kernel takes its own time from the processor's counter. Waits until every energy
+ * source has changed, 20 ms at most. Where the system refuses a thread, the sources are read once, and again at the
+ * end. */
+void tprof_sensors_start(struct tprof_source *sources, int count, double budget, struct tprof_fast_clock *clock);
 
 /* How often the system refused to begin the thread since this start; after a fork it is tried again. */
 uint32_t tprof_sensors_refused(void);

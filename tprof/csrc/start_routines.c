@@ -90,19 +90,21 @@ static bool find_record(const char *memory, size_t bytes, pid_t tid, struct tpro
     return false;
 }
 
-bool tprof_start_routine_of(pid_t tid, struct tprof_start_routine *found)
+enum tprof_search tprof_start_routine_of(pid_t tid, struct tprof_start_routine *found)
 {
     static char memory[PIECE_BYTES + RECORD_BYTES];
-    const uintptr_t stack = form.known ? stack_pointer_of(tid) & ~(uintptr_t)15 : 0;
+    if (!form.known)
+        return TPROF_NOT_FOUND;
+    const uintptr_t stack = stack_pointer_of(tid) & ~(uintptr_t)15;
     if (stack == 0)
-        return false;
+        return TPROF_RUNS;
     /* Pieces overlap by the size of a record. */
     for (uintptr_t from = stack; from < stack + MOST_BYTES; from += PIECE_BYTES) {
         const size_t bytes = tprof_read_memory(from, memory, sizeof memory);
         if (find_record(memory, bytes, tid, found))
-            return true;
+            return TPROF_FOUND;
         if (bytes < sizeof memory)
-            return false;
+            break;
     }
-    return false;
+    return TPROF_NOT_FOUND;
 }
