@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from .native import NativeThread
     from .native_calls import PoolCalls
     from .native_counts import NativeCounts
-    from .reader import Trace, load, load_session
+    from .reader import load, load_one, load_session
     from .readings import Readings
+    from .stacks import Stacks
+    from .sums_trace import SumsTrace
     from .tasks import TaskEntry
     from .thread import Thread
+    from .trace import Trace
     from .writer import write_trace
 
 __all__ = [
@@ -34,10 +37,13 @@ __all__ = [
     "PoolCalls",
     "Quality",
     "Readings",
+    "Stacks",
+    "SumsTrace",
     "TaskEntry",
     "Thread",
     "Trace",
     "load",
+    "load_one",
     "load_session",
     "write_trace",
 ]
@@ -50,13 +56,16 @@ __getattr__ = lazy_names(
         "HostPart": "cluster",
         "Graph": "graph",
         "Keys": "keys",
-        "Trace": "reader",
+        "Trace": "trace",
         "load": "reader",
+        "load_one": "reader",
         "load_session": "reader",
         "NativeThread": "native",
         "PoolCalls": "native_calls",
         "NativeCounts": "native_counts",
         "Readings": "readings",
+        "Stacks": "stacks",
+        "SumsTrace": "sums_trace",
         "TaskEntry": "tasks",
         "Thread": "thread",
         "write_trace": "writer",

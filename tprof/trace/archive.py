@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 
 from tprof.errors import TprofError, TraceError, UsageError
 
-from .directory import OURS
+from .directory import DISK_LOCK, OURS
 from .manifest import MANIFEST
+from .packed import ENDING
 from .running import LIVE
+from .segments import is_segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -255,7 +257,7 @@ def files_of(session: Path) -> list[str]:
     found: list[Path] = []
     try:
         for place in session.iterdir():
-            if place.name in OURS - {LIVE}:
+            if place.name in OURS - {LIVE, DISK_LOCK}:
                 inside = place.iterdir() if _is(stat.S_ISDIR, place) else [place]
                 found += [path for path in inside if _is(stat.S_ISREG, path) and _NAME.fullmatch(path.name)]
     except OSError as error:
@@ -268,11 +270,20 @@ def _archive(session: Path) -> Iterator[bytes]:
     """Yield the archive, uncompressed."""
     for name in files_of(session):
         try:
-            with open(session / name, "rb") as file:  # noqa: PTH123 - the same as `Path.open`, for a plain reader
-                yield from _entry(name, file)
+            now = _now(session, name)
+            with open(session / now, "rb") as file:  # noqa: PTH123 - the same as `Path.open`, for a plain reader
+                yield from _entry(now, file)
         except OSError as error:
+            if isinstance(error, FileNotFoundError) and is_segment(name):
+                continue  # it was removed: the recording has a size limit
             raise TraceError(f"cannot read {session / name}: {error.strerror}") from error
     yield bytes(2 * BLOCK)
+
+
+def _now(session: Path, name: str) -> str:
+    """Return the name of a file, which has another one if it is a segment that was compressed meanwhile."""
+    is_there = os.path.lexists(session / name) or not os.path.lexists(session / (name + ENDING))
+    return name if is_there else name + ENDING
 
 
 def _entry(name: str, file: BinaryIO) -> Iterator[bytes]:

@@ -13,7 +13,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tprof.errors import TraceError
+from tprof.errors import TraceError, UsageError
 
 from . import layout
 from .clock_offset import PINGS, WALL_CLOCK, Offset, offset_by_wall_clock
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tprof.analysis.profile.cluster import ClusterProfile
 
-    from .reader import Trace
+    from .trace import Trace
 
 MOST_HOSTS = 100_000
 LONGEST_TEXT = 300
@@ -98,6 +98,8 @@ class ClusterTrace:
         tasks : whether the profile has the table of instances; without it, it needs little memory
         **options : as for `tprof.analysis.build_profile`
         """
+        if any(options.pop(name, None) is not None for name in ("start_s", "end_s")):
+            raise UsageError(f"a window of time is one of a single host: take it of a part in {self.path / HOSTS}")
         from tprof.analysis.profile.cluster import build_cluster_profile  # noqa: PLC0415 - the door to analysis
 
         return build_cluster_profile(self, model=model, map=map, tasks=tasks, **options)

@@ -19,12 +19,17 @@ if TYPE_CHECKING:
 
 SUBDIRECTORIES = ("threads", "tasks", "readings", "graph", "native")
 DECISIONS = "decisions"  # created with the first decision
-MATCHES = "matches"  # created with the first match of a --task
+MATCHES = "matches"  # created with the first match of a --task, or if none made a task
+UNMATCHED = "unmatched.jsonl"  # in MATCHES: why none did
 GPU = "gpu"  # created with the first line on a device
 HOSTS = "hosts"  # in a job: the parts of its hosts
 LABELS = "labels"  # created with the first label of a process
 KEYS = "keys"  # created with the first key of an engine's task
+STACKS = "stacks"  # created by each process whose stacks are sampled
+GONE = "gone.json"  # what a size limit removed
+DISK_LOCK = "disk.lock"  # held by the helper that limits or compresses a session, or keeps its sums
 RECORDER_LOG = "recorder.txt"  # what the host recorder printed, if it printed anything
+SUMS_FILE = "sums"  # with keep="summary": the sums of what was recorded
 USERS = "processes.jsonl"  # in GPU: which processes used a device
 # Files of a recorder in a session; any other file belongs to the user.
 OURS = {
@@ -34,23 +39,31 @@ OURS = {
     GPU,
     LABELS,
     KEYS,
+    STACKS,
     RECORDER_LOG,
     LIVE,
     MANIFEST,
     END,
+    SUMS_FILE,
+    DISK_LOCK,
+    GONE,
     "manifest.tmp",
     "end.tmp",
+    "gone.tmp",
 }
 
 
 @contextmanager
-def one_at_a_time(folder: Path) -> Iterator[None]:
+def one_at_a_time(folder: Path, name: str | None = None) -> Iterator[None]:
     """Let one process at a time create or join a session in this folder, so that none finds an incomplete one.
 
-    On a file system without locks all proceed at once.
+    With a name the lock is on a file of this name there, which is made: processes of several hosts have locks of their
+    own, and NFS locks exclusively only what is open for writing. On a file system without locks all proceed at once.
     """
+    place = folder if name is None else folder / name
+    flags = os.O_RDONLY | os.O_DIRECTORY if name is None else os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = os.open(place, flags | os.O_CLOEXEC, 0o600)
     except OSError:
         yield
         return
@@ -58,6 +71,37 @@ def one_at_a_time(folder: Path) -> Iterator[None]:
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(descriptor)
+
+
+def has_helper(session: Path) -> bool:
+    """Return whether a process limits or compresses this session, or keeps its sums."""
+    try:
+        descriptor = os.open(session / DISK_LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def await_disk_helper(session: Path) -> None:
+    """Wait until this session has no helper any more; a signal ends the wait only."""
+    try:
+        descriptor = os.open(session / DISK_LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        (session / DISK_LOCK).unlink(missing_ok=True)  # of a helper that was killed
     finally:
         os.close(descriptor)
 
@@ -88,6 +132,7 @@ def create_session(path: Path, *, overwrite: bool = False) -> None:
         if overwrite and why_not is None and os.path.lexists(path):
             import shutil  # noqa: PLC0415 - kept off the start of recordings
 
+            await_disk_helper(path)
             shutil.rmtree(path)
         path.mkdir(mode=0o700)
     except FileExistsError:

@@ -94,6 +94,16 @@ def open_events(path: Path, table: TaskTable) -> EventFile:
     return EventFile(number("thread"), number("process"), stream.count, dropped, stream, table)
 
 
+def _notes(files: Sequence[EventFile], unknown: int) -> tuple[str, ...]:
+    lost = sum(one.count for file in files for one in file.stream.damaged.values())
+    notes = (
+        [f"{lost} events of the task runtime are lost in damaged compressed blocks: its graph has gaps"] if lost else []
+    )
+    if unknown > lost:
+        notes.append(f"{unknown - lost} events are of a kind that this tprof does not know, and left out")
+    return tuple(notes)
+
+
 def read_graph(files: Sequence[EventFile]) -> Graph:
     """Read the events of all threads and put them in order of time. Raises TraceError."""
     parts = [file.read() for file in files]
@@ -116,5 +126,5 @@ def read_graph(files: Sequence[EventFile]) -> Graph:
         other=events["other"][order],
         task=events["task"][order],
         worker=worker,
-        notes=(f"{unknown} events are of a kind that this tprof does not know, and left out",) if unknown else (),
+        notes=_notes(files, unknown),
     )

@@ -11,6 +11,7 @@ class StreamKind(IntEnum):
     READINGS = 2
     EVENTS = 3
     NATIVE = 4
+    STACKS = 5
 
 
 class Kind(IntEnum):
@@ -69,6 +70,21 @@ class NativeFlag(IntFlag):
     SEVERAL = 4
     SCALED = 8
     PAIR = 16
+
+
+class StackKind(IntEnum):
+    """Record of sampled stacks."""
+
+    FUNCTION = 1
+    CALL = 2
+    SAMPLE = 3
+
+
+class StackFlag(IntFlag):
+    """Flags of a record of sampled stacks."""
+
+    OWN = 1
+    CUT = 2
 
 
 class EndReason(IntEnum):

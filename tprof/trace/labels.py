@@ -18,14 +18,14 @@ def read_labels(path: Path) -> dict[str, str]:
     """Return the labels of a process; later lines win, and what cannot be a label is left out. Raises TraceError."""
     labels: dict[str, str] = {}
     for line in lines_of(path):
-        for name, value in _object(line).items():
+        for name, value in object_of(line).items():
             fits = 0 < len(name) <= MAX_LABEL_NAME and name.isidentifier() and name.isascii()
             if fits and isinstance(value, str) and (name in labels or len(labels) < MAX_LABELS):
                 labels[name] = value[:MAX_LABEL_VALUE]
     return labels
 
 
-def _object(line: bytes) -> dict[str, Any]:
+def object_of(line: bytes) -> dict[str, Any]:
     """Return the object of a line; an empty one for a damaged line, such as the last one on a full disk."""
     try:
         content = parse_trace_json(line)

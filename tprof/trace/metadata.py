@@ -106,6 +106,7 @@ _END: dict[str, Callable[[object], bool]] = {
     "process_count": _is_count,
     "processes": _is_list_of(_is_record),
     "stopped": _is_text,
+    "thread_count": _is_count,
     "uncounted_threads": _is_count,
 }
 

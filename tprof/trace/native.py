@@ -88,6 +88,21 @@ class NativeThread:
     cpu_ns: npt.NDArray[np.int64]
     counts: NativeCounts | None = None
 
+    def between(self, begin_ns: int, end_ns: int) -> NativeThread | None:
+        """Return the thread with the readings around and between two times; None without a reading there.
+
+        If nobody saw its creation, and it was there before the first of these readings, it was created before.
+        """
+        if self.t_ns[-1] < begin_ns or self.t_ns[0] > end_ns:
+            return None
+        first = max(int(np.searchsorted(self.t_ns, begin_ns, side="right")) - 1, 0)
+        stop = int(np.searchsorted(self.t_ns, end_ns, side="left")) + 1
+        counts = None if self.counts is None else self.counts.between(first, stop)
+        created_ns = int(self.t_ns[0]) if first and self.created_ns is None else self.created_ns
+        return replace(
+            self, created_ns=created_ns, t_ns=self.t_ns[first:stop], cpu_ns=self.cpu_ns[first:stop], counts=counts
+        )
+
 
 @dataclass(frozen=True)
 class NativeFile:

@@ -47,6 +47,13 @@ class NativeCounts:
     values: Mapping[str, Numbers]
     scaled: NDArray[np.bool_]
 
+    def between(self, first: int, stop: int) -> NativeCounts:
+        """Return the counts at some of the thread's readings."""
+        part = slice(*np.searchsorted(self.at, (first, stop)).tolist())
+        return NativeCounts(
+            self.at[part] - first, {name: values[part] for name, values in self.values.items()}, self.scaled[part]
+        )
+
 
 def columns_of(description: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the names of the columns in the order of their numbers; "" for one that has none that may be used."""

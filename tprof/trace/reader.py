@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import stat
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,27 +14,29 @@ from tprof.errors import TraceError
 from . import layout
 from .cluster import ClusterTrace, is_job, load_job
 from .decisions import MAX_DECISIONS, Decision, read_decisions
-from .directory import DECISIONS, GPU, HOSTS, KEYS, LABELS
+from .directory import DECISIONS, GONE, GPU, HOSTS, KEYS, LABELS, STACKS
+from .gone import read_gone
 from .gpu import GpuReader, GpuTrace
-from .graph import EventFile, Graph, open_events, read_graph
-from .keys import Keys, read_keys
+from .graph import EventFile, open_events
 from .labels import read_labels
 from .manifest import read_end, read_manifest
 from .metadata import MAX_NS, packages_of_cpus, process_ends, sound_end, sound_manifest, start_ns_of
-from .native import NativeFile, NativeThread, open_native, read_calls, read_native
+from .missing_files import missing_readings, missing_tables, missing_threads
+from .native import NativeFile, open_native
 from .readings import Readings, read_readings
 from .running import is_running
+from .stacks import StackFile, open_stacks
 from .stream import NewerFormatError, check_major
-from .tasks import TaskEntry, TaskTable
+from .sums import keeps_summary
+from .sums_trace import SumsTrace, load_sums, refusal
+from .tasks import TaskTable
 from .thread import Thread, open_thread
+from .trace import Trace
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-    from tprof.analysis import Profile
-
-    from .native_calls import PoolCalls
     from .stream import Stream
 
 CHUNK_RECORDS = 1 << 16
@@ -45,114 +46,18 @@ T = TypeVar("T")
 OfThread = TypeVar("OfThread", Thread, EventFile)
 
 
-@dataclass(frozen=True)
-class Trace:
-    """A recording on disk.
-
-    Attributes
-    ----------
-    path : the session directory.
-    manifest, end : the two JSON files; `end` is empty if the program was killed.
-    tasks : the tasks; a sample's `task` is an index here.
-    threads : one for each sample file.
-    readings : by name.
-    events : one for each file of a task runtime's events; most traces have none.
-    native : one for each process whose native threads were recorded; older traces have none.
-    complete : whether the recording ended by itself.
-    start_ns, end_ns : of the recorded block, CLOCK_MONOTONIC; sensors may have been read before and after.
-    process_end_ns : end of each process that ended, by its ordinal.
-    decisions : of runtimes' policies, in order of time.
-    gpu : work on GPUs, and who used them; older traces have none.
-    labels : of each process that has any, by its ordinal.
-    key_files : with keys of an engine's tasks; most traces have none.
-    notes : sentences on the state of the files, and those that the recording left at its end.
-    """
-
-    path: Path
-    manifest: dict[str, Any]
-    end: dict[str, Any]
-    tasks: tuple[TaskEntry, ...]
-    threads: tuple[Thread, ...]
-    readings: dict[str, Readings]
-    events: tuple[EventFile, ...]
-    native: tuple[NativeFile, ...]
-    complete: bool
-    start_ns: int
-    end_ns: int
-    process_end_ns: dict[int, int]
-    decisions: tuple[Decision, ...]
-    gpu: GpuTrace
-    labels: dict[int, dict[str, str]]
-    key_files: tuple[Path, ...]
-    notes: tuple[str, ...]
-
-    @cached_property
-    def graph(self) -> Graph:
-        """The events of a task runtime in all threads, in order of time; read at first use.
-
-        Raises
-        ------
-        TraceError
-            If a file is missing, or does not fit into memory.
-        """
-        return read_graph(self.events)
-
-    @cached_property
-    def native_threads(self) -> tuple[NativeThread, ...]:
-        """The threads that record no samples, by process number and first reading; read at first use.
-
-        Raises
-        ------
-        TraceError
-            If a file is missing, or does not fit into memory.
-        """
-        return read_native(self.native)
-
-    @cached_property
-    def native_calls(self) -> tuple[PoolCalls, ...]:
-        """The calls that gave work to libraries' pools, as far as they were noted; read at first use.
-
-        Raises
-        ------
-        TraceError
-            If a file is missing, or does not fit into memory.
-        """
-        return read_calls(self.native)
-
-    @cached_property
-    def keys(self) -> Keys:
-        """The keys that instances have as tasks of another engine, such as dask; read at first use.
-
-        Raises
-        ------
-        TraceError
-            If a file is missing.
-        """
-        return read_keys(self.key_files)
-
-    @property
-    def names_no_task(self) -> bool:
-        """Whether the program defined no tasks, so that default tasks stand for its threads and processes."""
-        return bool(self.tasks) and not any(entry.is_own for entry in self.tasks)
-
-    def profile(self, model: str = "auto", **options: Any) -> Profile:
-        """Attribute the joules to the tasks; see `tprof.analysis.build_profile` for the options."""
-        from tprof.analysis import build_profile  # noqa: PLC0415 - the door to analysis
-
-        return build_profile(self, model=model, **options)
-
-
-def load(path: str | os.PathLike[str]) -> Trace | ClusterTrace:
+def load(path: str | os.PathLike[str]) -> Trace | ClusterTrace | SumsTrace:
     """Open a trace.
 
     Parameters
     ----------
     path
         A session directory, finished or left by a program that was killed; or a job with the parts of several hosts.
+        Of one that kept sums only (``keep="summary"``) these.
 
     Returns
     -------
-    Trace or ClusterTrace
+    Trace, ClusterTrace or SumsTrace
         With every committed sample. Truncated files are read as far as possible; `Trace.notes` has
         a sentence on each missing part. Of a job, its hosts.
 
@@ -162,7 +67,14 @@ def load(path: str | os.PathLike[str]) -> Trace | ClusterTrace:
         If it is neither, is unreadable, or of a newer format.
     """
     directory = Path(path).absolute()
-    return load_job(directory) if is_job(directory) else load_session(directory)
+    return load_job(directory) if is_job(directory) else load_one(directory)
+
+
+def load_one(path: str | os.PathLike[str]) -> Trace | SumsTrace:
+    """Open the session of one host, or the sums that are kept of it. Raises TraceError, as `load`."""
+    directory = Path(path).absolute()
+    check_session(directory)
+    return load_sums(directory) if keeps_summary(read_manifest(directory)) else load_session(directory)
 
 
 def load_session(path: str | os.PathLike[str]) -> Trace:
@@ -170,7 +82,15 @@ def load_session(path: str | os.PathLike[str]) -> Trace:
     directory = Path(path).absolute()
     check_session(directory)
     manifest = read_manifest(directory)
-    minor = _check_format(directory, manifest)
+    if keeps_summary(manifest):
+        raise TraceError(refusal(directory))
+    return load_samples(directory)
+
+
+def load_samples(directory: Path) -> Trace:
+    """Open the samples of a session, those too of which only sums will be kept. Raises TraceError."""
+    manifest = read_manifest(directory)
+    minor = layout.MINOR if keeps_summary(manifest) else _check_format(directory, manifest)
     return _Loader(directory, manifest, minor).load()
 
 
@@ -216,17 +136,24 @@ class _Loader:
 
     def load(self) -> Trace:
         end = self._end()
-        for path in self._files("tasks", ".jsonl"):
+        tables = self._files("tasks", ".jsonl")
+        for path in tables:
             self._try(path, lambda path: self.table.read(path, _ordinal(path)))
         threads, readings, events, native = self._threads(), self._readings(), self._events(), self._native()
-        if end is None or self.table.notes or end.get("lost_definitions") or not self.table.entries:
+        unnamed = {one.process for one in threads} - {_ordinal(path) for path in tables}
+        if end is None or self.table.notes or end.get("lost_definitions") or unnamed or not self.table.entries:
             _name_lost(self.table, threads, events)
+        self.notes += missing_tables([process for process in unnamed if self.table.numbers(process)])
+        gone = self._try(self.directory / GONE, lambda path: read_gone(path.parent))
+        files = self._files("threads", ".samples", optional=True)
+        self.notes += missing_threads(end or {}, 0 if gone is None else gone.threads, files)
+        self.notes += missing_readings(self.manifest, end or {}, self._readings_there(readings))
         self._note_losses(threads, readings, end or {})
         self._note_lost_events(events)
         if end is None:
             self._note_end_of_readings(readings, threads)
         start_ns, end_ns = self._block(end, readings, threads, events)
-        return Trace(
+        whole = Trace(
             path=self.directory,
             manifest=self.manifest,
             end=end or {},
@@ -243,8 +170,11 @@ class _Loader:
             gpu=self._gpu(),
             labels=self._labels(),
             key_files=tuple(self._files(KEYS, ".jsonl", optional=True)),
+            stack_files=self._stacks(),
             notes=tuple(self.notes + self.table.notes),
+            gone=gone,
         )
+        return whole if whole.kept_ns <= start_ns else whole.window(whole.kept_ns, end_ns)
 
     def _block(
         self,
@@ -284,7 +214,8 @@ class _Loader:
         place = self.directory / name
         try:
             if stat.S_ISDIR(place.lstat().st_mode):
-                return sorted(path for path in place.iterdir() if path.suffix == suffix)
+                # By name: paths compare far slower, and there may be a file for each of many threads.
+                return sorted((path for path in place.iterdir() if path.suffix == suffix), key=lambda path: path.name)
             reason = "it is a link or a file"
         except OSError as error:
             if optional and isinstance(error, FileNotFoundError):
@@ -336,6 +267,10 @@ class _Loader:
                 readings[one.name] = one
         return readings
 
+    def _readings_there(self, readings: dict[str, Readings]) -> set[str]:
+        """Return the names of readings, and those of files, which may be left out."""
+        return {*readings, *(path.stem for path in self._files("readings", ".readings", optional=True))}
+
     def _events(self) -> list[EventFile]:
         files = self._files("graph", ".events", optional=True)
         return self._of_threads(files, lambda path: open_events(path, self.table))
@@ -355,6 +290,22 @@ class _Loader:
             else:
                 found[one.process, one.pid] = one
         return list(found.values())
+
+    def _stacks(self) -> tuple[StackFile, ...]:
+        found: dict[int, StackFile] = {}
+        for path in self._files(STACKS, ".stacks", optional=True):
+            one = self._try(path, open_stacks)
+            if one is None:
+                continue
+            if one.stream.note:
+                self.notes.append(one.stream.note)
+            if one.dropped:
+                self.notes.append(f"{one.dropped} records of sampled stacks could not be written (disk full)")
+            if one.process in found:
+                self.notes.append(f"left out: {path} says that it is of process {one.process}, as another file does")
+            else:
+                found[one.process] = one
+        return tuple(found.values())
 
     def _decisions(self) -> tuple[Decision, ...]:
         decisions: list[Decision] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,6 +73,11 @@ class Readings:
     integrated: bool = False
     covers: str | None = None
 
+    def without_values(self) -> Readings:
+        """Return what is known of the source, without its values."""
+        arrays = ("t_ns", "value", "window_ns", "missing", "reopened", "suspended_ns")
+        return replace(self, **{name: getattr(self, name)[:0] for name in arrays})
+
     def records(self) -> np.ndarray[Any, np.dtype[np.void]]:
         """Return them as file records, (m,) of `layout.READING`."""
         records = np.zeros(len(self.t_ns), layout.READING)
@@ -112,6 +117,8 @@ def read_readings(path: Path) -> tuple[Readings, list[str]]:
         dropped=stream.number("dropped_enospc") + stream.number("dropped_io"),
         **_error_class(metadata),
     )
+    first_ns = int(readings.t_ns[0]) if len(readings.t_ns) else 0
+    notes += stream.losses(readings.name, first_ns)
     return readings, ([stream.note] if stream.note else []) + notes
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,18 +12,47 @@ import numpy as np
 from tprof.errors import TraceError
 
 from . import kinds, layout
+from .metadata import MAX_NS
+from .packed import open_packed
 from .plain_values import parse_trace_json
+from .segments import MOST_RECORDS, find_segments
 from .user_files import UnreadableError, open_regular
 
 if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
     from pathlib import Path
 
+    from .packed import Block, PackedFile
+    from .segments import Segments
 
 HOLES_FROM_BYTES = 1 << 30
+PIECE = 1 << 14
+"""Records that are read at a time, where they are read in pieces."""
+_FIELDS = tuple(layout.HEADER.names or ())
+
+Header = dict[str, Any]
 
 
 class NewerFormatError(TraceError):
     """A trace of a newer version: rejected completely, not read in part."""
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Records that cannot be restored, of a compressed block.
+
+    Attributes
+    ----------
+    first, count : the records
+    begin_ns, end_ns : times of the records before and after them; None: there are none
+    stand_in : the record that stands for each of them
+    """
+
+    first: int
+    count: int
+    begin_ns: int | None
+    end_ns: int | None
+    stand_in: bytes
 
 
 @dataclass(frozen=True)
@@ -32,23 +62,68 @@ class Stream:
     Attributes
     ----------
     path : the file.
-    header : the header as a record of `layout.HEADER`.
+    header : the header's fields by name.
     description : the JSON that describes columns or domain.
-    count : committed records that the file contains.
+    count : committed records that are there.
     flushed : number of these in the body; the rest are in the window.
+    packed : the first ones of these, which are compressed beside the file; None if there are none.
     note : a sentence on the state of the file, or None.
+    segments : the files with all of these; None if the body is in this file.
+    damaged : by its first record, each damage that was met so far.
     """
 
     path: Path
-    header: np.void
+    header: Header
     description: dict[str, Any]
     count: int
     flushed: int
+    packed: PackedFile | None
     note: str | None
+    segments: Segments | None = None
+    damaged: dict[int, Damage] = field(default_factory=dict, repr=False, compare=False)
+
+    def losses(self, what: str, start_ns: int, reach_ns: tuple[int, int] = (0, MAX_NS)) -> list[str]:
+        """Return a sentence for each damage that was met, as far as it lies in a window.
+
+        Parameters
+        ----------
+        what : of which something is lost
+        start_ns : begin of the recording, from which times are given
+        reach_ns : the window
+        """
+        found = []
+        for _, one in sorted(self.damaged.items()):
+            begin_ns, end_ns = start_ns if one.begin_ns is None else one.begin_ns, one.end_ns
+            if begin_ns >= reach_ns[1] or (end_ns is not None and end_ns <= reach_ns[0]):
+                continue
+            begin_s, end_s = ((t_ns - start_ns) * 1e-9 for t_ns in (begin_ns, begin_ns if end_ns is None else end_ns))
+            until = "its end" if end_ns is None else f"{end_s:.6g} s"
+            lost = f"{what} lost {one.count} records from {begin_s:.6g} s to {until} of the recording"
+            found.append(f"{lost}: a compressed block of {self.path.name} is damaged")
+        return found
 
     def number(self, field: str) -> int:
         """Return a whole-number field of the header."""
         return int(self.header[field])
+
+    @property
+    def gone(self) -> int:
+        """Number of the first record that is there, as the header counts: those before were removed."""
+        return 0 if self.segments is None else self.segments.gone
+
+    @property
+    def kept(self) -> int:
+        """Number of the records that stand for those that were removed."""
+        return 0 if self.segments is None else self.segments.before
+
+    @property
+    def _beside(self) -> PackedFile | Segments | None:
+        return self.packed if self.segments is None else self.segments
+
+    @property
+    def _reach(self) -> int:
+        """Number of the records that are in files beside this one."""
+        return 0 if self._beside is None else self.packed.stop if self.packed is not None else self.flushed
 
     def read(self, dtype: np.dtype[np.void]) -> np.ndarray[Any, np.dtype[np.void]]:
         """Read the committed records, by read(2): a file that shrinks meanwhile gives fewer, not a fault.
@@ -64,27 +139,120 @@ class Stream:
         """
         return self.read_part(dtype, 0, self.count)
 
-    def read_part(self, dtype: np.dtype[np.void], first: int, stop: int) -> np.ndarray[Any, np.dtype[np.void]]:
-        """Read the committed records from `first` to before `stop`; as `read`."""
-        first, stop = min(first, self.count), min(stop, self.count)
-        in_body = max(min(stop, self.flushed) - first, 0)
-        body_at = layout.HEADER_BYTES + self.number("window_bytes") + first * dtype.itemsize
-        window_at = layout.HEADER_BYTES + max(first - self.flushed, 0) * dtype.itemsize
+    def first_at(self, dtype: np.dtype[np.void], t_ns: int) -> int:
+        """Return the first record that is not before a time, by bisection; `count` if there is none."""
+        low, high = 0, self.count
+        while low < high:
+            middle = (low + high) // 2
+            record = self.read_part(dtype, middle, middle + 1)
+            if len(record) and int(record["t_ns"][0]) < t_ns:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def read_every(self, dtype: np.dtype[np.void], places: range) -> np.ndarray[Any, np.dtype[np.void]]:
+        """Read single committed records, as `read` does; fewer if the file was cut."""
+        if self._beside is not None:
+            parts = [self.read_part(dtype, at, at + 1) for at in places]
+            return np.concatenate([np.empty(0, dtype), *parts])
+        records, done = np.empty(len(places), dtype), 0
         fd = _open(self.path)
         try:
-            records = np.zeros(stop - first, dtype)
-            got = _read_into(fd, records[:in_body], body_at)
-            if got == in_body:
-                got += _read_into(fd, records[in_body:], window_at)
+            for at in places:
+                done += self._read_open(fd, records[done : done + 1], at)
+        except OSError as error:
+            raise TraceError(f"cannot read {self.path}: {error.strerror}") from error
+        finally:
+            os.close(fd)
+        return records[:done]
+
+    def read_pieces(
+        self, dtype: np.dtype[np.void], first: int, stop: int
+    ) -> Iterator[np.ndarray[Any, np.dtype[np.void]]]:
+        """Yield the records of `read_part` in pieces that stay in a processor's cache."""
+        for begin in range(first, min(stop, self.count), PIECE):
+            yield self.read_part(dtype, begin, min(begin + PIECE, stop))
+
+    def read_part(self, dtype: np.dtype[np.void], first: int, stop: int) -> np.ndarray[Any, np.dtype[np.void]]:
+        """Read the committed records from `first` to before `stop`; as `read`.
+
+        Records of damaged blocks are replaced, so that the others keep their places: samples by ones of no task at the
+        time of the last record before them, readings by failed ones, others by ones of no kind.
+        """
+        first, stop = min(first, self.count), min(stop, self.count)
+        try:
+            done = max(min(stop, self._reach) - first, 0)
+            records = (np.zeros if done else np.empty)(max(stop - first, 0), dtype)
+            if self._beside is not None and done:
+                plain = records[:done].view(np.uint8).reshape(done, -1)
+                for block in self._beside.read_into(plain, first):
+                    begin, end = max(block.first - first, 0), min(block.stop - first, done)
+                    plain[begin:end] = np.frombuffer(self._damage(block).stand_in, np.uint8)
+            return records[: done + self._read_plain(records[done:], first + done)]
         except OSError as error:
             message = f"cannot read {self.path}: {error.strerror}"
             raise TraceError(message) from error
         except MemoryError:
             message = f"cannot read {self.path}: its {self.count} records do not fit into memory"
             raise TraceError(message) from None
+
+    def _damage(self, block: Block) -> Damage:
+        """Note a damaged block, and return what stands for its records."""
+        known = self.damaged.get(block.first)
+        if known is None:
+            before, after = self._record(block.first - 1, -1), self._record(block.stop, 1)
+            begin_ns, end_ns = (None if one is None else int.from_bytes(one[:8], "little") for one in (before, after))
+            like = (
+                before
+                or after
+                or self.header["start_ns"].to_bytes(8, "little").ljust(self.header["record_bytes"], b"\0")
+            )
+            stand_in = _stand_in(like, kinds.StreamKind(self.header["kind"]))
+            known = self.damaged[block.first] = Damage(block.first, block.count, begin_ns, end_ns, stand_in)
+        return known
+
+    def _record(self, at: int, step: int) -> bytes | None:
+        """Return the nearest record that can be restored, from a place on or back to it; None without any."""
+        while 0 <= at < self.count:
+            record = np.zeros((1, self.header["record_bytes"]), np.uint8)
+            if self._beside is None or at >= self._reach:
+                plain = record.view(np.dtype((np.void, record.shape[1])))[:, 0]
+                return record.tobytes() if self._read_plain(plain, at) else None
+            damaged = self._beside.read_into(record, at)
+            if not damaged:
+                return record.tobytes()
+            at = damaged[0].stop if step > 0 else damaged[0].first - 1
+        return None
+
+    def _read_plain(self, records: np.ndarray[Any, np.dtype[np.void]], first: int) -> int:
+        """Fill records from the file's body and window; returns the number of complete ones. Raises OSError."""
+        if len(records) == 0:
+            return 0
+        fd = _open(self.path)
+        try:
+            return self._read_open(fd, records, first)
         finally:
             os.close(fd)
-        return records[:got]
+
+    def _read_open(self, fd: int, records: np.ndarray[Any, np.dtype[np.void]], first: int) -> int:
+        in_body = max(min(first + len(records), self.flushed) - first, 0)
+        body_at = layout.HEADER_BYTES + self.number("window_bytes") + first * records.dtype.itemsize
+        got = _read_into(fd, records[:in_body], body_at)
+        return got if got < in_body else got + self._read_window(fd, records[in_body:], first + in_body)
+
+    def _read_window(self, fd: int, records: np.ndarray[Any, np.dtype[np.void]], first: int) -> int:
+        """Fill records from the window, or from the body, to which a running recording may have moved them."""
+        size = records.dtype.itemsize
+        got = _read_into(fd, records, layout.HEADER_BYTES + (first - self.flushed) * size)
+        now = np.frombuffer(os.pread(fd, layout.HEADER_BYTES, 0).ljust(layout.HEADER_BYTES, b"\0"), layout.HEADER)[0]
+        if not len(records) or int(now["packed"]) or int(now["flushed"]) <= self.number("flushed"):
+            return got
+        if self.segments is None:
+            return _read_into(fd, records, layout.HEADER_BYTES + self.number("window_bytes") + first * size)
+        moved = replace(self.segments, flushed=int(now["flushed"]))
+        moved.read_into(records.view(np.uint8).reshape(len(records), -1), first)
+        return len(records)
 
 
 def open_stream(path: Path, kind: kinds.StreamKind) -> Stream:
@@ -99,14 +267,20 @@ def open_stream(path: Path, kind: kinds.StreamKind) -> Stream:
     try:
         head = os.pread(fd, layout.HEADER_BYTES, 0)
         header = _check(path, head, kind)
-        size = _solid_bytes(fd, layout.HEADER_BYTES + int(header["window_bytes"]))
+        size = _solid_bytes(fd, layout.HEADER_BYTES + header["window_bytes"])
+        record, flushed = header["record_bytes"], header["flushed"]
+        packed = open_packed(path, record) if header["packed"] else None
+        each = header["segment_records"]
+        segments = find_segments(path, record, each, flushed) if each else None
     except OSError as error:
         message = f"cannot read {path}: {error.strerror}"
         raise TraceError(message) from error
     finally:
         os.close(fd)
-    committed, flushed = _available(header, size)
-    return Stream(path, header, _description(path, header), committed, flushed, _note(path, header, committed))
+    in_files = packed.stop if packed is not None else None if segments is None else segments.count
+    there, flushed = _available(header, size, in_files, 0 if segments is None else segments.gone - segments.before)
+    note = _note(path, header, there, 0 if segments is None else segments.gone - segments.before)
+    return Stream(path, header, _description(path, header), there, flushed, packed, note, segments)
 
 
 def _open(path: Path) -> int:
@@ -119,8 +293,8 @@ def _open(path: Path) -> int:
 def _solid_bytes(fd: int, body_at: int) -> int:
     """Return the file's size; of a huge one only what comes before the first hole of its body.
 
-    A hostile file can be terabytes of holes. No writer leaves holes; only huge files are checked, since some file
-    systems have reported holes in place of new data.
+    A hostile file can be terabytes of holes. No writer leaves holes in a body; only huge files are checked, since some
+    file systems have reported holes in place of new data.
     """
     size = os.fstat(fd).st_size
     if size < HOLES_FROM_BYTES or body_at >= size:
@@ -128,35 +302,44 @@ def _solid_bytes(fd: int, body_at: int) -> int:
     return os.lseek(fd, body_at, os.SEEK_HOLE)
 
 
-def _note(path: Path, header: np.void, committed: int) -> str | None:
-    if committed < int(header["committed"]):
-        return f"{path.name} is cut: {int(header['committed'])} records were committed, {committed} are there"
-    if int(header["minor"]) > layout.MINOR:
-        version = f"format {layout.MAJOR}.{int(header['minor'])}"
+def _note(path: Path, header: Header, there: int, gone: int) -> str | None:
+    left = header["committed"] - gone
+    if there < left:
+        return f"{path.name} is cut: {left} records were committed, {there} are there"
+    if header["minor"] > layout.MINOR:
+        version = f"format {layout.MAJOR}.{header['minor']}"
         return f"{path.name} is of {version}: what {layout.MAJOR}.{layout.MINOR} does not know is left out"
     return None
 
 
-def _check(path: Path, head: bytes, kind: kinds.StreamKind) -> np.void:
+def _check(path: Path, head: bytes, kind: kinds.StreamKind) -> Header:
     if head[:8] != layout.MAGIC[: len(head)]:
         message = f"{path} is not a tprof trace file (its first bytes are {head[:8]!r}): leave the file out"
         raise TraceError(message)
     if len(head) < layout.HEADER_BYTES:
         message = f"{path} is cut inside its header ({len(head)} of {layout.HEADER_BYTES} bytes): record again"
         raise TraceError(message)
-    header: np.void = np.frombuffer(head, layout.HEADER)[0]
-    if int(header["endian"]) != layout.ENDIAN:
+    # As Python's numbers, which are read far more often than converted.
+    header: Header = dict(zip(_FIELDS, np.frombuffer(head, layout.HEADER)[0].item(), strict=True))
+    if header["endian"] != layout.ENDIAN:
         message = f"{path} was written with another byte order: read it on a machine like the one that wrote it"
         raise TraceError(message)
-    check_major(path, int(header["major"]))
-    record, window = int(header["record_bytes"]), int(header["window_bytes"])
-    allowed = (64, 128) if kind == kinds.StreamKind.SAMPLES else (32,)
+    record, window = header["record_bytes"], header["window_bytes"]
+    is_samples = kind == kinds.StreamKind.SAMPLES
+    has_beside = header["packed"] or header["segment_records"]
+    is_fitted = is_samples and record not in layout.FIRST_SAMPLE_BYTES
+    check_major(path, header["major"], layout.BESIDE_MAJOR if has_beside or is_fitted else layout.MAJOR)
+    allowed: Container[int] = (32,)
+    if is_samples:
+        allowed = layout.FIRST_SAMPLE_BYTES if header["major"] == layout.MAJOR else layout.SAMPLE_BYTES
     sound = (
-        int(header["kind"]) == kind
-        and int(header["header_bytes"]) == layout.HEADER_BYTES
+        header["kind"] == kind
+        and header["header_bytes"] == layout.HEADER_BYTES
         and record in allowed
         and window % record == 0
-        and int(header["flushed"]) <= int(header["committed"])
+        and header["flushed"] <= header["committed"]
+        and header["packed"] in (0, 0 if header["segment_records"] else header["flushed"])
+        and header["segment_records"] <= MOST_RECORDS
     )
     if not sound:
         message = f"{path} is damaged: its header contradicts itself; leave the file out or record again"
@@ -164,9 +347,9 @@ def _check(path: Path, head: bytes, kind: kinds.StreamKind) -> np.void:
     return header
 
 
-def check_major(path: Path, major: int) -> None:
+def check_major(path: Path, major: int, newest: int = layout.MAJOR) -> None:
     """Reject another major version. Raises NewerFormatError, or TraceError for one that never existed."""
-    if major > layout.MAJOR:
+    if major > newest:
         message = f"{path} is of format {major}.x, this tprof reads {layout.MAJOR}.x: update tprof"
         raise NewerFormatError(message)
     if major < layout.MAJOR:
@@ -174,28 +357,54 @@ def check_major(path: Path, major: int) -> None:
         raise TraceError(message)
 
 
-def _available(header: np.void, size: int) -> tuple[int, int]:
-    """Return committed and flushed records, limited by the file's size."""
-    record, window = int(header["record_bytes"]), int(header["window_bytes"])
-    committed, flushed = int(header["committed"]), int(header["flushed"])
-    in_body = max(size - layout.HEADER_BYTES - window, 0) // record
+def _available(header: Header, size: int, in_files: int | None, gone: int) -> tuple[int, int]:
+    """Return committed and flushed records, limited by the file's size and by those that are in files beside it.
+
+    Removed ones count in neither, if they have no head that stands for them.
+    """
+    record, window = header["record_bytes"], header["window_bytes"]
+    committed, flushed = header["committed"] - gone, header["flushed"] - gone
+    in_body = max(size - layout.HEADER_BYTES - window, 0) // record if in_files is None else in_files
     if in_body < flushed:
         return in_body, in_body
     in_window = min(max(size - layout.HEADER_BYTES, 0), window) // record
     return flushed + min(committed - flushed, in_window), flushed
 
 
-def _description(path: Path, header: np.void) -> dict[str, Any]:
-    count = int(header["description_bytes"])
+def _description(path: Path, header: Header) -> dict[str, Any]:
+    count = header["description_bytes"]
     if count <= layout.DESCRIPTION_BYTES:
-        try:
-            described = parse_trace_json(bytes(header["description"])[:count])
-        except ValueError:
-            described = None
-        if isinstance(described, dict):
+        described = _parsed(header["description"][:count])
+        if described is not None:
             return described
     message = f"{path} is damaged: its description is not readable; leave the file out or record again"
     raise TraceError(message)
+
+
+def _stand_in(like: bytes, kind: kinds.StreamKind) -> bytes:
+    """Return a record at the time of another one that says nothing but that time."""
+    if kind == kinds.StreamKind.SAMPLES:
+        head = np.frombuffer(like, np.dtype(layout.SAMPLE_HEAD), count=1).copy()
+        head["instance"], head["task"], head["kind"], head["flags"] = 0, layout.NO_TASK, kinds.Kind.FINISH, 0
+        return head.tobytes() + like[head.itemsize :]
+    record = np.zeros(1, layout.READING if kind == kinds.StreamKind.READINGS else layout.NATIVE)
+    record["t_ns"] = int.from_bytes(like[:8], "little")
+    if kind == kinds.StreamKind.READINGS:
+        record["flags"] = kinds.ReadingFlag.MISSING
+    if kind == kinds.StreamKind.NATIVE:
+        # Calls may be among them.
+        record["kind"] = kinds.NativeKind.MISSED
+    return record.tobytes()
+
+
+@lru_cache(maxsize=16)
+def _parsed(text: bytes) -> dict[str, Any] | None:
+    """Return the object; that of all threads is the same, so it is not to be changed."""
+    try:
+        described = parse_trace_json(text)
+    except ValueError:
+        return None
+    return described if isinstance(described, dict) else None
 
 
 def _read_into(fd: int, records: np.ndarray[Any, np.dtype[np.void]], offset: int) -> int:

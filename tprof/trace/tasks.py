@@ -148,7 +148,7 @@ class TaskTable:
             return np.where(known[place] == tasks, index[place], np.uint32(layout.NO_TASK))
         lookup = np.full(top + 2, layout.NO_TASK, np.uint32)
         lookup[known] = index[:-1]
-        return lookup[np.minimum(tasks, np.uint32(top + 1))]
+        return lookup.take(tasks, mode="clip")
 
     def _enter(self, entry: TaskEntry) -> int:
         key = (entry.name, entry.file, entry.line, entry.budget_j, entry.is_default, entry.library)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from .metadata import MAX_NS
 from .stream import open_stream
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from .stream import Stream
@@ -19,9 +21,11 @@ if TYPE_CHECKING:
 
 MAX_PID = 2**31 - 1
 MAX_COLUMN_CHARACTERS = 100
+_END_REASONS = {int(reason): reason for reason in kinds.EndReason}
 
 Packages = np.ndarray[Any, np.dtype[np.int16]]
 Samples = np.ndarray[Any, np.dtype[np.void]]
+Fields = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,7 @@ class Thread:
     end_reason, end_ns, end_columns : its end, and the columns at that time; empty without an end.
     dropped : samples that could not be written, by reason.
     first_drop_ns : time of the first of these; the file has no samples after it.
+    first : the first of its samples in the file; not 0 in a window of the recording.
     """
 
     ordinal: int
@@ -55,6 +60,24 @@ class Thread:
     dtype: np.dtype[np.void] = field(repr=False)
     packages_of_cpus: Packages = field(repr=False)
     table: TaskTable = field(repr=False)
+    first: int = 0
+
+    def between(self, begin_ns: int, end_ns: int) -> Thread:
+        """Return the thread with the samples that tell what it did between two times; they are found by bisection.
+
+        The first may be earlier. If a sample is not before `end_ns`, it is the thread's end, with its columns.
+        """
+        first, after = (self.stream.first_at(self.dtype, t_ns) for t_ns in (begin_ns, end_ns))
+        borders = [self.stream.read_part(self.dtype, at, at + 1) for at in (first, after)]
+        if first and not (len(borders[0]) and int(borders[0]["t_ns"][0]) == begin_ns):
+            first -= 1
+        if not len(borders[1]):
+            return replace(self, first=first, count=self.count - first)
+        closing = borders[1][0]
+        return replace(
+            self, first=first, count=max(after - first, 0), end_ns=min(int(closing["t_ns"]), MAX_NS),
+            end_columns={name: int(closing[name]) for name in self.columns}, first_drop_ns=None,
+        )  # fmt: skip
 
     def read(self) -> Samples:
         """Read the samples from the file; they are not cached, so that a large trace is not in memory twice.
@@ -72,16 +95,12 @@ class Thread:
         TraceError
             If the file is missing, or does not fit into memory.
         """
-        samples = self.stream.read(self.dtype)
+        samples = self.stream.read_part(self.dtype, self.first, self.first + self.count)
         samples["task"] = self.table.to_indices(self.process, samples["task"])
-        left_out = self.table.left_out()
-        if left_out:
-            nobody = np.isin(samples["task"], left_out)
-            samples["instance"][nobody] = 0
-            samples["kind"][nobody] = kinds.Kind.FINISH
+        _leave_out(self.table, samples)
         return samples
 
-    def package(self, samples: Samples) -> Packages:
+    def package(self, samples: Samples | Fields) -> Packages:
         """Return the package of each sample, -1 if unknown; (n,) int16."""
         cpu = samples["cpu"]
         known = len(self.packages_of_cpus)
@@ -89,30 +108,64 @@ class Thread:
         return np.where(cpu < known, packages, np.int16(-1))
 
 
+def read_fields(threads: Sequence[Thread], names: Collection[str]) -> tuple[Fields, list[int]]:
+    """Read some fields of the samples of threads of one process with the same columns, one thread after the other.
+
+    Returns each field, as `Thread.read` does, in an array of its own with one place more after the samples of each
+    thread that has any, and how many samples each thread has. They are copied while they are in a processor's cache.
+    Raises TraceError.
+    """
+    first = threads[0]
+    names = dict.fromkeys([*names, "task", "instance", "kind"]) if first.table.left_out() else names
+    room = sum(one.count for one in threads) + len(threads)
+    fields: Fields = {name: np.empty(room, first.dtype[name]) for name in names}
+    at, counts = 0, []
+    for one in threads:
+        begin = at
+        for piece in one.stream.read_pieces(one.dtype, one.first, one.first + one.count):
+            for name, column in fields.items():
+                column[at : at + len(piece)] = piece[name]
+            at += len(piece)
+        counts.append(at - begin)
+        at += at > begin
+    fields = {name: column[:at] for name, column in fields.items()}
+    if "task" in fields:
+        fields["task"] = first.table.to_indices(first.process, fields["task"])
+    _leave_out(first.table, fields)
+    return fields, counts
+
+
+def _leave_out(table: TaskTable, samples: Samples | Fields) -> None:
+    """Make samples of default tasks ones of no task, if the trace has others; in place."""
+    left_out = table.left_out()
+    if left_out:
+        nobody = np.isin(samples["task"], left_out)
+        samples["instance"][nobody] = 0
+        samples["kind"][nobody] = kinds.Kind.FINISH
+
+
 def open_thread(path: Path, table: TaskTable, packages: Packages) -> Thread:
     """Open a file of samples. Raises TraceError."""
     stream = open_stream(path, kinds.StreamKind.SAMPLES)
-    number = stream.number
-    declared = _column_names(stream.description, layout.column_count(number("record_bytes")))
-    absent = number("absent")
-    present = tuple(name for place, name in enumerate(declared) if name and not absent >> place & 1)
-    reason = number("end_reason")
-    end_reason = kinds.EndReason(reason) if reason in set(kinds.EndReason) else kinds.EndReason.OPEN
+    header = stream.header
+    declared = _column_names(stream.description, layout.column_count(header["record_bytes"]))
+    present = tuple(name for place, name in enumerate(declared) if name and not header["absent"] >> place & 1)
+    end_reason = _END_REASONS.get(header["end_reason"], kinds.EndReason.OPEN)
     ended = end_reason != kinds.EndReason.OPEN
-    dropped = {reason: number(f"dropped_{reason}") for reason in ("enospc", "io", "reentrant")}
+    dropped = {reason: header[f"dropped_{reason}"] for reason in ("enospc", "io", "reentrant")}
     return Thread(
-        ordinal=number("thread"),
-        process=number("process"),
-        pid=_process_id(number("pid")),
-        tid=_process_id(number("tid")),
-        name=bytes(stream.header["thread_name"]).split(b"\0")[0].decode("utf-8", "replace"),
+        ordinal=header["thread"],
+        process=header["process"],
+        pid=_process_id(header["pid"]),
+        tid=_process_id(header["tid"]),
+        name=header["thread_name"].split(b"\0")[0].decode("utf-8", "replace"),
         count=stream.count,
         columns=present,
         end_reason=end_reason,
-        end_ns=min(number("end_ns"), MAX_NS) if ended else None,
+        end_ns=min(header["end_ns"], MAX_NS) if ended else None,
         end_columns=_end_columns(stream, declared, present) if ended else {},
         dropped={reason: count for reason, count in dropped.items() if count},
-        first_drop_ns=min(number("first_drop_ns"), MAX_NS) or None,
+        first_drop_ns=min(header["first_drop_ns"], MAX_NS) or None,
         stream=stream,
         dtype=layout.sample_dtype(declared),
         packages_of_cpus=packages,
@@ -125,18 +178,23 @@ def _process_id(number: int) -> int:
 
 
 def _end_columns(stream: Stream, declared: tuple[str, ...], present: tuple[str, ...]) -> dict[str, int]:
-    values = stream.header["end_columns"]
-    return {name: int(values[declared.index(name)]) for name in present}
+    values = dict(zip(declared, stream.header["end_columns"].tolist(), strict=False))
+    return {name: values[name] for name in present}
 
 
 def _column_names(description: dict[str, Any], width: int) -> tuple[str, ...]:
     """Return for each column a valid field name, "" if it has none or a duplicate."""
-    names: list[str] = []
     columns = description.get("columns")
-    for column in columns[:width] if isinstance(columns, list) else []:
-        name = column.get("name") if isinstance(column, dict) else None
-        good = isinstance(name, str) and is_column_name(name) and name not in names
-        names.append(str(name) if good else "")
+    listed = columns[:width] if isinstance(columns, list) else []
+    declared = [column.get("name") if isinstance(column, dict) else None for column in listed]
+    return _valid_names(tuple(name if isinstance(name, str) else "" for name in declared), width)
+
+
+@lru_cache(maxsize=16)
+def _valid_names(declared: tuple[str, ...], width: int) -> tuple[str, ...]:
+    names: list[str] = []
+    for name in declared:
+        names.append(name if is_column_name(name) and name not in names else "")
     return tuple((names + [""] * width)[:width])
 
 

@@ -218,6 +218,21 @@ def _write_domain(directory: Path, domain: GivenEnergy) -> None:
     _create(directory / "readings" / f"{domain.name}.readings", header, readings)
 
 
+def add_cpu_times(directory: Path, name: str, times: tuple[Any, Any], **described: Any) -> None:
+    """Add readings of CPU time to a trace: times, and nanoseconds so far. Raises OSError.
+
+    `described` are the `quantity`, "busy" (of the machine) or "program", and the `package`.
+    """
+    t_ns, cpu_ns = times
+    readings = np.zeros(len(t_ns), layout.READING)
+    readings["t_ns"], readings["value"] = t_ns, cpu_ns
+    description = {"name": name, "scope": "machine", "source": "arrays", "quality": "given", **described}
+    header = _header(kinds.StreamKind.READINGS, readings, description)
+    header["thread"], header["unit"] = layout.NO_THREAD, 1e-9
+    number = sum(1 for _ in (directory / "readings").iterdir())
+    _create(directory / "readings" / f"cpu-{number}.readings", header, readings)
+
+
 def _header(kind: kinds.StreamKind, records: np.ndarray[Any, Any], description: dict[str, Any]) -> Any:
     header = np.zeros((), layout.HEADER)
     text = json.dumps(description, separators=(",", ":")).encode()

@@ -1,0 +1,331 @@
+"""The compressed records of a stream: a file beside it with blocks of records, documented in docs/trace-format.md.
+
+A block has the records' columns of eight bytes, one after the other. A column holds differences of neighbours where
+these have more bytes that are zero. Its first bytes stand first, then its second ones, and so on; zlib compresses that.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tempfile
+import threading
+import zlib
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tprof.errors import TraceError
+
+from . import layout
+from .user_files import UnreadableError, open_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+ENDING = ".packed"
+LEVEL = 3
+"""Of zlib: the next one takes more than twice the time for a tenth fewer bytes."""
+MOST_RECORDS = 1 << 15
+"""Of a block: as many have their columns in a processor's cache."""
+PLAIN, DIFFERENCES = 0, 1
+LOST = -1
+"""In place of the checksum of a block whose header is damaged."""
+LEAST_BLOCK_BYTES = 1024
+"""Of a block with the most records: zlib makes a thousandth of its bytes at best."""
+_WORD = 8
+_SEARCHED = 1 << 20
+_TRIED = 2048
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Where some records are.
+
+    Attributes
+    ----------
+    first, count : the records
+    at, length : bytes of the file that hold them, the block's header left out
+    checksum, methods : of these bytes, and by column
+    """
+
+    first: int
+    count: int
+    at: int
+    length: int
+    checksum: int
+    methods: bytes
+
+    @property
+    def stop(self) -> int:
+        """The record after the last one."""
+        return self.first + self.count
+
+    @property
+    def header_at(self) -> int:
+        """Where its header begins."""
+        return self.at - layout.BLOCK_HEADER.itemsize
+
+    @property
+    def end(self) -> int:
+        """Where the next block begins."""
+        return self.at + self.length
+
+
+@dataclass(frozen=True)
+class PackedFile:
+    """The blocks of one file.
+
+    Attributes
+    ----------
+    path : the file
+    record_bytes : of a record
+    blocks : from the first record on, without gaps
+    segment : of a head, the first segment of whose records it has none
+    """
+
+    path: Path
+    record_bytes: int
+    blocks: tuple[Block, ...]
+    segment: int = 0
+
+    @property
+    def stop(self) -> int:
+        """The record after the last one."""
+        return self.blocks[-1].stop if self.blocks else 0
+
+    def read_into(self, records: Bytes, first: int) -> list[Block]:
+        """Fill records, (n, record_bytes), from number `first` on; all are in the file. Raises TraceError, OSError.
+
+        Returns the damaged blocks, whose records stay as they are.
+        """
+        stop, damaged = first + len(records), []
+        fd = _open(self.path)
+        try:
+            after = bisect_right(self.blocks, first, key=attrgetter("stop"))
+            for block in itertools.takewhile(lambda one: one.first < stop, itertools.islice(self.blocks, after, None)):
+                begin, end = max(first, block.first), min(stop, block.stop)
+                whole = self._block(fd, block)
+                if whole is None:
+                    damaged.append(block)
+                else:
+                    records[begin - first : end - first] = whole[begin - block.first : end - block.first]
+        finally:
+            os.close(fd)
+        return damaged
+
+    def _block(self, fd: int, block: Block) -> Bytes | None:
+        """Return a block's records, None if it is damaged; the last one is kept: a bisection asks for it repeatedly."""
+        status = os.fstat(fd)
+        key = (status.st_dev, status.st_ino, status.st_mtime_ns, block)
+        if _kept.key != key:
+            _kept.records = _decode(block, os.pread(fd, block.length, block.at), self.record_bytes)
+            _kept.key = key
+        return _kept.records
+
+
+class _Kept(threading.local):
+    """The last block that a thread read."""
+
+    key: object = None
+    records: Bytes | None
+
+
+_kept = _Kept()
+
+
+def packed_path(stream: Path) -> Path:
+    """Return the path of a stream's compressed records."""
+    return stream.with_name(stream.name + ENDING)
+
+
+def open_packed(stream: Path, record_bytes: int) -> PackedFile:
+    """Find the blocks of a stream's compressed records, up to the first damage. Raises TraceError without the file."""
+    path = packed_path(stream)
+    fd = _open(path)
+    try:
+        head = os.pread(fd, layout.PACKED_HEADER.itemsize, 0)
+        segment = _check(path, head, record_bytes)
+        blocks = tuple(_blocks(fd, os.fstat(fd).st_size, record_bytes))
+    except OSError as error:
+        raise TraceError(f"cannot read {path}: {error.strerror}") from error
+    finally:
+        os.close(fd)
+    return PackedFile(path, record_bytes, blocks, segment)
+
+
+def _open(path: Path) -> int:
+    try:
+        return open_regular(path, None, follow=False)
+    except UnreadableError as error:
+        raise TraceError(str(error)) from error
+
+
+def _check(path: Path, head: bytes, record_bytes: int) -> int:
+    """Return the header's segment. Raises TraceError."""
+    whole = len(head) == layout.PACKED_HEADER.itemsize
+    header = np.frombuffer(head, layout.PACKED_HEADER)[0] if whole else None
+    if header is None or bytes(header["magic"]) != layout.PACKED_MAGIC:
+        raise TraceError(f"{path} holds no compressed records of a trace: leave it and its stream out")
+    if int(header["major"]) > layout.PACKED_MAJOR:
+        raise TraceError(f"{path} is compressed as by a newer tprof: update tprof")
+    if int(header["endian"]) != layout.ENDIAN or int(header["record_bytes"]) != record_bytes:
+        raise TraceError(f"{path} is damaged: its header contradicts its stream's; leave both out")
+    return int(header["segment"])
+
+
+def _blocks(fd: int, size: int, record_bytes: int) -> Iterator[Block]:
+    """Yield the blocks; records between two sound headers that are of neither are a block that cannot be restored."""
+    at, first = layout.PACKED_HEADER.itemsize, 0
+    last: Block | None = None
+    while at < size:
+        block = _block(fd, at, size, record_bytes)
+        if block is None or block.first != first:
+            # The length in the header before may be wrong too: then this is no place of a header.
+            since, least = (at, first) if last is None else (last.at, last.first + 1)
+            block = _next_block(fd, since, size, record_bytes, least)
+            if block is None:
+                break
+            if last is not None and block.header_at <= at:
+                last = replace(last, count=block.first - last.first, checksum=LOST)
+            elif block.first > first:
+                if last is not None:
+                    yield last
+                last = Block(first, block.first - first, at, 0, LOST, b"")
+        if last is not None:
+            yield last
+        last, at, first = block, block.end, block.stop
+    if last is not None:
+        yield last
+
+
+def _block(fd: int, at: int, size: int, record_bytes: int) -> Block | None:
+    """Return the block whose header is at a place of the file; None if none is, or it is damaged."""
+    head = os.pread(fd, layout.BLOCK_HEADER.itemsize, at)
+    if len(head) < layout.BLOCK_HEADER.itemsize:
+        return None
+    header = np.frombuffer(head, layout.BLOCK_HEADER)[0]
+    block = Block(
+        first=int(header["first"]),
+        count=int(header["count"]),
+        at=at + len(head),
+        length=int(header["length"]),
+        checksum=int(header["checksum"]),
+        methods=bytes(header["methods"]),
+    )
+    sound = (
+        int(header["mark"]) == layout.BLOCK_MARK
+        and int(header["codec"]) == layout.CODEC_ZLIB
+        and 0 < block.count <= MOST_RECORDS
+        and block.end <= size
+        and set(block.methods[: record_bytes // _WORD]) <= {PLAIN, DIFFERENCES}
+    )
+    return block if sound else None
+
+
+def _next_block(fd: int, at: int, size: int, record_bytes: int, first: int) -> Block | None:
+    """Return the next block from a place on, of records from `first` on, by the mark of its header; None without."""
+    mark = layout.BLOCK_MARK.to_bytes(4, "little")
+    for begin in range(at, size, _SEARCHED):
+        part = os.pread(fd, _SEARCHED + len(mark) - 1, begin)
+        place = part.find(mark)
+        while place >= 0:
+            block = _block(fd, begin + place, size, record_bytes)
+            most = MOST_RECORDS * ((begin + place - at) // LEAST_BLOCK_BYTES + 2)
+            if (
+                block is not None
+                and first <= block.first <= first + most
+                and _is_followed(fd, block, size, record_bytes)
+            ):
+                return block
+            place = part.find(mark, place + 1)
+    return None
+
+
+def _is_followed(fd: int, block: Block, size: int, record_bytes: int) -> bool:
+    """Return whether what follows a block is the next one, or the end: then the records it names are right."""
+    after = _block(fd, block.end, size, record_bytes)
+    return block.end == size if after is None else after.first == block.stop
+
+
+def file_header(record_bytes: int, segment: int = 0) -> bytes:
+    """Return the header of a file of such records; of a head, with the segment that follows it."""
+    header = np.zeros((), layout.PACKED_HEADER)
+    header["magic"], header["major"] = np.void(layout.PACKED_MAGIC), layout.PACKED_MAJOR
+    header["endian"], header["record_bytes"] = layout.ENDIAN, record_bytes
+    header["segment"] = segment
+    return header.tobytes()
+
+
+def write_packed(stream: Path, record_bytes: int, blocks: Iterable[bytes], *, segment: int = 0) -> None:
+    """Write the file of a stream's compressed records, whole and to the disk, or none. Raises OSError."""
+    target = packed_path(stream)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(file_header(record_bytes, segment))
+            file.writelines(blocks)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def encode(records: Bytes, first: int) -> bytes:
+    """Return the block, with its header, of records whose number is at most `MOST_RECORDS`.
+
+    Parameters
+    ----------
+    records : (n, record_bytes) uint8
+    first : number of the first one in its stream
+    """
+    columns = np.ascontiguousarray(records.view("<u8").T)
+    methods = bytearray(layout.MOST_WORDS)
+    for place, column in enumerate(columns):
+        tried = column[:_TRIED]
+        differences = np.diff(tried)
+        if np.count_nonzero(differences.view(np.uint8)) < np.count_nonzero(tried[1:].view(np.uint8)):
+            methods[place] = DIFFERENCES
+    for column, method in zip(columns, methods, strict=False):
+        if method == DIFFERENCES:
+            column[1:] -= column[:-1].copy()
+    planes = columns.view(np.uint8).reshape(len(columns), -1, _WORD).transpose(0, 2, 1)
+    squeezed = zlib.compress(np.ascontiguousarray(planes).data, LEVEL)
+    header = np.zeros((), layout.BLOCK_HEADER)
+    header["mark"], header["count"], header["first"] = layout.BLOCK_MARK, len(records), first
+    header["length"], header["checksum"], header["codec"] = len(squeezed), zlib.crc32(squeezed), layout.CODEC_ZLIB
+    header["methods"] = np.void(bytes(methods))
+    return header.tobytes() + squeezed
+
+
+def _decode(block: Block, squeezed: bytes, record_bytes: int) -> Bytes | None:
+    """Return a block's records, (count, record_bytes); None if it is damaged."""
+    expected = block.count * record_bytes
+    plain = b""
+    if zlib.crc32(squeezed) == block.checksum:
+        try:
+            plain = zlib.decompressobj().decompress(squeezed, expected + 1)
+        except zlib.error:
+            plain = b""
+    if len(plain) != expected:
+        return None
+    planes = np.frombuffer(plain, np.uint8).reshape(-1, _WORD, block.count)
+    records = np.zeros((block.count, record_bytes // _WORD), np.uint64)
+    words: NDArray[np.uint8] = np.empty((block.count, _WORD), np.uint8)
+    for place, plane in enumerate(planes):
+        if not plane.any():
+            continue
+        words[:] = plane.T
+        column = words.view(np.uint64)[:, 0]
+        records[:, place] = np.cumsum(column, dtype=np.uint64) if block.methods[place] == DIFFERENCES else column
+    return records.view(np.uint8)

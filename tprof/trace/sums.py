@@ -1,0 +1,239 @@
+"""The sums that a recording with `keep="summary"` keeps instead of its samples: one file, to which blocks are appended.
+
+A block is whole or not there: it has a checksum, and a reader stops at the first one that contradicts it. Rows of
+several blocks with the same key add up, so a block never has to be changed.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tprof.errors import TraceError
+
+from .directory import SUMS_FILE
+from .layout import ENDIAN
+from .user_files import UnreadableError, open_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    Table = NDArray[np.void]
+
+SUMMARY, THREADS = "summary", "threads"
+"""The values of `keep` in the manifest of such a recording: sums of all threads of a process, or of each."""
+NO_THREAD = 2**32 - 1
+"""In place of a thread's number: of all threads of the process."""
+MAJOR = 1
+MAGIC = b"TPROFS\r\n"
+BLOCK_MARK = 0x534D5553
+MOST_ROWS = 1 << 24
+"""Of a block; a header with more is damaged."""
+
+HEADER = np.dtype([("magic", "V8"), ("major", "<u4"), ("endian", "<u4"), ("begin_ns", "<i8"), ("span_ns", "<i8")])
+"""The first 32 bytes: spans are counted from `begin_ns`."""
+
+BLOCK = np.dtype(
+    [
+        ("mark", "<u4"),
+        ("checksum", "<u4"),
+        ("tasks", "<u4"),
+        ("domains", "<u4"),
+        ("since_ns", "<i8"),
+        ("until_ns", "<i8"),
+        ("threads", "<u4"),
+        ("", "V4"),
+    ]
+)
+"""Before the rows of a block: of tasks, domains and threads; the checksum is the CRC-32 of all that follows it."""
+
+TASK_SUMS = np.dtype(
+    [
+        ("span", "<u4"),
+        ("process", "<u4"),
+        ("task", "<u4"),
+        ("thread", "<u4"),
+        ("begun", "<u4"),
+        ("ended", "<u4"),
+        ("resolved", "<u4"),
+        ("cpu_s", "<f8"),
+        ("own_s", "<f8"),
+        ("energy_j", "<f8"),
+        ("dynamic_j", "<f8"),
+        ("ended_s", "<f8"),
+        ("resolved_j", "<f8"),
+        ("resolved_s", "<f8"),
+        ("half_j2", "<f4"),
+        ("energy_m2", "<f4"),
+        ("duration_m2", "<f4"),
+        ("both_m2", "<f4"),
+    ]
+)
+"""What one task of one process did in one span, on one thread if threads are kept; an instance counts where it began.
+
+`begun` and `ended` count instances. `cpu_s`, `own_s` (in which a thread ran it), `energy_j` and `dynamic_j` are of all
+that ran in the span. `ended_s` sums the durations of the instances that ended in it. `resolved` of these have joules
+that a sensor resolved: `resolved_j` and `resolved_s` are their joules and durations, `half_j2` the squares of half
+their bounds, the last three the squares and products about the means. `task` is a number of the process's table.
+"""
+
+DOMAIN_SUMS = np.dtype(
+    [
+        ("span", "<u4"),
+        ("domain", "<u4"),
+        ("seconds", "<f8"),
+        ("measured_j", "<f8"),
+        ("tasks_j", "<f8"),
+        ("runtime_j", "<f8"),
+        ("other_j", "<f8"),
+        ("idle_j", "<f8"),
+    ]
+)
+"""The joules of one domain in one span, and the seconds that its readings cover; `domain` counts in the manifest."""
+
+THREAD = np.dtype([("process", "<u4"), ("thread", "<u4"), ("tid", "<u4"), ("name", "S32")])
+"""A thread, in the first block with a row of it."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """The sums of a part of the recording.
+
+    Attributes
+    ----------
+    since_ns, until_ns : of which part
+    tasks, domains, threads : of dtype `TASK_SUMS`, `DOMAIN_SUMS` and `THREAD`
+    """
+
+    since_ns: int
+    until_ns: int
+    tasks: Table
+    domains: Table
+    threads: Table = field(default_factory=lambda: np.empty(0, THREAD))
+
+    def encode(self) -> bytes:
+        """Return the block's bytes."""
+        head = np.zeros(1, BLOCK)
+        head["mark"], head["since_ns"], head["until_ns"] = BLOCK_MARK, self.since_ns, self.until_ns
+        tables = {"tasks": self.tasks, "domains": self.domains, "threads": self.threads}
+        for name, table in tables.items():
+            head[name] = len(table)
+        checked = head.tobytes()[8:] + b"".join(table.tobytes() for table in tables.values())
+        head["checksum"] = zlib.crc32(checked)
+        return head.tobytes()[:8] + checked
+
+
+class SumsFile:
+    """The file, for the one process that writes it."""
+
+    def __init__(self, session: Path, begin_ns: int, span_ns: int) -> None:
+        """Begin it, or go on after its last whole block; `until_ns` is then the end of that. Raises OSError."""
+        self.path = session / SUMS_FILE
+        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        self.until_ns: int | None = None
+        if os.fstat(self._descriptor).st_size >= HEADER.itemsize:
+            known = SumsReader(session)
+            for block in known.blocks():
+                self.until_ns = block.until_ns
+            self._bytes, self.begin_ns, self.span_ns = known.whole_bytes, known.begin_ns, known.span_ns
+            os.ftruncate(self._descriptor, self._bytes)
+            return
+        head = np.zeros(1, HEADER)
+        head["magic"], head["major"], head["endian"] = np.void(MAGIC), MAJOR, ENDIAN
+        head["begin_ns"], head["span_ns"] = begin_ns, span_ns
+        self._bytes, self.begin_ns, self.span_ns = 0, begin_ns, span_ns
+        self._append(head.tobytes())
+
+    def append(self, block: Block) -> None:
+        """Append a block, or leave the file as it was. Raises OSError, as on a full disk."""
+        self._append(block.encode())
+        self.until_ns = block.until_ns
+
+    def close(self) -> None:
+        """Close it."""
+        os.close(self._descriptor)
+
+    def _append(self, content: bytes) -> None:
+        try:
+            done = 0
+            while done < len(content):
+                done += os.pwrite(self._descriptor, content[done:], self._bytes + done)
+        except OSError:
+            os.ftruncate(self._descriptor, self._bytes)
+            raise
+        self._bytes += len(content)
+
+
+class SumsReader:
+    """The file, for readers, also while it is written.
+
+    Attributes
+    ----------
+    path : of the file
+    begin_ns, span_ns : when the first span begins, and how long each is
+    whole_bytes : of the header and the whole blocks that were read so far
+    """
+
+    def __init__(self, session: Path) -> None:
+        """Read its header. Raises TraceError."""
+        self.path = session / SUMS_FILE
+        head = self._read(0, HEADER.itemsize)
+        if len(head) < HEADER.itemsize:
+            raise TraceError(f"{self.path} is cut inside its header: nothing was kept of this recording")
+        header = np.frombuffer(head, HEADER)[0]
+        if bytes(header["magic"]) != MAGIC or int(header["endian"]) != ENDIAN:
+            raise TraceError(f"{self.path} is no file of sums, or of another byte order: leave the session out")
+        if int(header["major"]) != MAJOR:
+            raise TraceError(f"{self.path} is of format {int(header['major'])}, this tprof reads {MAJOR}: update tprof")
+        self.begin_ns, self.span_ns = int(header["begin_ns"]), int(header["span_ns"])
+        if self.begin_ns < 0 or self.span_ns <= 0:
+            raise TraceError(f"{self.path} is damaged: its header contradicts itself; leave the session out")
+        self.whole_bytes = HEADER.itemsize
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the whole blocks that were not read yet. Raises TraceError."""
+        while True:
+            head = self._read(self.whole_bytes, BLOCK.itemsize)
+            if len(head) < BLOCK.itemsize:
+                return
+            block = np.frombuffer(head, BLOCK)[0]
+            counts = [int(block[name]) for name in ("tasks", "domains", "threads")]
+            if int(block["mark"]) != BLOCK_MARK or max(counts) > MOST_ROWS:
+                return
+            sizes = [count * of.itemsize for count, of in zip(counts, (TASK_SUMS, DOMAIN_SUMS, THREAD), strict=True)]
+            size, second, third = sum(sizes), sizes[0], sizes[0] + sizes[1]
+            rows = self._read(self.whole_bytes + BLOCK.itemsize, size)
+            if len(rows) < size or zlib.crc32(head[8:] + rows) != int(block["checksum"]):
+                return
+            self.whole_bytes += BLOCK.itemsize + size
+            yield Block(
+                int(block["since_ns"]),
+                int(block["until_ns"]),
+                np.frombuffer(rows[:second], TASK_SUMS),
+                np.frombuffer(rows[second:third], DOMAIN_SUMS),
+                np.frombuffer(rows[third:], THREAD),
+            )
+
+    def _read(self, offset: int, size: int) -> bytes:
+        try:
+            descriptor = open_regular(self.path, None, follow=False)
+        except UnreadableError as error:
+            raise TraceError(str(error)) from error
+        try:
+            return os.pread(descriptor, size, offset)
+        except OSError as error:
+            raise TraceError(f"cannot read {self.path}: {error.strerror}") from error
+        finally:
+            os.close(descriptor)
+
+
+def keeps_summary(manifest: dict[str, Any]) -> bool:
+    """Return whether a session keeps sums instead of its samples."""
+    return manifest.get("keep") in (SUMMARY, THREADS)

@@ -1,0 +1,121 @@
+"""A session that kept sums: what a reader finds in it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tprof.errors import UsageError
+
+from .directory import has_helper
+from .manifest import END, read_end, read_manifest
+from .metadata import sound_end, sound_manifest, start_ns_of
+from .running import is_running
+from .sums import SumsReader
+from .tasks import TaskTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tprof.analysis.profile.sums_profile import SumsProfile
+
+    from .sums import Block
+
+AWAIT_S = 60.0
+"""Longest wait for the last sums of a recording that has just ended."""
+
+
+@dataclass(frozen=True)
+class SumsTrace:
+    """The sums of a recording with ``keep="summary"``.
+
+    Attributes
+    ----------
+    path : of the session
+    manifest, end : its metadata; no end where the recording runs or was killed
+    table : the tasks
+    complete : whether the recording ended and all its sums are there
+    start_ns, end_ns : of the recorded block, as far as there are sums
+    span_ns : length of the spans
+    notes : sentences on what is missing
+    """
+
+    path: Path
+    manifest: dict[str, Any]
+    end: dict[str, Any]
+    table: TaskTable
+    complete: bool
+    start_ns: int
+    end_ns: int
+    span_ns: int
+    notes: tuple[str, ...]
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the blocks of sums in order of time. Raises TraceError."""
+        return SumsReader(self.path).blocks()
+
+    def profile(self, model: str = "auto", *, start_s: float | None = None, end_s: float | None = None) -> SumsProfile:
+        """Return the tables of the sums.
+
+        Raises
+        ------
+        UsageError
+            If another model than ``cputime`` is asked for, or a part of the recording.
+        TraceError
+            If the sums cannot be read.
+        """
+        from tprof.analysis.profile.sums_profile import build_sums_profile  # noqa: PLC0415 - the door to analysis
+
+        if model not in ("auto", "cputime"):
+            raise UsageError(f"{self.path} keeps sums by CPU time only: leave --model out, or record without keep")
+        if start_s is not None or end_s is not None:
+            raise UsageError(f"{self.path} keeps sums by span: export them, and add up those that you want")
+        return build_sums_profile(self)
+
+
+def load_sums(directory: Path) -> SumsTrace:
+    """Open the session of a recording that keeps sums, once they are complete if it has ended. Raises TraceError."""
+    await_last(directory)
+    manifest, notes = sound_manifest(read_manifest(directory))
+    found = read_end(directory)
+    end, more = ({}, []) if found is None else sound_end(found)
+    reader = SumsReader(directory)
+    start_ns = start_ns_of(manifest) or reader.begin_ns
+    until_ns = max((block.until_ns for block in reader.blocks()), default=start_ns)
+    notes += [*more, *end.get("notes", ()), *_missing(directory, end, until_ns)]
+    table = TaskTable()
+    for path in sorted((directory / "tasks").glob("*.jsonl")):
+        table.read(path, int(path.stem) if path.stem.isdecimal() else 0)
+    complete = found is not None and not any((directory / "readings").iterdir())
+    return SumsTrace(
+        directory, manifest, end, table, complete, start_ns, until_ns, reader.span_ns, (*notes, *table.notes)
+    )
+
+
+def refusal(path: Path) -> str:
+    """Return the sentence on what needs samples."""
+    return (
+        f'{path} keeps sums only (keep="summary"), and this needs single instances: use tprof summary, report or '
+        "export csv, or record without it"
+    )
+
+
+def _missing(directory: Path, end: dict[str, Any], until_ns: int) -> list[str]:
+    """Return a sentence on sums that are not there."""
+    if not end:
+        if is_running(directory):
+            return ["incomplete: the recording still runs; these are the sums so far"]
+        return ["incomplete: the recording did not end by itself; the sums up to its last written span are here"]
+    late_s = (end.get("end_ns", until_ns) - until_ns) * 1e-9
+    if not any((directory / "readings").iterdir()):
+        return []
+    return [f"incomplete: the sums of the last {late_s:.3g} s could not be written"]
+
+
+def await_last(directory: Path) -> None:
+    """Wait while the process that keeps the sums of an ended recording writes the last ones."""
+    deadline_s = time.monotonic() + AWAIT_S
+    while (directory / END).exists() and has_helper(directory) and time.monotonic() < deadline_s:
+        time.sleep(0.02)
