@@ -145,6 +145,12 @@ def task(  # noqa: PLR0913 - one parameter per option
     return decorate if function is None else decorate(function)
 
 
+def is_task(function: object) -> bool:
+    """Return whether calls of a function are instances: it is a task, or a pattern of `tprof run` matches it."""
+    selects = this_process.selects
+    return hasattr(function, NUMBER_ATTRIBUTE) or (selects is not None and selects(function))
+
+
 def make_task(
     function: F,
     name: str | None = None,

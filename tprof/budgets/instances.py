@@ -20,7 +20,7 @@ from .response import Response
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tprof.live import Meter, Rows
+    from tprof.live import Meter, Rows, Shared
     from tprof.session.membership import Membership
 
 EACH_S = 0.2
@@ -132,7 +132,7 @@ class InstanceBudgets:
     def _how(self) -> str:
         return "by an ESTIMATE" if self._meter.quality == "estimated" else self._meter.quality
 
-    def _add(self, ran: Rows, segment_j: NDArray[np.float64]) -> None:
+    def _add(self, ran: Rows, shared: Shared) -> None:
         """Add the joules of instances of tasks with a budget; called by the meter, under its lock."""
         limits = self._limits_now()
         of_ours = np.flatnonzero(np.isfinite(limits[np.maximum(ran.task, -1)]) & (ran.task >= 0))
@@ -141,7 +141,7 @@ class InstanceBudgets:
         ids, row = np.unique(ran.instance[of_ours], return_inverse=True)
         task = np.zeros(len(ids), np.int64)
         task[row] = ran.task[of_ours]
-        energy_j = np.bincount(row, segment_j[of_ours], len(ids))
+        energy_j = np.bincount(row, shared.energy_j[of_ours], len(ids))
         for instance, before_j in self._open.items():
             place = int(np.searchsorted(ids, instance))
             if place < len(ids) and ids[place] == instance:

@@ -1,27 +1,21 @@
 """The private recording of budgets outside any recording: shared by overlapping blocks, removed after the last one.
 
-It is a temporary folder whose name contains the process. A program that ends inside the block removes it at its exit; a
-killed one cannot, so the next private recording removes those of processes that no longer exist.
+It is in a folder of `tprof.session.temporary`, which a program that ends inside the block removes at its exit.
 """
 
 from __future__ import annotations
 
 import atexit
-import os
-import shutil
-import stat
-import tempfile
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tprof.errors import TprofError
 from tprof.session.process_state import this_process
+from tprof.session.temporary import make_place, remove_place
 
 if TYPE_CHECKING:
     from tprof.session.recording import Recording
 
-PREFIX = "tprof-budget-"
 SESSION = "budget.tprof"
 
 
@@ -57,14 +51,13 @@ def leave() -> None:
 def _begin() -> Recording:
     from tprof.session.recording import record  # noqa: PLC0415 - kept off `import tprof`
 
-    _remove_stale()
-    place = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))
+    place = make_place()
     recording = record(place / SESSION, counters="none", idle_s=0)
     recording.before_replacement = None  # nobody reads this one, so nothing is said of its end
     try:
         recording.__enter__()
     except BaseException:
-        shutil.rmtree(place, ignore_errors=True)
+        remove_place(place)
         raise
     return recording
 
@@ -76,36 +69,7 @@ def _end() -> None:
         try:
             recording.__exit__(None, None, None)
         finally:
-            shutil.rmtree(recording.path.parent, ignore_errors=True)
-
-
-def _remove_stale() -> None:
-    """Remove the recordings of this user's dead processes that no recorder has locked."""
-    from tprof.trace.running import is_running  # noqa: PLC0415 - kept off `import tprof`
-
-    for place in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
-        pid = place.name.removeprefix(PREFIX).partition("-")[0]
-        # Check the lock too: a process of another container with the same folder is not visible here.
-        if pid.isdigit() and _is_ours(place) and not _is_alive(int(pid)) and not is_running(place / SESSION):
-            shutil.rmtree(place, ignore_errors=True)
-
-
-def _is_ours(place: Path) -> bool:
-    try:
-        status = place.lstat()
-    except OSError:
-        return False
-    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
+            remove_place(recording.path.parent)
 
 
 def _end_with_program() -> None:

@@ -5,9 +5,10 @@ It reads the files of the session, like any reader, so the recording threads do 
 
 from __future__ import annotations
 
-from tprof.analysis.attribution.incremental import Rows
+from tprof.analysis.attribution.incremental import Rows, Shared
 
-from .meter import Energy, Meter, TaskEnergy
+from .energy import Energy, TaskEnergy
+from .meter import Meter
 from .usage import Usage
 
-__all__ = ["Energy", "Meter", "Rows", "TaskEnergy", "Usage"]
+__all__ = ["Energy", "Meter", "Rows", "Shared", "TaskEnergy", "Usage"]

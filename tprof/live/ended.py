@@ -52,7 +52,10 @@ class EndedReadings(Readings):
                 domain = self._enter(quanta.name, quanta.quality, quanta.package, static_w, scope=quanta.scope)
                 domain.append(quanta.edges_ns, quanta.energy_j)
                 domain.lead_in_j = float(whole.between(int(whole.edges_ns[0]), trace.start_ns)[0].energy_j.sum())
+                domain.known_j += domain.lead_in_j
                 domain.is_whole = True
+            elif len(quanta):
+                self._show(quanta.name, quanta.quality, quanta.package).append(quanta.edges_ns, quanta.energy_j)
 
     @property
     def last_ns(self) -> int | None:
@@ -67,7 +70,7 @@ class EndedReadings(Readings):
         return rows
 
 
-def followed(trace: Trace) -> list[FollowedThread]:
+def followed(trace: Trace, *, moments: bool = False) -> list[FollowedThread]:
     """Return the threads, from their first samples on. Raises TraceError."""
     cut_off = find_cut_off(trace)
     return [
@@ -75,6 +78,7 @@ def followed(trace: Trace) -> list[FollowedThread]:
             thread,
             end_ns=thread_end_ns(trace, thread),
             cut_off_s=cut_off[thread.ordinal].cpu_s if thread.ordinal in cut_off else math.inf,
+            moments=moments,
         )
         for thread in trace.threads
     ]

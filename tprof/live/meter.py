@@ -14,7 +14,6 @@ import os
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tprof import _core
@@ -22,19 +21,29 @@ from tprof.analysis.attribution.incremental import IncrementalSharing, Rows, all
 from tprof.analysis.attribution.sharing import static_watts
 from tprof.errors import TraceError
 from tprof.trace import load_session
+from tprof.trace.gone import read_gone
 from tprof.trace.manifest import END, read_manifest
 from tprof.trace.metadata import packages_of_cpus, sound_manifest, start_ns_of
+from tprof.trace.reader import load_samples
+from tprof.trace.sums import NO_THREAD, keeps_summary
+from tprof.trace.sums_trace import await_last
 from tprof.trace.tasks import TaskTable
 from tprof.trace.thread import open_thread
 
+from .energy import Energy, TaskEnergy
 from .readings import Readings, RunningReadings
+from .resumed import Resumed
 from .threads import FollowedThread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
+    from tprof.analysis.attribution.instance_sums import InstanceSums
 
+
+OUTSIDE = -1
+SAMPLES = ".samples"
 SLICE_NS = 100_000_000
 READ_S = 0.002
 """CPU time of one `read`; the rest is left to the next one."""
@@ -42,53 +51,34 @@ SHORTEST_NS, LONGEST_NS = 5_000_000, 200_000_000
 """Bounds of a slice; its length adapts so that a step takes a part of that time."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskEnergy:
-    """Joules that a task's instances took so far, nested tasks left out, and how many have begun."""
-
-    energy_j: float
-    instances: int
-
-
-@dataclass(frozen=True, slots=True)
-class Energy:
-    """Where the joules of a running recording went, from the begin of its block to `until_s`.
-
-    Attributes
-    ----------
-    tasks : by name
-    tasks_j, runtime_j, other_j, idle_j, spin_j, unidentified_j : as the accounts of a profile; they sum to
-        `measured_j`. While a recording runs, the energy of native threads (BLAS, OpenMP, …) is in `runtime_j`; that of
-        GPUs is there until a profile is made
-    measured_j : of the counted domains; NaN where nothing is measured
-    quality : `measured`, `estimated`, …, that of the least trustworthy domain; `none` without any
-    until_s : seconds from the begin of the block up to which the joules are shared out
-    """
-
-    tasks: dict[str, TaskEnergy]
-    tasks_j: float
-    runtime_j: float
-    other_j: float
-    idle_j: float
-    measured_j: float
-    quality: str
-    until_s: float
-    spin_j: float = 0.0
-    unidentified_j: float = 0.0
-
-
 class Meter:
     """The joules of a session so far; thread-safe."""
 
-    def __init__(self, session: Path, *, process: int = 0, count_threads: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        session: Path,
+        *,
+        process: int = OUTSIDE,
+        count_threads: Callable[[], int] | None = None,
+        has_clock: Callable[[int], bool] = lambda _: True,
+        is_over: bool | None = None,
+        sums: InstanceSums | None = None,
+        by_thread: bool = False,
+        resume_ns: int | None = None,
+    ) -> None:
         """Begin at the session's start.
 
         Parameters
         ----------
         session : its directory
-        process : the ordinal of this process, whose threads' clocks can be read
+        process : the ordinal of this process, whose threads' clocks can be read; `OUTSIDE` if it is none of them
         count_threads : returns the number of threads so far, so that the directory is listed only for new ones; None:
             unknown
+        has_clock : whether /proc has the clocks of the process with this number, rather than of an unrelated one
+        is_over : whether nothing more is written; None: if the session has its end
+        sums : what is told of each instance
+        by_thread : whether it is told of the threads too
+        resume_ns : begin there instead, since what was before is known
 
         Raises
         ------
@@ -98,46 +88,72 @@ class Meter:
         self.session = session
         self._process = process
         self._count_threads = count_threads
+        self._has_clock = has_clock
         self._threads_directory = os.fspath(session / "threads")
         self._files: set[str] = set()
+        self._ended_threads = 0
+        self._sums, self._resume_ns = sums, resume_ns
+        self._by_thread = by_thread
+        self.left: list[FollowedThread] = []
+        """With `sums`: threads that have ended, and whose files nobody needs any more once their joules are shared."""
         self._first_ns: int | None = None
         self._stepped_ns: int | None = None
         self._shared_ns: int | None = None
         self._slice_ns = SHORTEST_NS
         self._lock = threading.Lock()
-        if (session / END).exists():
+        is_over = (session / END).exists() if is_over is None else is_over
+        self._resumed: Resumed | None = None
+        if sums is None and keeps_summary(read_manifest(session)):
+            self._resume(is_over=is_over)
+        elif is_over:
             self._read_ended()
         else:
-            self._follow_running()
+            self._follow_running(all_domains=process == OUTSIDE)
         self._sharing = IncrementalSharing(self.readings.domains, self.readings.packages, process, self.readings.gpus)
         self.accounts, self.listeners = self._sharing.accounts, self._sharing.listeners
+        if sums is not None:
+            self.listeners.append(sums.add)
+        if self._resumed is not None:
+            self._resumed.enter(self.accounts, self._sharing.by_domain, lambda *key: self._learn(*key)[0])
 
-    def _follow_running(self) -> None:
+    def _follow_running(self, *, all_domains: bool) -> None:
         manifest, _ = sound_manifest(read_manifest(self.session))
         self.static_w = static_watts(manifest)
         self.table = TaskTable()
-        self.readings: Readings = RunningReadings(self.session, self.static_w)
-        self._start_ns = start_ns_of(manifest) or 0
+        self.readings: Readings = RunningReadings(self.session, self.static_w, all_domains=all_domains)
+        gone = read_gone(self.session)
+        self._start_ns = max(start_ns_of(manifest) or 0, 0 if gone is None else gone.until_ns)
         self._end_ns: int | None = None
         self._packages_of_cpus = packages_of_cpus(manifest)
         self._threads: list[FollowedThread] = []
         self._left_out: frozenset[int] = frozenset()
 
+    def _resume(self, *, is_over: bool) -> None:
+        """Begin with the sums that are kept of the session."""
+        if is_over:
+            await_last(self.session)
+        self._follow_running(all_domains=self._process == OUTSIDE)
+        self._resumed = Resumed.read(self.session, sound_manifest(read_manifest(self.session))[0])
+        if self._resumed is not None:
+            self._resume_ns = self._shared_ns = self._resumed.until_ns
+        if is_over:
+            self._end_ns = self.until_ns
+
     def _read_ended(self) -> None:
         from .ended import EndedReadings, followed  # noqa: PLC0415 - a recording that runs does without
 
-        trace = load_session(self.session)
+        trace = load_session(self.session) if self._sums is None else load_samples(self.session)
         self.static_w = static_watts(trace.manifest)
         self.table = trace.threads[0].table if trace.threads else TaskTable()
         self._start_ns, self._end_ns = trace.start_ns, trace.end_ns
         self._left_out = frozenset(self.table.left_out())
         self.readings = EndedReadings(trace, self._learn)
-        self._threads = followed(trace)
+        self._threads = followed(trace, moments=self._sums is not None)
 
     @property
     def quality(self) -> str:
         """Quality of the joules; `none` without any."""
-        return self.readings.quality
+        return self._resumed.quality if self._resumed is not None else self.readings.quality
 
     @property
     def read_j(self) -> float:
@@ -146,9 +162,29 @@ class Meter:
         return sum(domain.lead_in_j for domain in domains) + self.accounts.measured_j
 
     @property
+    def start_ns(self) -> int:
+        """Begin of the recorded block."""
+        return self._start_ns
+
+    @property
+    def threads(self) -> tuple[FollowedThread, ...]:
+        """The threads with samples that have not ended, as far as they are known."""
+        return tuple(self._threads)
+
+    @property
+    def thread_count(self) -> int:
+        """Number of threads with samples so far, those that have ended too."""
+        return len(self._threads) + self._ended_threads
+
+    @property
     def until_ns(self) -> int:
         """Time up to which the joules are shared."""
         return self._start_ns if self._shared_ns is None else self._shared_ns
+
+    @property
+    def read_ns(self) -> int:
+        """Time up to which samples are read; their joules are shared once the sensors' readings reach beyond."""
+        return self._start_ns if self._stepped_ns is None else self._stepped_ns
 
     def energy(self) -> Energy:
         """Share all joules known now, and return all figures."""
@@ -209,9 +245,23 @@ class Meter:
                 tasks[entry.name] = TaskEnergy(before.energy_j + energy_j, before.instances + starts)
         figures = (accounts.tasks_j, accounts.runtime_j, accounts.other_j, accounts.idle_j, accounts.measured_j)
         native = (accounts.spin_j, accounts.unidentified_j)
-        if not self.readings.domains:
+        if not self.readings.domains and self._resumed is None:
             figures, native = (float("nan"),) * 5, (float("nan"),) * 2
         return Energy(tasks, *figures, self.quality, (self.until_ns - self._start_ns) * 1e-9, *native)
+
+    def own_tasks_j(self) -> dict[str, float]:
+        """Return the joules of this process's tasks so far, by name, of those that have any."""
+        found_j: dict[str, float] = {}
+        with self._lock:
+            for entry, energy_j in zip(self.table.entries, self.accounts.own_task_j.tolist(), strict=False):
+                if energy_j:
+                    found_j[entry.name] = found_j.get(entry.name, 0.0) + energy_j
+        return found_j
+
+    def by_domain(self) -> dict[str, tuple[float, ...]]:
+        """Return the joules of each account, in the order of `ACCOUNTS`, of each domain that has shared any."""
+        with self._lock:
+            return dict(self._sharing.by_domain)
 
     def _now_ns(self) -> int:
         return _core.now_ns() if self._end_ns is None else self._end_ns
@@ -239,7 +289,7 @@ class Meter:
         # After reading the sensors: threads that began before have a file by now.
         self._find_threads()
         if self._stepped_ns is None:
-            self._stepped_ns = max(readings.first_ns or 0, self._start_ns)
+            self._stepped_ns = max(readings.first_ns or 0, self._resume_ns or self._start_ns)
             readings.begin(self._stepped_ns)
         since_ns = self._stepped_ns
         until_ns = readings.until(since_ns, since_ns + slice_ns, now_ns)
@@ -250,35 +300,63 @@ class Meter:
         self._stepped_ns = until_ns
         self._shared_ns = self._sharing.step(rows, until_ns, readings.hidden)
         readings.leave(self._shared_ns)
+        if self._sums is not None:
+            self._sums.settle(self._shared_ns)
         return more or until_ns < (readings.last_ns or now_ns)
 
     def _rows(self, since_ns: int, until_ns: int, now_ns: int) -> Rows:
         edges_ns = all_edges(self.readings.domains, since_ns, until_ns)
         between = edges_ns.tobytes()
-        rows = Rows.of(b"".join(self._follow(thread, between, now_ns) for thread in tuple(self._threads)))
+        found = [(self._number(thread), self._follow(thread, between, now_ns)) for thread in tuple(self._threads)]
+        threads = [(number, len(rows)) for number, rows in found] if self._by_thread else ()
+        rows = Rows.of(b"".join(rows for _, rows in found), threads)
+        self._leave([thread for thread in self._threads if thread.has_ended])
         return rows.joined(self.readings.native(edges_ns))
+
+    def _number(self, thread: FollowedThread) -> int:
+        return thread.ordinal if self._by_thread else NO_THREAD
+
+    def leave_processes(self, ended: Collection[int]) -> None:
+        """Follow no thread any more of processes that were killed, which are read to their end."""
+        with self._lock:
+            self._leave([one for one in self._threads if one.process in ended and one.done >= one.committed()])
+
+    def forget(self, thread: FollowedThread) -> None:
+        """Forget the name of a thread's file, which was removed."""
+        with self._lock:
+            self._files.discard(thread.stream.path.name)
+
+    def _leave(self, threads: Sequence[FollowedThread]) -> None:
+        if threads:
+            self._ended_threads += len(threads)
+            self._threads = [one for one in self._threads if one not in threads]
+            if self._sums is not None:
+                self.left += threads
 
     def _follow(self, thread: FollowedThread, edges_ns: bytes, now_ns: int) -> bytes:
         try:
-            rows, starts = thread.follow(edges_ns, now_ns, self._learn)
+            rows, starts, moments = thread.follow(edges_ns, now_ns, self._learn)
         except OSError:
             # The file was removed: its content is unknown.
             self._threads.remove(thread)
             return b""
         self.accounts.count(starts)
+        if self._sums is not None:
+            self._sums.note(thread.process, moments, self._number(thread))
         if self._first_ns is None:
             self._first_ns = thread.first_ns
         return rows
 
     def _learn(self, process: int, number: int) -> tuple[int, bool]:
-        """Return a task's index, and whether its instances have budgets."""
+        """Return a task's index, and whether each of its instances has rows of its own."""
         if number not in self.table.numbers(process):
             with suppress(TraceError):  # without a table it is a lost name
                 self.table.read(self.session / "tasks" / f"{process:08d}.jsonl", process)
             if number not in self.table.numbers(process):
                 self.table.lost(process, number)
         index = self.table.numbers(process)[number]
-        return -1 if index in self._left_out else index, self.table.entries[index].budget_j is not None
+        is_watched = self._sums is not None or self.table.entries[index].budget_j is not None
+        return -1 if index in self._left_out else index, is_watched
 
     def _find_threads(self) -> None:
         """Open the files of threads that are new. To list a folder gives the interpreter's lock away."""
@@ -287,7 +365,7 @@ class Meter:
         if self._count_threads is not None and self._count_threads() == len(self._files):
             return
         for name in os.listdir(self._threads_directory):  # noqa: PTH208 - it is hot
-            if name not in self._files:
+            if name.endswith(SAMPLES) and name not in self._files:
                 self._open_thread(name)
 
     def _open_thread(self, name: str) -> None:
@@ -296,5 +374,15 @@ class Meter:
             thread = open_thread(path, self.table, self._packages_of_cpus)
         except TraceError:
             return  # its header is not whole yet: next time
-        self._threads.append(FollowedThread(thread, own=thread.process == self._process))
+        own = thread.process == self._process
+        resumes = self._resume_ns is not None and thread.stream.number("start_ns") < self._resume_ns
+        self._threads.append(
+            FollowedThread(
+                thread,
+                own=own,
+                has_clock=own or self._has_clock(thread.pid),
+                moments=self._sums is not None,
+                resumes=resumes,
+            )
+        )
         self._files.add(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,10 +29,21 @@ if TYPE_CHECKING:
     from tprof.trace.stream import Stream
 
 Records = np.ndarray[Any, np.dtype[np.void]]
+READINGS = ".readings"
 NOTHING_DRAWN_NS = 1_000_000_000
 """A count that stands still for longer counts as 0 J."""
 MOST_RECORDS = 1 << 16
 """Of one file at a time: the first read of a long recording then takes no more memory than of a short one."""
+
+
+@dataclass(frozen=True, slots=True)
+class DomainSoFar:
+    """A domain and what is known of it; one that is not counted is in no total."""
+
+    name: str
+    quality: str
+    counted: bool
+    quanta: GrowingQuanta
 
 
 class Readings:
@@ -39,6 +51,7 @@ class Readings:
 
     Attributes
     ----------
+    shown : all domains that are followed, GPUs too
     domains : the counted ones, GPUs left out
     gpus : counted GPUs, whose joules no CPU time shares
     packages : numbers of the packages that have a domain
@@ -48,6 +61,7 @@ class Readings:
 
     def __init__(self, hidden: Hidden) -> None:
         """Begin without domains."""
+        self.shown: list[DomainSoFar] = []
         self.domains: list[GrowingQuanta] = []
         self.gpus: list[GrowingQuanta] = []
         self.packages: list[int] = []
@@ -75,8 +89,8 @@ class Readings:
     def begin(self, t_ns: int) -> None:
         """Drop the joules before a time."""
         self._begin_ns = t_ns
-        for domain in (*self.domains, *self.gpus):
-            domain.begin(t_ns)
+        for domain in self.shown:
+            domain.quanta.begin(t_ns)
 
     def read(self) -> bool:
         """Read what is new; returns whether there is more. Raises OSError."""
@@ -115,6 +129,14 @@ class Readings:
         domain.begin(self._begin_ns)
         (self.gpus if scope == GPU else self.domains).append(domain)
         self._qualities.add(quality)
+        self.shown.append(DomainSoFar(name, quality, counted=True, quanta=domain))
+        return domain
+
+    def _show(self, name: str, quality: str, package: int | None) -> GrowingQuanta:
+        """Return a new domain that is not counted; nobody takes its quanta."""
+        domain = GrowingQuanta(name, package, 0.0)
+        domain.begin(self._begin_ns)
+        self.shown.append(DomainSoFar(name, quality, counted=False, quanta=domain))
         return domain
 
     def _add_package(self, package: int | None) -> None:
@@ -125,9 +147,10 @@ class Readings:
 class RunningReadings(Readings):
     """The readings of a session that runs, as far as they are committed."""
 
-    def __init__(self, session: Path, static_w: Mapping[str, float]) -> None:
-        """Open the files of readings, which exist from the session's start."""
+    def __init__(self, session: Path, static_w: Mapping[str, float], *, all_domains: bool = False) -> None:
+        """Open the files of readings, which exist from the session's start; all or those of counted domains."""
         self.so_far = HiddenSoFar()
+        self._all_domains = all_domains
         super().__init__(self.so_far)
         self._directory = session / "readings"
         self._static_w = static_w
@@ -146,6 +169,11 @@ class RunningReadings(Readings):
                 follow(np.frombuffer(read, layout.READING))
         return more
 
+    def read_counts(self) -> dict[Path, int]:
+        """Return how many records of each file were read."""
+        found = {self._directory / name: one for name, one in self._files.items()}
+        return {path: one[0].done for path, one in found.items() if one is not None}
+
     def learn(self, since_ns: int, until_ns: int, seen: SeenTime, first_ns: int | None) -> tuple[float, float]:
         """Learn the CPU time without samples in a step; as `HiddenSoFar.extend`."""
         return self.so_far.extend(since_ns, until_ns, seen, first_ns=first_ns)
@@ -156,7 +184,7 @@ class RunningReadings(Readings):
 
     def _open(self) -> None:
         for path in self._directory.iterdir():
-            if path.name not in self._files:
+            if path.suffix == READINGS and path.name not in self._files:
                 try:
                     self._open_one(path)
                 except TraceError:
@@ -174,18 +202,24 @@ class RunningReadings(Readings):
             growth = Growth(unit_of(stream), package)
             (self.so_far.busy if quantity == "busy" else self.so_far.program).append(growth)
             follow = _follow_time(growth)
-        tail = _core.Tail(os.fspath(path), layout.READING.itemsize, layout.HEADER_BYTES + stream.number("window_bytes"))
+        body_at = layout.HEADER_BYTES + stream.number("window_bytes")
+        tail = _core.Tail(os.fspath(path), layout.READING.itemsize, body_at, stream.gone)
         self._files[path.name] = None if follow is None else (tail, follow)
 
     def _domain(self, path: Path, stream: Stream, package: int | None) -> Callable[[Records], None] | None:
         description = stream.description
         unit_j, quality, scope = unit_of(stream), description.get("quality"), str(description.get("scope"))
         self._add_package(package)
-        if description.get("counted") is not True:
+        counted = description.get("counted") is True
+        if not (counted or self._all_domains):
             return None
         quality = quality if isinstance(quality, str) and quality in set(Quality) else str(Quality.ESTIMATED)
         counter = Counter(unit_j=unit_j, modulus=stream.number("modulus"), quality=quality, scope=scope)
-        domain = self._enter(str(description.get("name", path.stem)), quality, package, self._static_w, scope=scope)
+        name = str(description.get("name", path.stem))
+        if not counted:
+            shown = self._show(name, quality, package)
+            return lambda records: shown.pass_over(counter.follow(records, longest_still_ns=NOTHING_DRAWN_NS))
+        domain = self._enter(name, quality, package, self._static_w, scope=scope)
         self.packages_only &= package is not None and scope == "package"
         return lambda records: domain.add(counter.follow(records, longest_still_ns=NOTHING_DRAWN_NS))
 

@@ -16,7 +16,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from tprof import _core
+from tprof import _core, log
 from tprof.errors import TprofError
 
 from .membership import Plan, enter
@@ -37,8 +37,9 @@ def join_from_environment() -> None:
         return
     try:
         process = _core.session_join(named)
-    except OSError:
+    except OSError as error:
         _core.release()
+        log.debug("session", "process %d does not join %s: %s", os.getpid(), named, error)
         return
     try:
         enter_until_exit(Path(named), process)
@@ -51,6 +52,7 @@ def enter_until_exit(directory: Path, process: int) -> None:
     """Become the member with this ordinal until Python ends, at the latest. Raises OSError and TraceError."""
     member = enter(Plan.from_manifest(directory), process)
     member.start()
+    log.info("session", "process %d joins %s as number %d", os.getpid(), directory, process)
     if _core.is_main_interpreter():
         atexit.register(this_process.leave)
     else:
@@ -67,6 +69,7 @@ def _join_parents_session() -> None:
     _core.claim()  # a new process: no other interpreter can have claimed it
     try:
         enter(parents.plan, process).start()
+        log.info("session", "process %d, forked, joins %s as number %d", os.getpid(), parents.plan.directory, process)
     except OSError as error:
         warnings.warn(f"tprof does not record process {os.getpid()}: {error}", RuntimeWarning, stacklevel=2)
 

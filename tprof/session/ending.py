@@ -69,6 +69,7 @@ class Ending:
                 for ordinal, pid, cpu_ns, ended_ns in ended["processes"]
             ],
             "process_count": ended["process_count"],
+            "thread_count": ended["threads"],
             "lost_threads": ended["lost_threads"],
             "uncounted_threads": ended["uncounted_threads"],
             "lost_definitions": self.lost_definitions,

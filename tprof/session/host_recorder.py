@@ -95,6 +95,7 @@ class HostRecorder:
         still = f"when the recording ended, processes {numbers} still ran: what they did later is not recorded"
         problems = ending.write(end_ns, running=[still] if running and not self._expects_members else [])
         self._session.unlock()
+        self._session.await_disk()
         return problems
 
     def _running(self) -> list[int]:

@@ -7,7 +7,6 @@ host recorder.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import select
@@ -15,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from tprof import _core, errors
 from tprof.errors import TprofError, TraceError, UsageError
 from tprof.sensors import sysroot
 from tprof.sensors.topology import boot_id, host_name
-from tprof.trace.directory import HOSTS
+from tprof.trace.directory import HOSTS, one_at_a_time
 from tprof.trace.hosts_table import begin_table, clean_name, launch_of
 from tprof.trace.manifest import read_manifest
 from tprof.trace.running import is_running
@@ -36,7 +35,7 @@ from .preparation import FORMAT
 from .process_state import SESSION, TASKS, Uninterrupted, this_process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 __all__ = ["RecordingOptions", "ensure", "join", "leave", "part_of", "stop"]
 
@@ -87,8 +86,10 @@ def ensure(job: str | os.PathLike[str], options: RecordingOptions | None = None)
     SensorError, UsageError, TprofError
         If the recorder cannot begin, with its reason.
     """
+    if options is not None and options.keeps_summary:
+        raise UsageError("a job of several hosts keeps its samples: leave keep out")
     hosts = _make_job(Path(job).absolute())
-    with _one_of_this_host(hosts):
+    with one_at_a_time(hosts, f".{clean_name(host_name(sysroot()))}.lock"):
         for _ in range(MOST_PARTS):
             own, free = _own_parts(hosts)
             if own and is_running(own[-1]):
@@ -236,24 +237,6 @@ def _own_parts(hosts: Path) -> tuple[list[Path], Path]:
             if read_manifest(part).get("boot_id") == here:
                 own.append(part)
     raise TprofError(f"{hosts} has {MOST_PARTS} parts of hosts named {name}: choose another job")
-
-
-@contextmanager
-def _one_of_this_host(hosts: Path) -> Iterator[None]:
-    """Let one process of a host at a time start a recorder; on a file system without locks all proceed at once."""
-    path = hosts / f".{clean_name(host_name(sysroot()))}.lock"
-    try:
-        # Open for writing: NFS has exclusive locks only on such descriptors.
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError:
-        yield
-        return
-    try:
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _start(part: Path, options: RecordingOptions) -> dict[str, Any]:

@@ -20,6 +20,11 @@ _SIZES = (
     ("PALS_LOCAL_SIZE", "PMI_SIZE"),
     ("PMI_LOCAL_SIZE", "PMI_SIZE"),
 )
+# Of a rank on its host, in the same order and of Slurm.
+_LOCAL_RANKS = (
+    "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "MV2_COMM_WORLD_LOCAL_RANK", "PALS_LOCAL_RANKID", "PMI_LOCAL_RANK",
+    "SLURM_LOCALID",
+)  # fmt: skip
 # Of one launch: PMIx (Open MPI), PALS. Slurm's step has its own number.
 _LAUNCHES = ("PMIX_NAMESPACE", "PALS_APID")
 _SLURM_NODES = ("SLURM_STEP_NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES")
@@ -41,12 +46,25 @@ class Launched:
     local_size : number of ranks on this host; None: not known
     spans_hosts : whether there are ranks on other hosts
     launch : what identifies this launch on all hosts; None: nothing does
+    local_rank : number of the process among the ranks of its host; None: not known
     """
 
     rank: int | None
     local_size: int | None
     spans_hosts: bool
     launch: str | None
+    local_rank: int | None = None
+
+    @property
+    def speaks(self) -> bool:
+        """Whether this process prints a sentence that all ranks would print: the first one, or the first of each host.
+
+        What identifies the launch is the same on all hosts, so that they come to the same result. Without it hosts may
+        come to different ones.
+        """
+        if self.rank is None or (self.spans_hosts and self.launch is None and self.local_rank is None):
+            return True
+        return not (self.local_rank if self.spans_hosts and self.launch is None else self.rank)
 
     @classmethod
     def here(cls, variables: Mapping[str, str] | None = None) -> Launched:
@@ -56,7 +74,8 @@ class Launched:
         if rank is None:
             return cls(None, None, spans_hosts=False, launch=None)
         sizes = _mpi(known) or _slurm(known)
-        return cls(rank, sizes.local, spans_hosts=sizes.spans_hosts, launch=_launch(known))
+        local_rank = next((number for name in _LOCAL_RANKS if (number := _number(known, name)) is not None), None)
+        return cls(rank, sizes.local, spans_hosts=sizes.spans_hosts, launch=_launch(known), local_rank=local_rank)
 
 
 def _mpi(known: Mapping[str, str]) -> _Sizes | None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tprof.live import Meter
 
     from .registry import Definition
+    from .stack_sampling import StackSampling
 
 NO_PACKAGE = -1
 CUDA_LIBRARIES = frozenset({"torch", "cupy", "numba.cuda"})
@@ -51,6 +52,8 @@ class Plan(NamedTuple):
     papi : names of PAPI's events of these columns, if it counts them.
     packages : package of each processor, by its number; -1 for one that is not known.
     native : whether native threads are recorded too.
+    stacks : whether the Python stacks of threads are sampled.
+    segment_bytes : of the files that each stream leaves one by one; 0: its body is in one file.
     """
 
     directory: Path
@@ -59,6 +62,8 @@ class Plan(NamedTuple):
     papi: tuple[str, ...]
     packages: tuple[int, ...]
     native: bool
+    stacks: bool = False
+    segment_bytes: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Return the part of the manifest from which a child reads its plan."""
@@ -67,6 +72,8 @@ class Plan(NamedTuple):
             "papi": list(self.papi),
             "packages": list(self.packages),
             "native": self.native,
+            "stacks": self.stacks,
+            "segment_bytes": self.segment_bytes,
         }
 
     @classmethod
@@ -84,12 +91,13 @@ class Plan(NamedTuple):
             )
             papi = tuple(str(name) for name in recorder["papi"])
             packages = tuple(array.array("h", [int(package) for package in recorder["packages"]]))
-            native = recorder.get("native") is True
+            native, stacks = (recorder.get(name) is True for name in ("native", "stacks"))
+            segment_bytes = int(recorder.get("segment_bytes", 0))
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise TraceError(
                 f"{directory / MANIFEST} is damaged: it does not say what is recorded; record again"
             ) from error
-        return cls(directory, columns, groups, papi, packages, native)
+        return cls(directory, columns, groups, papi, packages, native, stacks, segment_bytes)
 
     def description(self) -> bytes:
         """Return the description of columns in each sample file."""
@@ -114,6 +122,7 @@ class Membership:
         self._meter: Meter | None = None
         self._meter_lock = threading.Lock()
         self._marks: Marks | None = None
+        self._stacks: StackSampling | None = None
         self._table = TableFile(plan.directory / "tasks" / f"{process:08d}.jsonl")
         self._closed = False
         self._decisions: TableFile | None = None
@@ -191,6 +200,7 @@ class Membership:
             # the session says.
             with suppress(SensorError):
                 papi.begin()
+        _core.set_segment_bytes(self.plan.segment_bytes)
         _core.start(
             directory=os.fspath(self.plan.directory),
             process=self.process,
@@ -200,6 +210,10 @@ class Membership:
             packages=array.array("h", self.plan.packages).tobytes(),
             native=self.plan.native_description(),
         )
+        if self.plan.stacks and hasattr(_core, "StackFile"):
+            from .stack_sampling import StackSampling  # noqa: PLC0415 - kept off `import tprof`
+
+            self._stacks = StackSampling(self.plan.directory, self.process)
 
     def meter(self) -> Meter:
         """Return the one meter of the session's joules in this process. Raises TraceError."""
@@ -222,6 +236,7 @@ class Membership:
 
     def stop(self) -> None:
         """End recording, and close the table."""
+        self._stop_stacks()
         if self._marks is not None or CUDA_LIBRARIES & sys.modules.keys():
             self.gpu().close()
         _core.stop()
@@ -233,9 +248,14 @@ class Membership:
 
     def hand_over(self) -> None:
         """Leave the membership to the process's other interpreters: this one ends, the process records on."""
+        self._stop_stacks()
         this_process.tasks.listen(None)
         self._append_sums()
         self.close_table()
+
+    def _stop_stacks(self) -> None:
+        if self._stacks is not None:
+            self._stacks.stop()
 
     def close_table(self) -> None:
         """Close the tables' descriptors."""

@@ -9,8 +9,9 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from tprof import _core
+from tprof import _core, log
 
+from . import disk_helper, guarded, sums_keeper
 from .ending import LACKED_THREAD, Ending, identity_of
 from .preparation import prepare
 from .process_state import Uninterrupted
@@ -71,9 +72,14 @@ class OwnedSession:
             write_manifest(self.path, prepared.manifest)
             process = _core.session_create(os.fspath(self.path))
             self._lock = Lock(self.path)
+            _core.set_segment_bytes(self.plan.segment_bytes)
             _core.sensors_start(prepared.sources(), self._options.poller_share)
             self._sensors = prepared.python_sensors()
+            disk_helper.start(self.path, self._options)
+        log.debug("session", "a native thread reads %d sources of process %d", len(prepared.sources()), self._pid)
         self._sensors.start(strict=self._options.energy != "auto")
+        if self._options.keeps_summary:
+            sums_keeper.start(self.path)
         self._read_idle()
         return process
 
@@ -88,12 +94,14 @@ class OwnedSession:
         write_manifest(self.path, self._prepared.manifest)
 
     def stop_sensors(self, *, native: bool = True) -> tuple[str, ...]:
-        """Stop reading; returns sentences on what could not be read. Without `native` the core's sensors go on."""
+        """Stop reading; returns sentences on what failed meanwhile. Without `native` the core's sensors go on."""
         notes = () if self._sensors is None else tuple(self._sensors.stop())
         lacked = (LACKED_THREAD,) if _core.sensors_refused() else ()
         if native:
             _core.sensors_stop()
-        return (*notes, *lacked)
+        helped = self._options.looks_after_disk or self._options.keeps_summary
+        killed = guarded.was_killed(self.path) if helped else None
+        return (*notes, *lacked, *filter(None, [killed]))
 
     def ending(self, stopped: str, *, lost_definitions: int, notes: tuple[str, ...]) -> Ending:
         """Return what is written at the end."""
@@ -104,6 +112,16 @@ class OwnedSession:
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+    def await_sums(self) -> list[str]:
+        """Wait for the sums of all that was recorded, if they are kept; returns a sentence on a failure."""
+        return sums_keeper.wait(self.path) if self._options.keeps_summary else []
+
+    def await_disk(self) -> None:
+        """Wait until what is to be compressed is; after `unlock`."""
+        from tprof.trace.directory import await_disk_helper  # noqa: PLC0415 - kept off `import tprof`
+
+        await_disk_helper(self.path)
 
     def undo(self) -> None:
         """Remove the files of a recording that could not begin."""

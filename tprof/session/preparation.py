@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
-from tprof import _core, sensors
+from tprof import _core, log, sensors
 from tprof import counters as counter_events
 from tprof.distribution import version
 from tprof.sensors.contract import MICRO, EstimateReader, FileReader, Machine, PerfReader, Quantity
@@ -24,6 +24,7 @@ from tprof.trace.power_model import read_model
 
 from .membership import NO_PACKAGE, Plan
 from .python_sensors import DomainFile, PythonSensors
+from .stack_sampling import check_stacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
     from .companions import Origin
     from .options import RecordingOptions
 
-FORMAT = [1, 5]
+FORMAT = [1, 7]
+SUMS_FORMAT = [2, 0]
+"""Of sessions that keep sums, so that earlier readers refuse them."""
 POOL_SETTINGS = ("OPENBLAS_THREAD_TIMEOUT", "OMP_WAIT_POLICY", "KMP_BLOCKTIME")
 """Variables that tell how long threads of libraries spin after a call."""
 SENSOR_PERIOD_NS = 1_000_000
@@ -102,6 +105,8 @@ class Preparation:
 
 def prepare(path: Path, options: RecordingOptions, *, origin: Origin | None) -> Preparation:
     """Choose sensors and counters for a session at `path`. Raises SensorError and UsageError."""
+    if options.stacks:
+        check_stacks()
     root = sensors.sysroot()
     choice = sensors.choose(options.energy, root=root, watts=options.watts)
     host = describe_host(root)
@@ -109,11 +114,19 @@ def prepare(path: Path, options: RecordingOptions, *, origin: Origin | None) -> 
     counted = counter_events.choose(options.counters, requested=model.get("counters", ()) if model else (), root=root)
     topology = read_topology(root)
     plan = Plan(
-        path, _columns(counted), counted.recorded(), counted.papi, _packages(topology), options.attribute_native
+        path,
+        _columns(counted),
+        counted.recorded(),
+        counted.papi,
+        _packages(topology),
+        options.attribute_native and not options.keeps_summary,
+        options.stacks,
+        options.segment_bytes,
     )
     notes = (*choice.notes, *counted.notes, *([model_note] if model_note else []))
+    _log(choice, counted, notes)
     manifest = {
-        "format": FORMAT,
+        "format": SUMS_FORMAT if options.keeps_summary else FORMAT,
         "tprof": version(),
         "host": host,
         "topology": [
@@ -136,9 +149,21 @@ def prepare(path: Path, options: RecordingOptions, *, origin: Origin | None) -> 
         "recorder": plan.as_json(),
         "pool_settings": {name: os.environ[name] for name in POOL_SETTINGS if name in os.environ},
         "notes": list(notes),
+        **({"keep": options.keep, "span_s": options.span_s} if options.keeps_summary else {}),
         **_describe_start(root, origin),
     }
     return Preparation(choice, plan, topology, root, manifest, notes)
+
+
+def _log(choice: Choice, counted: CounterPlan, notes: Sequence[str]) -> None:
+    for domain in choice.domains:
+        beside = "" if domain.counted else ", not in the total"
+        log.info("sensors", "%s is read from %s (%s)%s", domain.name, domain.source, domain.quality, beside)
+    for name, why in choice.left_out:
+        log.info("sensors", "%s is left out: %s", name, why)
+    log.info("counters", "%s; columns: %s", counted.why, ", ".join(one.column for one in counted.counters) or "none")
+    for note in notes:
+        log.warning("session", "%s", note)
 
 
 def _columns(counted: CounterPlan) -> tuple[tuple[str, str], ...]:

@@ -86,8 +86,10 @@ class ProcessState:
     sums : of the tasks' declared work, while a recording runs.
     budgets : what budgets share.
     monitored : the tool that marks unchanged code as tasks, or None.
+    selects : whether a pattern of `tprof run` makes instances of a function's calls; None without patterns.
     parents : the membership of the parent, in a forked child that has not joined yet.
     labels : of this process, which it writes into each session that it joins.
+    shows_metrics : whether it shows metrics, beside which the latest span of each name stands.
     """
 
     def __init__(self) -> None:
@@ -98,8 +100,10 @@ class ProcessState:
         self.sums: Sums | None = None
         self.budgets = SharedByBudgets()
         self.monitored: Monitored | None = None
+        self.selects: Callable[[object], bool] | None = None
         self.parents: Membership | None = None
         self.labels: dict[str, str] = {}
+        self.shows_metrics = False
         self._follows_forks = False
         self._pausing: list[Pausing] = []
         self._resets: list[Callable[[], object]] = []

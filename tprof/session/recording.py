@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from tprof import _core
+from tprof import _core, log
 from tprof.errors import TprofError, TraceError, UsageError
 
 from .children import clear_ray_hook, set_ray_hook
@@ -15,12 +15,12 @@ from .membership import Plan, enter
 from .options import RecordingOptions
 from .process_state import SESSION, Uninterrupted, this_process
 from .replacement import Replacement
+from .results import Results
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
-    from tprof.analysis import Profile
     from tprof.budgets.instances import InstanceBudgets
     from tprof.live import Energy
 
@@ -28,16 +28,21 @@ if TYPE_CHECKING:
     from .launcher import Launched
     from .owned_session import OwnedSession
 
+TEMPORARY = "recording.tprof"
 
-class Recording:
+
+class Recording(Results):
     """A recording of this process and the children that join it.
 
     Attributes
     ----------
     path : pathlib.Path
-        The session directory; of a job the part of this host, once it is joined.
+        The session directory; of a job the part of this host, once it is joined. Without a name it is a folder below
+        ``$TMPDIR``, made at the begin of the block and removed at the end of the process.
     notes : list of str
         Sentences for the user on the chosen sensors and counters.
+    is_temporary : bool
+        Whether the session is removed at the end of this process.
     is_owner : bool
         Whether it made the session; otherwise it joined that of a process started together with this one.
     is_left_open : bool
@@ -48,7 +53,7 @@ class Recording:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | None,
         options: RecordingOptions,
         *,
         overwrite: bool = False,
@@ -58,7 +63,8 @@ class Recording:
 
         With `launched`, the path is a job, whose part of this host is recorded by a host recorder.
         """
-        self.path = Path(path).absolute()
+        self.path = Path(path or "").absolute()
+        self.is_temporary = path is None
         self._launched = launched
         self.notes: list[str] = []
         self._options = options
@@ -76,6 +82,10 @@ class Recording:
     def __enter__(self) -> Self:
         """Make the session directory and begin to record, or join the session of a companion."""
         self._refuse_second()
+        if self.is_temporary:
+            from .temporary import make_place  # noqa: PLC0415 - kept off `import tprof`
+
+            self.path = make_place() / TEMPORARY
         if not _core.claim():
             raise UsageError("another interpreter of this process records already: end that recording before another")
         try:
@@ -150,6 +160,8 @@ class Recording:
             with Uninterrupted():
                 self._end(_how_it_stopped(kind))  # a signal may have arrived before they were held
             raise
+        if self._session is not None and self._pid == os.getpid() and not self.is_left_open:
+            self._session.await_disk()
         self._raise(problem, instead_of=error)
 
     def _end(self, stopped: str) -> Exception | None:
@@ -173,7 +185,9 @@ class Recording:
         if not self.is_left_open:
             self.notes += self._ending.write(end_ns, running=describe_running(self._pid))
             session.unlock()
+            self.notes += session.await_sums()
         _core.release()
+        log.info("session", "the recording %s ends", self.path)
         return problem
 
     def ending(self) -> dict[str, Any]:
@@ -202,22 +216,6 @@ class Recording:
             raise UsageError(f"the recording {self.path} does not run: after its with-block take its profile()")
         return member.meter().energy()
 
-    def profile(self, model: str = "auto", **options: Any) -> Profile:
-        """Attribute the joules to the tasks.
-
-        Parameters
-        ----------
-        model
-            ``"auto"`` or the name of a power model.
-        **options
-            As for `tprof.analysis.build_profile`.
-        """
-        from tprof.trace import load_session  # noqa: PLC0415 - the door to analysis
-
-        if this_process.membership is not None:
-            raise UsageError(f"the recording {self.path} still runs: take its profile after the with-block")
-        return load_session(self.path).profile(model, **options)
-
     def _refuse_second(self) -> None:
         running = this_process.membership
         if running is not None:
@@ -238,6 +236,7 @@ class Recording:
             session.begin_block()
             enter(session.plan, process).start()
             self._hand_to_children()
+        log.info("session", "the recording %s begins", self.path)
         if self.before_replacement is not None:
             self._replacement = Replacement(self.before_replacement)
         self._watch_budgets()
@@ -308,8 +307,8 @@ def cannot_record(path: Path, error: OSError) -> str:
     return f"cannot record to {path}: {reason}; choose another place with -o SESSION or tprof.record(path)"
 
 
-def record(
-    path: str | os.PathLike[str],
+def record(  # noqa: PLR0913 - one parameter an option
+    path: str | os.PathLike[str] | None = None,
     *,
     energy: str | Sequence[str] = "auto",
     counters: str | Sequence[str] = "auto",
@@ -318,13 +317,19 @@ def record(
     idle_s: float | None = None,
     poller_share: float = 0.01,
     attribute_native: bool = True,
+    stacks: bool = False,
+    keep: str = "all",
+    span_s: float = 1.0,
+    max_size: int | str | None = None,
+    compress: bool = False,
 ) -> Recording:
     """Record the tasks of a block of the program, and their energy.
 
     Parameters
     ----------
     path
-        The session directory to make, by convention ``NAME.tprof``.
+        The session directory to make, by convention ``NAME.tprof``. Without one the session is in a folder below
+        ``$TMPDIR`` until this process ends; `Recording.save` keeps it.
     energy
         ``"auto"``: the best sensor of the processor, and those of hardware beside it; ``"none"``; ``"estimate"``; or
         the name of a sensor such as ``"perf"``, with an argument as ``"NAME:argument"``; several of them as a list, or
@@ -349,6 +354,22 @@ def record(
         Record native threads too, in every process of the recording: threads without samples, such as those of the
         pools of BLAS and OpenMP. Their CPU clocks are read about every 5 ms, in at most about 1 % of a core, and calls
         of ``pthread_create`` in the process's libraries note who creates a thread. False does without both.
+    stacks
+        Sample the Python stacks of all threads, in every process of the recording, about a hundred times a second, so
+        that flame graphs show Python functions below the tasks.
+    keep
+        ``"all"``, or ``"summary"`` for programs that run for weeks: sums by task, process and span are kept (by thread
+        too with ``"threads"``), and samples are removed as soon as they are in them, so the session hardly grows.
+        Energy is shared by CPU time (the model ``cputime``), counters are not kept, and the energy of native threads is
+        in the account `runtime_j`.
+    span_s
+        Seconds of each of these spans.
+    max_size
+        Most bytes of the session's folder, such as ``"2GB"``; at least 16 MB. Before that the oldest samples of all
+        threads go, so that from some moment on the recording is whole; profiles count from there and say what is gone.
+        The joules of the whole recording stay known.
+    compress
+        Compress samples while the program runs, by a process of lowest priority; the end of the block awaits the rest.
 
     Returns
     -------
@@ -381,5 +402,10 @@ def record(
         idle_s=idle_s,
         poller_share=poller_share,
         attribute_native=attribute_native,
+        stacks=stacks,
+        keep=keep,
+        span_s=span_s,
+        max_size=max_size,
+        compress=compress,
     )
     return Recording(path, options, overwrite=overwrite)

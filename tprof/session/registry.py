@@ -104,8 +104,12 @@ class Registry:
     def before_first(self, call: Callable[[], None]) -> None:
         """Register a function to call before the program's first own task; call it at once if there is one."""
         self._before_first = call
-        if any(definition.is_own for definition in list(self._definitions.values())):
+        if self.has_own():
             self._end_default()
+
+    def has_own(self) -> bool:
+        """Return whether the program itself has defined a task."""
+        return any(definition.is_own for definition in list(self._definitions.values()))
 
     def _end_default(self) -> None:
         call, self._before_first = self._before_first, None
