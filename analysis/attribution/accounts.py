@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tprof.trace.metadata import MAX_NS
+
 from .segment_energy import Shares, padded, sum_by
+from .short_threads import join_segments, together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,11 +23,13 @@ if TYPE_CHECKING:
     from .instances import InstanceRows, Joined
     from .native_time import NativeSegments
     from .native_users import Pool
+    from .open_instances import EdgeParts
     from .quanta import Quanta
     from .segments import Segments
     from .sharing import Sharing
 
 Floats = NDArray[np.float64]
+Place = slice | NDArray[np.intp]
 Times = NDArray[np.int64]
 
 
@@ -47,6 +52,11 @@ class Totals:
         """Add one GPU's joules, and which instances it covers."""
         self.gpu = more if self.gpu is None else self.gpu.plus(more)
         self.covered |= covered
+
+    def view(self, which: NDArray[np.bool_]) -> Totals:
+        """Return those of some instances, without native threads and GPUs."""
+        low_j, high_j, covered = self.low_j[which], self.high_j[which], self.covered[which]
+        return Totals(self.dynamic_j[which], self.static_j[which], low_j, high_j, covered, None)
 
     @classmethod
     def zeros(cls, rows: int, native: NativeTotals | None = None) -> Totals:
@@ -125,7 +135,7 @@ class _Bounds:
     """Bounds of the instances in one domain; `edge_j` sums their parts in first and last quanta."""
 
     dynamic_j: Floats
-    valid_before: NDArray[np.int64]
+    valid: NDArray[np.bool_]
     first: NDArray[np.int32]
     last: NDArray[np.int32]
     edge_j: Floats
@@ -134,24 +144,32 @@ class _Bounds:
     @classmethod
     def of(cls, quanta: Quanta, dynamic_j: Floats, rows: InstanceRows) -> _Bounds:
         """Find each instance's first and last quantum."""
-        first = np.searchsorted(quanta.edges_ns, rows.start_ns, side="right").astype(np.int32)
-        last = np.searchsorted(quanta.edges_ns, rows.end_ns, side="left").astype(np.int32)
-        valid = np.cumsum(np.concatenate(([False], quanta.valid, [False])))
-        return cls(padded(dynamic_j), valid, first, np.maximum(first, last), np.zeros(len(rows)), rows.package is None)
+        edges_ns = quanta.edges_ns
+        first = np.searchsorted(edges_ns, rows.start_ns, side="right").astype(np.int32)
+        last = first.copy()
+        spans = np.flatnonzero(rows.end_ns > np.append(edges_ns, MAX_NS)[first])
+        last[spans] = np.searchsorted(edges_ns, rows.end_ns[spans], side="left")
+        valid = np.concatenate(([False], quanta.valid, [False]))
+        return cls(padded(dynamic_j), valid, first, last, np.zeros(len(rows)), rows.package is None)
 
     def edge_part(
-        self, quantum: NDArray[np.int32], shares: Shares, slot: NDArray[np.int32], place: slice | NDArray[np.intp]
+        self, quantum: NDArray[np.int32], shares: Shares, slot: NDArray[np.int32], place: Place, dynamic_j: Floats
     ) -> Floats:
-        """Return by slot the joules of segments in their instance's first or last quantum."""
-        first = np.concatenate((np.array([-1], np.int32), self.first[place]))
-        last = np.concatenate((np.array([-1], np.int32), self.last[place]))
-        own_first, own_last = first[slot], last[slot]
-        at_edge = (quantum[:-1] == own_first) | (quantum[:-1] == own_last)
-        edge_j = shares.energy_j * at_edge
-        at = shares.at
-        behind = (quantum[at + 1] == own_first[at]) | (quantum[at + 1] == own_last[at])
-        edge_j[at] = shares.head_j * at_edge[at] + shares.tail_j * behind
-        return sum_by(slot, edge_j, len(first))
+        """Return by slot the joules of segments in their instance's first or last quantum, of `dynamic_j` in all."""
+        first, last = (np.concatenate((np.array([-1], np.int32), one[place])) for one in (self.first, self.last))
+        spans = first != last
+        inside_j = np.where(spans, 0.0, dynamic_j)
+        inside_j[0] = 0.0
+        at = np.flatnonzero(spans[slot])
+        own = slot[at]
+        at_edge = (quantum[at] == first[own]) | (quantum[at] == last[own])
+        edge_j = shares.energy_j[at] * at_edge
+        cut = np.flatnonzero(spans[slot[shares.at]])
+        segment = shares.at[cut]
+        number, own_first, own_last = np.searchsorted(at, segment), first[slot[segment]], last[slot[segment]]
+        behind = (quantum[segment + 1] == own_first) | (quantum[segment + 1] == own_last)
+        edge_j[number] = shares.head_j[cut] * at_edge[number] + shares.tail_j[cut] * behind
+        return inside_j + sum_by(own, edge_j, len(first))
 
     def native_edge_part(
         self, rows: InstanceRows, native: NativeSegments, dynamic_j: Floats, edges_ns: Times
@@ -166,39 +184,48 @@ class _Bounds:
     def finish(self, low_j: Floats, high_j: Floats, covered: NDArray[np.bool_]) -> None:
         """Widen the bounds by the dynamic energy of first and last quanta, less the shares in them."""
         low_j -= self.edge_j
-        # An instance without joules here may not have run on this package at all.
         high_j -= self.edge_j
-        here = self.everywhere | (self.edge_j > 0)
-        high_j += np.where(here, self.dynamic_j[self.first], 0.0)
-        high_j += np.where(here & (self.last != self.first), self.dynamic_j[self.last], 0.0)
-        before = np.maximum(self.first - 1, 0)
-        covered |= self.valid_before[self.last] > self.valid_before[before]
+        spans = np.flatnonzero(self.last != self.first)
+        most_j = self.dynamic_j[self.first]
+        most_j[spans] += self.dynamic_j[self.last[spans]]
+        # An instance without joules here may not have run on this package at all.
+        high_j += most_j if self.everywhere else np.where(self.edge_j > 0, most_j, 0.0)
+        covered |= self.valid[self.first]
+        before = np.cumsum(self.valid)
+        covered[spans] |= before[self.last[spans]] > before[self.first[spans]]
 
 
 def settle(
-    sharing: Sharing, segments: Sequence[Segments], pools: Sequence[Pool], joined: Joined, totals: Totals | None
+    sharing: Sharing,
+    segments: Sequence[Segments],
+    pools: Sequence[Pool],
+    joined: Joined,
+    totals: Totals | None,
+    edges: EdgeParts | None = None,
 ) -> Account:
-    """Distribute one domain's joules and return its account; adds to `totals` if the domain counts."""
+    """Distribute one domain's joules and return its account; adds to `totals` if the domain counts, and to `edges`."""
     quanta = sharing.measured
     bounds = _Bounds.of(quanta, sharing.dynamic_j, joined.rows)
     tasks_j = runtime_j = 0.0
-    for index, thread in enumerate(segments):
-        shares, static_j = sharing.segment_shares(index)
-        count = len(thread.rows) + 1
-        dynamic = sum_by(thread.slot, shares.energy_j, count)
+    for group in together(len(one.slot) for one in segments):
+        shares, static_j = sharing.shares_of(group)
+        slot, place, count = _rows_of(segments[group], joined.places[group])
+        dynamic = sum_by(slot, shares.energy_j, count)
         runtime_j += float(dynamic[0])
         tasks_j += float(dynamic[1:].sum())
         if totals is not None and count > 1:
-            place = joined.places[index]
-            edge = bounds.edge_part(sharing.quantum(index), shares, thread.slot, place)
+            quantum = sharing.quanta_of(group)
+            edge = bounds.edge_part(quantum, shares, slot, place, dynamic)
             for target, value in ((totals.dynamic_j, dynamic), (bounds.edge_j, edge)):
                 _add(target, place, value[1:])
+            if edges is not None:
+                edges.add(quantum, shares, slot, place)
         if static_j is not None:
-            static = sum_by(thread.slot, static_j, count)
+            static = sum_by(slot, static_j, count)
             runtime_j += float(static[0])
             tasks_j += float(static[1:].sum())
             if totals is not None and count > 1:
-                _add(totals.static_j, joined.places[index], static[1:])
+                _add(totals.static_j, place, static[1:])
     kinds_j = np.zeros(4)
     for index, pool in enumerate(pools):
         kinds_j += _settle_pool(sharing, len(segments) + index, pool.segments, bounds, joined, totals, index)
@@ -211,6 +238,22 @@ def settle(
         quanta.name, quanta.measured_j, tasks_j + native_j, runtime_j + outside_j + sharing.unseen_j, sharing.other_j,
         sharing.idle_j, spin_j, unidentified_j,
     )  # fmt: skip
+
+
+def _rows_of(threads: Sequence[Segments], places: Sequence[Place]) -> tuple[NDArray[np.int32], Place, int]:
+    """Return the slots of threads that are computed together, the places of their rows, and the number of slots."""
+    counts = [len(one.rows) for one in threads]
+    offset = np.concatenate(([0], np.cumsum(counts)))
+    if len(threads) == 1:
+        return threads[0].slot, places[0], counts[0] + 1
+    slot = join_segments([one.slot for one in threads])
+    of_thread = np.repeat(offset[:-1], [len(one.slot) + 1 for one in threads])[:-1]
+    slot = np.where(slot > 0, slot + of_thread, 0).astype(np.int32)
+    moved = [place for place in places if not isinstance(place, slice)]
+    if moved:
+        return slot, np.concatenate(moved), int(offset[-1]) + 1
+    first = places[0].start if isinstance(places[0], slice) else 0
+    return slot, slice(first, first + int(offset[-1])), int(offset[-1]) + 1
 
 
 def _settle_pool(
@@ -251,7 +294,7 @@ def _settle_pool(
     return kinds_j
 
 
-def _add(target: Floats, place: slice | NDArray[np.intp], values: Floats) -> None:
+def _add(target: Floats, place: Place, values: Floats) -> None:
     if isinstance(place, slice):
         target[place] += values
     else:

@@ -17,7 +17,7 @@ program's part. Cost: O(segments + quanta).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,6 +78,7 @@ class GpuUse:
     users : of this domain; empty if they cannot be told from this program's processes
     pids : of the program
     launchers : ordinals of the processes that used a GPU; None: not known
+    is_window : whether the trace is a window of a recording
     """
 
     parts: tuple[GpuSegments, ...]
@@ -85,6 +86,7 @@ class GpuUse:
     pids: frozenset[int]
     launchers: frozenset[int] | None
     warnings: tuple[str, ...]
+    is_window: bool = False
 
 
 def gpu_use(trace: Trace, domain: str) -> GpuUse:
@@ -108,7 +110,8 @@ def gpu_use(trace: Trace, domain: str) -> GpuUse:
             "program's"
         )
     launchers = begun | {processes[pid] for pid in seen & processes.keys()} | {part.process for part in parts}
-    return GpuUse(parts, users, frozenset(processes), launchers if trace.gpu else None, tuple(warnings))
+    known = launchers if trace.gpu else None
+    return GpuUse(parts, users, frozenset(processes), known, tuple(warnings), is_window=trace.recorded is not None)
 
 
 def _processes(trace: Trace) -> dict[int, int]:
@@ -230,6 +233,8 @@ def settle_gpu(
     if not quanta.valid.any():
         return Account(quanta.name, *[float("nan")] * 7), warnings
     warnings += _unmarked(quanta.name, loose_j, float(split.own.sum()), marked=marked)
+    if use.is_window:
+        warnings += _launched_before(quanta, use, joined.rows, shared_j, claimed_s)
     outside_j = max(float(shared_j.sum()) - float(rows.joules.sum()), 0.0)
     account = Account(
         quanta.name,
@@ -248,6 +253,23 @@ def _unmarked(name: str, loose_j: float, own_j: float, *, marked: bool) -> list[
     part = f"{loose_j / own_j:.0%} of this program's joules on {name} (in `runtime`)"
     why = "are of times in which no task was marked on it" if marked else "could be of several tasks"
     return [f"{part} {why}: if it is a task's work, {MARK}"]
+
+
+def _launched_before(quanta: Quanta, use: GpuUse, rows: InstanceRows, shared_j: Floats, claimed_s: Floats) -> list[str]:
+    """Warn of work in a window whose instances do not run in it: they have no row that could take its joules."""
+    late_s = np.zeros(len(quanta) + 2)
+    for part in use.parts:
+        late = (part.instance != 0) & ~np.isin(part.instance, rows.instance)
+        for stream in np.unique(part.stream[late]):
+            of_stream = slice(*np.searchsorted(part.stream, (stream, stream + 1)))
+            located = _Stream.of(part, of_stream, np.where(late, 0, -1), quanta.edges_ns)
+            works = np.where(located.row >= 0, located.located.modelled, 0.0)
+            late_s += spread(replace(located.located, modelled=works), quanta.edges_ns)
+    late_j = float(
+        (shared_j * np.divide(late_s, claimed_s, out=np.zeros(len(late_s)), where=claimed_s > 0)[1:-1]).sum()
+    )
+    where = f"{late_j:.3g} J on {quanta.name} in this window are of work whose tasks ran before it (in `runtime`)"
+    return [f"{where}: the whole recording gives them to these tasks"] if late_j > 0 else []
 
 
 def _streams(use: GpuUse, rows: InstanceRows, edges_ns: Times) -> list[_Stream]:

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tprof.trace.metadata import MAX_NS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -70,6 +72,13 @@ class HiddenTime:
         other_s, unseen_s = (np.diff(np.interp(edges_ns, self.t_ns, total)) for total in (other_s, self.unseen_s))
         return other_s, unseen_s * share
 
+    def part(self, begin_ns: int, end_ns: int) -> HiddenTime:
+        """Return what is needed of it between two times."""
+        first = max(int(np.searchsorted(self.t_ns, begin_ns, side="right")) - 1, 0)
+        which = slice(first, int(np.searchsorted(self.t_ns, end_ns)) + 1)
+        other_s = {package: total[which] for package, total in self.other_s.items()}
+        return replace(self, t_ns=self.t_ns[which], other_s=other_s, unseen_s=self.unseen_s[which])
+
     @property
     def unseen_share(self) -> float:
         """Share of the program's CPU time in threads that run no task and are not tprof's; 0 if unknown."""
@@ -91,7 +100,7 @@ class HiddenTime:
         )
 
     def _share(self, cpu_s: float) -> float:
-        return cpu_s / self.program_s if cpu_s > 0 and self.program_s > 0 else 0.0
+        return cpu_s / self.program_s if cpu_s > 0 else 0.0
 
 
 def measure_hidden(
@@ -99,6 +108,7 @@ def measure_hidden(
     first_ns: int | None,
     seen_at: Callable[[NDArray[np.int64]], Floats],
     before_s: float = 0.0,
+    reach_ns: tuple[int, int] = (0, MAX_NS),
 ) -> HiddenTime:
     """Return the CPU time without samples; empty if the trace has no busy or program readings.
 
@@ -108,6 +118,7 @@ def measure_hidden(
     first_ns : of the first sample, None without samples; CPU time of the program before it was the recording's start
     seen_at : returns the CPU seconds of all segments from the first of some times to each of them
     before_s : CPU seconds of threads that run tasks, before the first of them
+    reach_ns : the window in which it is measured
     """
     busy, program = (
         [one for one in readings.values() if one.quantity == quantity and len(one.t_ns) > 1]
@@ -115,7 +126,7 @@ def measure_hidden(
     )
     if not program:
         return HiddenTime(np.empty(0, np.int64), {}, np.empty(0), 0.0, 0.0)
-    grid_ns = _grid([*busy, *program])
+    grid_ns = _grid([*busy, *program], reach_ns)
     program_s = sum((_cumulative(reading, grid_ns) for reading in program), np.zeros(len(grid_ns)))
     started_s = np.minimum(program_s, np.interp(grid_ns[0] if first_ns is None else first_ns, grid_ns, program_s))
     unseen_s = _never_falling(program_s - seen_at(grid_ns) - started_s)
@@ -143,9 +154,9 @@ def _shares(busy_s: Mapping[int | None, float]) -> dict[int | None, float]:
     return {package: one_s / whole_s if whole_s > 0 else 1.0 / len(busy_s) for package, one_s in busy_s.items()}
 
 
-def _grid(readings: Sequence[Readings]) -> NDArray[np.int64]:
-    begin = max(int(reading.t_ns[0]) for reading in readings)
-    end = min(int(reading.t_ns[-1]) for reading in readings)
+def _grid(readings: Sequence[Readings], reach_ns: tuple[int, int]) -> NDArray[np.int64]:
+    begin = max(reach_ns[0], *(int(reading.t_ns[0]) for reading in readings))
+    end = min(reach_ns[1], *(int(reading.t_ns[-1]) for reading in readings))
     steps = max((end - begin) // _INTERVAL_NS, 1)
     return np.linspace(begin, max(end, begin + 1), int(min(steps, 10_000_000)) + 1).astype(np.int64)
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tprof.trace.sums import NO_THREAD
+
 from .load import part_on
 from .native_time import OF_TASK
 from .sharing import dynamic_rates, split_static, static_rates
@@ -36,6 +38,7 @@ ROW = np.dtype(
         ("begin_ns", "<i8"),
         ("end_ns", "<i8"),
         ("cpu_s", "<f8"),
+        ("own_s", "<f8"),
         ("task", "<i8"),
         ("instance", "<u8"),
         ("package", "<i4"),
@@ -45,6 +48,9 @@ ROW = np.dtype(
     ]
 )
 """The struct tprof_row of csrc/follow.h."""
+
+MOMENT = np.dtype([("t_ns", "<i8"), ("instance", "<u8"), ("task", "<i8"), ("ends", "<u8")])
+"""The struct tprof_moment of csrc/follow.h."""
 
 
 NOBODY, SPINNING, UNIDENTIFIED = -1, -2, -3
@@ -75,28 +81,34 @@ class Rows:
     ----------
     begin_ns, end_ns : (n,) int64
     cpu_s : (n,) float64, CPU seconds
+    own_s : (n,) float64, seconds in which a thread ran it
     task : (n,) int64, index in the table; below 0: `NOBODY`, `SPINNING`, `UNIDENTIFIED`
     instance : (n,) uint64, one of those that the row stands for
     package, package_end : (n,) where its segments begin and end, -1: not known
-    process : (n,)
+    process, thread : (n,), of threads without samples and where nobody asks for threads `NO_THREAD`
     ends : (n,) whether its instance ends with it; known only if each instance has its own rows
     """
 
     begin_ns: Times
     end_ns: Times
     cpu_s: Floats
+    own_s: Floats
     task: NDArray[np.int64]
     instance: NDArray[np.uint64]
     package: NDArray[np.int32]
     package_end: NDArray[np.int32]
     process: NDArray[np.int64]
     ends: NDArray[np.bool_]
+    thread: NDArray[np.int64]
 
     @classmethod
-    def of(cls, rows: bytes) -> Rows:
-        """Decode the rows of the core."""
+    def of(cls, rows: bytes, threads: Sequence[tuple[int, int]] = ()) -> Rows:
+        """Decode the rows of the core; `threads` are the numbers of threads, with how many bytes each has."""
         table = np.frombuffer(rows, ROW)
-        return cls(**{name: table[name].astype(bool) if name == "ends" else table[name] for name in cls.__slots__})
+        numbers, sizes = zip(*threads, strict=True) if threads else ((NO_THREAD,), (len(rows),))
+        thread = np.repeat(np.array(numbers, np.int64), np.array(sizes) // ROW.itemsize)
+        columns = {name: table[name] for name in cls.__slots__ if name not in ("ends", "thread")}
+        return cls(**columns, ends=table["ends"].astype(bool), thread=thread)
 
     @classmethod
     def of_native(cls, native: NativeSegments, edges_ns: Times, process: int) -> Rows:
@@ -118,8 +130,9 @@ class Rows:
         unknown = np.full(count, -1, np.int32)
         return cls(
             edges_ns[keys[:, 0]], edges_ns[keys[:, 0] + 1],
-            np.bincount(place.ravel(), weights=used_s[used_s > 0], minlength=count).astype(np.float64), keys[:, 1],
-            np.zeros(count, np.uint64), unknown, unknown, np.full(count, process), np.zeros(count, bool),
+            np.bincount(place.ravel(), weights=used_s[used_s > 0], minlength=count).astype(np.float64),
+            np.zeros(count), keys[:, 1], np.zeros(count, np.uint64), unknown, unknown, np.full(count, process),
+            np.zeros(count, bool), np.full(count, NO_THREAD),
         )  # fmt: skip
 
     @classmethod
@@ -129,8 +142,8 @@ class Rows:
         own, unknown, nobody = np.zeros(count, np.int64), np.full(count, -1, np.int32), np.full(count, -1)
         used_s = length_ns * (cpu_s / float(length_ns.sum()))
         return cls(
-            edges_ns[:-1], edges_ns[1:], used_s, nobody, np.zeros(count, np.uint64), unknown, unknown, own,
-            own > 0,
+            edges_ns[:-1], edges_ns[1:], used_s, used_s, nobody, np.zeros(count, np.uint64), unknown, unknown, own,
+            own > 0, np.full(count, NO_THREAD),
         )  # fmt: skip
 
     def __len__(self) -> int:
@@ -163,13 +176,14 @@ class GrowingQuanta:
     Attributes
     ----------
     lead_in_j : joules before `begin`
+    known_j : joules from the first edge on, shared or not
     is_whole : whether all of them are known
     """
 
     def __init__(self, name: str, package: int | None, static_w: float) -> None:
         """Begin without quanta."""
         self.name, self.package, self.static_w = name, package, static_w
-        self.lead_in_j = 0.0
+        self.lead_in_j = self.known_j = 0.0
         self.is_whole = False
         self._begin_ns: int | None = None
         self._edges_ns: Times = np.empty(0, np.int64)
@@ -193,10 +207,18 @@ class GrowingQuanta:
             energy_j = found.energy_j if len(self._edges_ns) else found.energy_j[1:]
             self.append(found.t_ns - found.window_ns // 2, energy_j)
 
+    def pass_over(self, found: Increments) -> None:
+        """Add what a counter found, and drop the quanta: only their sum is of interest."""
+        self.add(found)
+        last_ns = self.last_ns
+        if last_ns is not None:
+            self.take(last_ns)
+
     def append(self, edges_ns: Times, energy_j: Floats) -> None:
         """Add the edges at which quanta end, and the joules of each; the very first edge ends none."""
         self._edges_ns = np.concatenate((self._edges_ns, edges_ns))
         self._energy_j = np.concatenate((self._energy_j, energy_j))
+        self.known_j += float(energy_j.sum())
         self._cut()
 
     def begin(self, t_ns: int) -> None:
@@ -249,13 +271,14 @@ class Accounts:
 
     Attributes
     ----------
-    task_j, starts : by index in the task table; joules, and instances that have begun
+    task_j, own_task_j, starts : by index in the task table; joules, those of this process, instances that have begun
     tasks_j, runtime_j, other_j, idle_j, spin_j, unidentified_j, measured_j : of all
     own_j : the part of this process and of threads that tprof does not see, without `other_j` and `idle_j`
     others_j : the rest of that
     """
 
     task_j: Floats = field(default_factory=lambda: np.zeros(0))
+    own_task_j: Floats = field(default_factory=lambda: np.zeros(0))
     starts: Floats = field(default_factory=lambda: np.zeros(0))
     tasks_j: float = 0.0
     runtime_j: float = 0.0
@@ -277,12 +300,19 @@ class Accounts:
         """Add joules of rows, and of threads without samples."""
         of_task = task >= 0
         self.task_j = added(self.task_j, task[of_task], row_j[of_task])
+        of_own = of_task & own
+        self.own_task_j = added(self.own_task_j, task[of_own], row_j[of_own])
         self.tasks_j += float(row_j[of_task].sum())
         self.runtime_j += float(row_j[task == NOBODY].sum()) + unseen_j
         self.spin_j += float(row_j[task == SPINNING].sum())
         self.unidentified_j += float(row_j[task == UNIDENTIFIED].sum())
         self.own_j += float(row_j[own].sum()) + unseen_j
         self.others_j += float(row_j[~own].sum())
+
+    @property
+    def parts_j(self) -> tuple[float, ...]:
+        """The accounts, in the order of `tprof.trace.metric_names.ACCOUNTS`."""
+        return self.tasks_j, self.runtime_j, self.other_j, self.idle_j, self.spin_j, self.unidentified_j
 
     def add_gpu(self, energy_j: float) -> None:
         """Add joules of a GPU."""
@@ -291,12 +321,44 @@ class Accounts:
         self.own_j += energy_j
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What the counted domains gave to rows.
+
+    Attributes
+    ----------
+    energy_j, dynamic_j : (n,) float64, joules, and those above static power
+    quantum_j : (n,) float64, dynamic joules of all quanta in which the row lies: what it drew at most
+    quantum_ns : (n,) int64, when the last of these began
+    """
+
+    energy_j: Floats
+    dynamic_j: Floats
+    quantum_j: Floats
+    quantum_ns: Times
+
+    @classmethod
+    def none(cls, count: int) -> Shared:
+        """Return nothing for so many rows; a row that no quantum covers keeps the time 0."""
+        return cls(np.zeros(count), np.zeros(count), np.zeros(count), np.zeros(count, np.int64))
+
+    def kept(self, which: NDArray[np.bool_]) -> Shared:
+        """Return those of some rows."""
+        return self if which.all() else Shared(*(getattr(self, name)[which] for name in self.__slots__))
+
+    def with_more(self, count: int) -> Shared:
+        """Return these, and nothing for so many further rows."""
+        more = Shared.none(count)
+        return Shared(*(np.concatenate((getattr(self, name), getattr(more, name))) for name in self.__slots__))
+
+
 class IncrementalSharing:
     """Shares the joules of a session's counted domains in steps.
 
     Attributes
     ----------
-    listeners : called with rows and the joules of each, once all domains have shared theirs
+    listeners : called with rows and what each was given, once all domains have shared theirs
+    by_domain : `Accounts.parts_j` of each domain that has shared any, by its name
     """
 
     def __init__(
@@ -317,10 +379,11 @@ class IncrementalSharing:
         """
         self._gpus = gpus
         self.accounts = Accounts()
-        self.listeners: list[Callable[[Rows, Floats], None]] = []
+        self.listeners: list[Callable[[Rows, Shared], None]] = []
+        self.by_domain: dict[str, tuple[float, ...]] = {}
         self._domains, self._packages, self._process = domains, packages, process
         self._rows = Rows.of(b"")
-        self._row_j: Floats = np.zeros(0)
+        self._shared = Shared.none(0)
 
     def step(self, rows: Rows, until_ns: int, hidden: Hidden) -> int:
         """Share the quanta that have ended; returns the time up to which all domains' joules are shared.
@@ -331,26 +394,36 @@ class IncrementalSharing:
         until_ns : end of this step
         hidden : CPU time without samples, at least since the time that the step before returned
         """
+        shared = self._shared.with_more(len(rows))
         rows = self._rows.joined(rows)
-        row_j = np.concatenate((self._row_j, np.zeros(len(rows) - len(self._row_j))))
         for domain in self._domains:
             edges_ns, energy_j = domain.take(until_ns)
             if len(energy_j):
-                self._share(domain, rows, row_j, edges_ns, energy_j, hidden)
+                before_j = self.accounts.parts_j
+                self._share(domain, rows, shared, edges_ns, energy_j, hidden)
+                self._note(domain, before_j)
         for gpu in self._gpus:
+            before_j = self.accounts.parts_j
             self.accounts.add_gpu(float(gpu.take(until_ns)[1].sum()))
+            self._note(gpu, before_j)
         firsts = (domain.first_ns for domain in self._domains)
         shared_ns = min((until_ns if first_ns is None else first_ns for first_ns in firsts), default=until_ns)
         done = rows.end_ns <= shared_ns
         for listener in self.listeners:
-            listener(rows.kept(done), row_j if done.all() else row_j[done])
-        self._rows, self._row_j = (Rows.of(b""), np.zeros(0)) if done.all() else (rows.kept(~done), row_j[~done])
+            listener(rows.kept(done), shared.kept(done))
+        self._rows, self._shared = rows.kept(~done), shared.kept(~done)
         return shared_ns
 
+    def _note(self, domain: GrowingQuanta, before_j: tuple[float, ...]) -> None:
+        """Add what the accounts got from a domain to its own."""
+        known_j = self.by_domain.get(domain.name, (0.0,) * len(before_j))
+        parts_j = zip(known_j, self.accounts.parts_j, before_j, strict=True)
+        self.by_domain[domain.name] = tuple(known + after - before for known, after, before in parts_j)
+
     def _share(
-        self, domain: GrowingQuanta, rows: Rows, row_j: Floats, edges_ns: Times, energy_j: Floats, hidden: Hidden
+        self, domain: GrowingQuanta, rows: Rows, shared: Shared, edges_ns: Times, energy_j: Floats, hidden: Hidden
     ) -> None:
-        """Share the joules of whole quanta; adds those of each row to `row_j`."""
+        """Share the joules of whole quanta; adds what each row gets to `shared`."""
         inside = (rows.begin_ns >= edges_ns[0]) & (rows.begin_ns < edges_ns[-1])
         rows = rows.kept(inside)
         weight = part_on(rows.package, rows.package_end, domain.package, self._packages)
@@ -366,7 +439,10 @@ class IncrementalSharing:
         static, static_idle_j = static_rates(static_j, used_s, seconds)
         per_s = dynamic + static
         given_j = cpu_s * per_s[quantum]
-        row_j[inside] += given_j
+        shared.energy_j[inside] += given_j
+        shared.dynamic_j[inside] += cpu_s * dynamic[quantum]
+        shared.quantum_j[inside] += dynamic_j[quantum] if weight is None else dynamic_j[quantum] * (weight > 0)
+        shared.quantum_ns[inside] = np.maximum(shared.quantum_ns[inside], edges_ns[quantum])
         accounts = self.accounts
         accounts.add(rows.task, given_j, rows.process == self._process, float((per_s * unseen_s).sum()))
         accounts.other_j += float((per_s * other_s).sum())

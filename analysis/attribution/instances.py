@@ -19,7 +19,9 @@ from tprof.trace import Flag, Kind
 from .segment_energy import sum_by
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    from .short_threads import Joints
 
 Floats = NDArray[np.float64]
 # With more empty rows per sample in a table of ids, sorting is faster.
@@ -31,7 +33,8 @@ _SMALL = 1024
 class InstanceRows:
     """One row for each instance that a thread (or, joined, the trace) ran; times in ns, rows of equal length.
 
-    `own_s` is the time in which its thread ran it: without nested tasks and suspension.
+    `own_s` is the time in which its thread ran it: without nested tasks and suspension. `begun`, `ended`: whether a
+    sample says so; `last_ns`: where its last segment begins.
     """
 
     instance: NDArray[np.uint64]
@@ -44,6 +47,9 @@ class InstanceRows:
     own_s: Floats
     cpu_s: Floats
     counts: dict[str, Floats]
+    begun: NDArray[np.bool_]
+    ended: NDArray[np.bool_]
+    last_ns: NDArray[np.int64]
     package: NDArray[np.int16] | None = None
     thread: NDArray[np.int32] | None = None
     first: NDArray[np.intp] | None = field(default=None, repr=False)
@@ -51,8 +57,13 @@ class InstanceRows:
     def __len__(self) -> int:
         return len(self.instance)
 
-    def view(self, place: slice) -> InstanceRows:
-        """Return some of the rows without a copy."""
+    @property
+    def numbers(self) -> NDArray[np.int32]:
+        """The number of each row's thread: 0, where all are of one."""
+        return np.zeros(len(self), np.int32) if self.thread is None else self.thread
+
+    def view(self, place: slice | NDArray[Any]) -> InstanceRows:
+        """Return some of the rows; of a slice without a copy."""
         arrays = {
             name: value[place] if isinstance(value, np.ndarray) else value
             for name, value in vars(self).items()
@@ -62,64 +73,115 @@ class InstanceRows:
 
 
 def number_instances(
-    fields: dict[str, NDArray[Any]],
-    t_ns: NDArray[np.int64],
-    wall_s: Floats,
-    cpu_s: Floats,
-    increments: dict[str, Floats],
-) -> tuple[NDArray[np.int32], InstanceRows]:
-    """Assign each segment a slot (0: no task, else 1 + row) and collect the rows of one thread."""
+    fields: dict[str, NDArray[Any]], t_ns: NDArray[np.int64], values: dict[str, Floats], own: slice, joints: Joints
+) -> Iterator[tuple[NDArray[np.int32], InstanceRows]]:
+    """Yield for each thread its segments' slots (0: no task, else 1 + row) and its rows.
+
+    Parameters
+    ----------
+    fields : of the samples
+    t_ns : where segments begin, and the ends
+    values : own_s, cpu_s and counts of each segment, which are summed over the `own` segments
+    """
     ids = fields["instance"].astype(np.uint64, copy=False)
-    slot, count = _slots(ids)
+    slot, count = _slots(ids) if len(joints.end) == 1 else _slots_of_threads(ids, joints)
     order = np.arange(len(ids))
     first = np.full(count, -1, np.intp)
     last = np.empty(count, np.intp)
     # If an index repeats, the last assignment wins.
     first[slot[::-1]] = order[::-1]
     last[slot] = order
-    failed = _failed(fields["kind"], fields["flags"], slot, count)
-    sums = {name: sum_by(slot, values, count) for name, values in increments.items()}
-    own_sum, cpu_sum = sum_by(slot, wall_s, count), sum_by(slot, cpu_s, count)
-    used = first >= 0
-    used[0] = False
-    if not used[1:].all():
-        number = np.cumsum(used, dtype=np.int32)
-        number[~used] = 0
+    failed, ended = _finished(fields["kind"], fields["flags"], slot, count)
+    sums = {name: sum_by(slot[own], one[own], count) for name, one in values.items()}
+    is_used = first >= 0
+    is_used[0] = False
+    used: NDArray[np.bool_] | slice = slice(1, None)
+    if not is_used[1:].all():
+        used, number = is_used, np.cumsum(is_used, dtype=np.intp)
+        number[~is_used] = 0
         slot = number[slot]
-    else:
-        used = slice(1, None)  # type: ignore[assignment]
     first, last = first[used], last[used]
-    started = (fields["kind"][first] == Kind.START) & (first > 0)
-    parent = np.where(started, ids[first - 1], np.uint64(0)) if len(first) else ids[:0]
+    # What is before a thread's first sample is the joint, which has no instance.
+    begun = fields["kind"][first] == Kind.START
+    parent = np.where(begun & (first > 0), ids[first - 1], np.uint64(0)) if len(first) else ids[:0]
+    own_s, cpu_s = sums.pop("own_s")[used], sums.pop("cpu_s")[used]
     rows = InstanceRows(
         ids[first], parent, fields["task"][first], fields["cpu"][first], t_ns[first], t_ns[last + 1],
-        failed[used], own_sum[used], cpu_sum[used], {name: total[used] for name, total in sums.items()}, first=first,
+        failed[used], own_s, cpu_s, {name: total[used] for name, total in sums.items()},
+        begun, ended[used], t_ns[last], first=first,
     )  # fmt: skip
-    return slot, rows
+    return _of_threads(slot.astype(np.int32), rows, first, joints)
 
 
-def _slots(ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], int]:
+def _of_threads(
+    slot: NDArray[np.int32], rows: InstanceRows, first: NDArray[np.intp], joints: Joints
+) -> Iterator[tuple[NDArray[np.int32], InstanceRows]]:
+    """Yield the slots and rows of each thread, which begin where the thread does."""
+    if len(joints.end) == 1:
+        yield slot, rows
+        return
+    bounds = np.searchsorted(first, np.append(joints.begin, len(slot)))
+    rows.first = first - np.repeat(joints.begin, np.diff(bounds))
+    ran = slot > 0
+    slot[ran] -= bounds.astype(np.int32)[joints.thread()[:-1][ran]]
+    for part, (begin, end) in zip(joints.parts(), itertools.pairwise(bounds.tolist()), strict=True):
+        yield slot[part], rows.view(slice(begin, end))
+
+
+def _slots_of_threads(ids: NDArray[np.uint64], joints: Joints) -> tuple[NDArray[np.intp], int]:
+    """Number the instances of several threads, thread by thread; one that moved has a number in each."""
+    ran = np.flatnonzero(ids)
+    distinct, rank = np.unique(ids[ran], return_inverse=True)
+    numbers, inverse = np.unique(joints.thread()[ran] * max(len(distinct), 1) + rank, return_inverse=True)
+    slot = np.zeros(len(ids), np.intp)
+    slot[ran] = inverse + 1
+    return slot, len(numbers) + 1
+
+
+def _slots(ids: NDArray[np.uint64]) -> tuple[NDArray[np.intp], int]:
     top = int(ids.max())
     if top == 0:
-        return np.zeros(len(ids), np.int32), 1
+        return np.zeros(len(ids), np.intp), 1
     # Ids are at least 1, so the unsigned ids - 1 moves 0 (no task) to the far end and the least id to the front.
     low = int((ids - np.uint64(1)).min()) + 1
     if top < 1 << 62 and top - low <= _SPARSE * len(ids) + _SMALL:
         slot = (ids - np.uint64(low - 1)).view(np.int64)
         # 0 (no task) has become a negative number.
-        return np.maximum(slot, 0).astype(np.int32), top - low + 2
+        return np.maximum(slot, 0, out=slot), top - low + 2
+    if top < 1 << 62:
+        return _old_and_dense(ids, top)
     distinct, inverse = np.unique(ids, return_inverse=True)
     nobody = int(distinct[0] == 0)
-    return (inverse + (1 - nobody)).astype(np.int32), len(distinct) + 1 - nobody
+    return inverse + (1 - nobody), len(distinct) + 1 - nobody
 
 
-def _failed(kind: NDArray[Any], flags: NDArray[Any], slot: NDArray[np.int32], count: int) -> NDArray[np.bool_]:
-    """Mark instances that raised: the finish sample names the next instance, so mark the one before."""
-    failed = np.zeros(count, bool)
-    at = np.flatnonzero((flags & Flag.FAILED) != 0)
-    at = at[(at > 0) & (kind[at] == Kind.FINISH)]
-    failed[slot[at - 1]] = True
-    return failed
+def _old_and_dense(ids: NDArray[np.uint64], top: int) -> tuple[NDArray[np.intp], int]:
+    """Number the ids near the largest one without sorting, and the smaller ones, which ran for long, before them."""
+    least = np.uint64(max(top - _SPARSE * len(ids) - _SMALL, 1))
+    is_old = (ids < least) & (ids != 0)
+    old = ids[is_old]
+    # An old one mostly returns again and again between its children.
+    heads = old[np.concatenate(([True], old[1:] != old[:-1]))] if len(old) else old
+    distinct = np.unique(heads)
+    recent = ids[ids >= least]
+    low = int(recent.min())
+    slot = (ids - np.uint64(low)).view(np.int64) + (1 + len(distinct))
+    slot[ids == 0] = 0
+    slot[is_old] = np.searchsorted(distinct, old) + 1
+    return slot, top - low + 2 + len(distinct)
+
+
+def _finished(
+    kind: NDArray[Any], flags: NDArray[Any], slot: NDArray[np.intp], count: int
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Mark instances that raised, and those that ended: the finish sample names the next, so mark the one before."""
+    failed, ended = np.zeros(count, bool), np.zeros(count, bool)
+    at = np.flatnonzero(kind == Kind.FINISH)
+    at = at[at > 0]
+    ended[slot[at - 1]] = True
+    if flags.any():
+        failed[slot[at[(flags[at] & Flag.FAILED) != 0] - 1]] = True
+    return failed, ended
 
 
 @dataclass(frozen=True)
@@ -143,7 +205,7 @@ class Joined:
 def join_rows(parts: Sequence[InstanceRows]) -> Joined:
     """Join the rows of all threads; an instance that ran on several threads becomes one row."""
     offsets = np.cumsum([0, *map(len, parts)])
-    rows = _concatenated(parts)
+    rows = concatenated(parts)
     places = tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(offsets))
     if _apart(parts):
         return Joined(rows, places)
@@ -151,7 +213,7 @@ def join_rows(parts: Sequence[InstanceRows]) -> Joined:
     count = int(inverse.max()) + 1
     if count == len(rows):
         return Joined(rows, places)
-    return Joined(_merged(rows, inverse, count), tuple(inverse[place] for place in places))
+    return Joined(merged(rows, inverse, count), tuple(inverse[place] for place in places))
 
 
 def _apart(parts: Sequence[InstanceRows]) -> bool:
@@ -159,7 +221,9 @@ def _apart(parts: Sequence[InstanceRows]) -> bool:
     return all(a[1] < b[0] for a, b in itertools.pairwise(ranges))
 
 
-def _concatenated(parts: Sequence[InstanceRows]) -> InstanceRows:
+def concatenated(parts: Sequence[InstanceRows]) -> InstanceRows:
+    """Return the rows of all parts, one after the other; each part is a thread's unless it says which."""
+
     def joined(name: str, kind: type) -> NDArray[Any]:
         return np.concatenate([np.empty(0, kind), *(getattr(part, name) for part in parts)])
 
@@ -175,25 +239,36 @@ def _concatenated(parts: Sequence[InstanceRows]) -> InstanceRows:
         joined("instance", np.uint64), joined("parent", np.uint64), joined("task", np.uint32),
         joined("cpu", np.uint16), joined("start_ns", np.int64), joined("end_ns", np.int64),
         joined("failed", bool), joined("own_s", float), joined("cpu_s", float), counts,
+        joined("begun", bool), joined("ended", bool), joined("last_ns", np.int64),
         package=joined("package", np.int16) if packages else None,
-        thread=np.repeat(np.arange(len(parts), dtype=np.int32), [len(part) for part in parts]),
+        thread=np.concatenate(
+            [np.empty(0, np.int32), *(_threads(part, number) for number, part in enumerate(parts))]
+        ),
     )  # fmt: skip
 
 
-def _merged(rows: InstanceRows, inverse: NDArray[np.intp], count: int) -> InstanceRows:
+def _threads(part: InstanceRows, number: int) -> NDArray[np.int32]:
+    return np.full(len(part), number, np.int32) if part.thread is None else part.thread
+
+
+def merged(rows: InstanceRows, inverse: NDArray[np.intp], count: int) -> InstanceRows:
     """One row per id, with the thread, processor and parent of its first start."""
     order = np.argsort(rows.start_ns, kind="stable")
     first = np.empty(count, np.intp)
     first[inverse[order[::-1]]] = order[::-1]
     end_ns = np.full(count, np.iinfo(np.int64).min)
     np.maximum.at(end_ns, inverse, rows.end_ns)
-    failed = np.zeros(count, bool)
+    failed, ended = np.zeros(count, bool), np.zeros(count, bool)
     failed[inverse[rows.failed]] = True
+    ended[inverse[rows.ended]] = True
+    last_ns = np.full(count, np.iinfo(np.int64).min)
+    np.maximum.at(last_ns, inverse, rows.last_ns)
     # A counter that one of the threads lacked is unknown for the whole instance: NaN stays NaN.
     counts = {name: sum_by(inverse, values, count) for name, values in rows.counts.items()}
     return InstanceRows(
         rows.instance[first], rows.parent[first], rows.task[first], rows.cpu[first], rows.start_ns[first],
         end_ns, failed, sum_by(inverse, rows.own_s, count), sum_by(inverse, rows.cpu_s, count), counts,
+        rows.begun[first], ended, last_ns,
         package=None if rows.package is None else rows.package[first],
         thread=None if rows.thread is None else rows.thread[first],
     )  # fmt: skip

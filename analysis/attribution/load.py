@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,11 +12,14 @@ from tprof.trace.bounds import LEAST_BUSY_CORES
 
 from .hidden import OWN_SHARE, measure_hidden
 from .native_users import find_pools
-from .segment_energy import LocatedSegments, locate, spread, sum_by
-from .segments import find_cut_off, read_segments, seen_s, task_of
+from .native_window import pools_of_window
+from .segment_energy import LocatedSegments, locate_threads, spread, sum_by
+from .segment_reader import read_segments
+from .segments import find_cut_off, seen_s, task_of
+from .short_threads import join_segments, together
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tprof.trace import Trace
 
@@ -40,12 +43,14 @@ class Activity:
     pools : native threads that tasks use
     hidden : CPU time without samples and without such a pool
     packages : numbers of the packages that have a domain
+    losses : sentences on samples that could not be restored
     """
 
     segments: list[Segments]
     pools: list[Pool]
     hidden: HiddenTime
     packages: tuple[int, ...]
+    losses: tuple[str, ...] = ()
 
     @property
     def all_segments(self) -> tuple[Segments | NativeSegments, ...]:
@@ -57,13 +62,14 @@ class Activity:
         edges_ns, package = quanta.edges_ns, quanta.package
         segments = self.all_segments
         weights = tuple(_weight(segment, package, self.packages) for segment in segments)
+        quantum = (
+            one
+            for group in together(len(one.cpu_s) for one in segments)
+            for one in locate_threads([segment.t_ns for segment in segments[group]], edges_ns)
+        )
         located = tuple(
-            LocatedSegments(
-                segment.t_ns,
-                segment.modelled if weight is None else segment.modelled * weight,
-                locate(segment.t_ns, edges_ns),
-            )
-            for segment, weight in zip(segments, weights, strict=True)
+            LocatedSegments(segment.t_ns, segment.modelled if weight is None else segment.modelled * weight, place)
+            for segment, weight, place in zip(segments, weights, quantum, strict=True)
         )
         return Load(quanta, segments, located, weights, *self.hidden.between(edges_ns, package))
 
@@ -74,31 +80,50 @@ def read_activity(trace: Trace, model: Model, packages: tuple[int, ...], *, attr
     Without `attribute_native` all CPU time of native threads is CPU time without samples.
     """
     cut_off = find_cut_off(trace)
-    read = (
-        read_segments(trace, one, model, packages=len(packages) > 1, cut_off=cut_off.get(one.ordinal))
-        for one in trace.threads
-    )
-    segments = [one for one in read if one is not None]
+    segments = list(read_segments(trace, trace.threads, model, packages=len(packages) > 1, cut_off=cut_off))
     _fill_uncounted(segments)
-    pools = find_pools(trace, segments, model, packages=len(packages) > 1) if attribute_native else []
+    pools = pools_of_window(trace, segments, model, packages=len(packages) > 1) if attribute_native else []
     _weigh(pools, segments, len(trace.tasks))
-    first_ns = min((int(one.t_ns[0]) for one in segments), default=0)
-    before_s = sum(min(one.earlier_s, max(int(one.t_ns[0]) - first_ns, 0) * 1e-9) for one in segments)
-    hidden = measure_hidden(
-        trace.readings, first_ns if segments else None, lambda grid_ns: _seen_s(segments, pools, grid_ns), before_s
-    )
-    hidden = replace(hidden, own_s=_most_own_s(trace, segments))
-    return Activity(segments, pools, hidden, packages)
+    reaches = [Reach(one.thread.pid, int(one.t_ns[0]), int(one.t_ns[-1]), one.earlier_s) for one in segments]
+    hidden = hidden_time(trace, reaches, lambda grid_ns: _seen_s(segments, pools, grid_ns))
+    return Activity(segments, pools, hidden, packages, tuple(losses(trace)))
 
 
-def _most_own_s(trace: Trace, segments: Sequence[Segments]) -> float:
+def losses(trace: Trace) -> Iterator[str]:
+    """Yield sentences on records of damaged blocks that were met."""
+    start_ns = (trace.recorded or trace).start_ns
+    for one in trace.threads:
+        for text in one.stream.losses(f"thread {one.name or one.ordinal} ({one.tid})", start_ns, trace.reach_ns):
+            yield f"{text}; that time counts as `runtime`"
+    for file in trace.native:
+        yield from file.stream.losses(
+            f"what is known of native threads of process {file.pid}", start_ns, trace.reach_ns
+        )
+
+
+class Reach(NamedTuple):
+    """From when to when a thread has segments; `earlier_s` are its CPU seconds before."""
+
+    pid: int
+    first_ns: int
+    last_ns: int
+    earlier_s: float
+
+
+def hidden_time(trace: Trace, reaches: Sequence[Reach], seen_at: Callable[[NDArray[np.int64]], Floats]) -> HiddenTime:
+    """Return the CPU time without samples; `seen_at` returns that of all samples up to some times."""
+    first_ns = min((one.first_ns for one in reaches), default=0)
+    before_s = sum(min(one.earlier_s, max(one.first_ns - first_ns, 0) * 1e-9) for one in reaches)
+    hidden = measure_hidden(trace.readings, first_ns if reaches else None, seen_at, before_s, trace.reach_ns)
+    return replace(hidden, own_s=_most_own_s(trace, reaches))
+
+
+def _most_own_s(trace: Trace, reaches: Sequence[Reach]) -> float:
     """Return the CPU seconds that tprof's own threads took at most: they keep to budgets."""
     read_ns = float(trace.end_ns - trace.start_ns)
     for pid in {one.pid for one in trace.native}:
-        own = [one for one in segments if one.thread.pid == pid]
-        read_ns += max((int(one.t_ns[-1]) for one in own), default=0) - min(
-            (int(one.t_ns[0]) for one in own), default=0
-        )
+        own = [one for one in reaches if one.pid == pid]
+        read_ns += max((one.last_ns for one in own), default=0) - min((one.first_ns for one in own), default=0)
     return OWN_SHARE * read_ns * 1e-9
 
 
@@ -115,11 +140,7 @@ def read_pools(trace: Trace) -> list[Pool]:
     if not trace.native_threads:
         return []
     cut_off = find_cut_off(trace)
-    read = (
-        read_segments(trace, one, _ByCpuTime(), packages=False, cut_off=cut_off.get(one.ordinal))
-        for one in trace.threads
-    )
-    segments = [one for one in read if one is not None]
+    segments = list(read_segments(trace, trace.threads, _ByCpuTime(), packages=False, cut_off=cut_off))
     return find_pools(trace, segments, _ByCpuTime(), packages=False)
 
 
@@ -200,49 +221,65 @@ class Load:
             located.append(LocatedSegments(thread.t_ns, modelled, thread.quantum))
         return replace(self, located=tuple(located))
 
-    def busy_segments(self, index: int) -> LocatedSegments:
-        """Return a thread's segments with CPU seconds; not stored: those of all threads are as large as the trace."""
-        segment, weight = self.segments[index], self.weights[index]
-        cpu_s = np.where(segment.t_ns[1:] > segment.t_ns[:-1], segment.cpu_s, 0.0)
-        return LocatedSegments(segment.t_ns, cpu_s if weight is None else cpu_s * weight, self.located[index].quantum)
+    def groups(self) -> Iterator[slice]:
+        """Yield which threads to compute together."""
+        return together(len(one.modelled) for one in self.located)
+
+    def joined(self, group: slice) -> LocatedSegments:
+        """Return the segments of threads that are computed together."""
+        return LocatedSegments.joined(self.located[group])
+
+    def busy_segments(self, group: slice) -> LocatedSegments:
+        """Return the same with CPU seconds; not stored: those of all threads are as large as the trace."""
+        located = self.joined(group)
+        cpu_s = join_segments([one.cpu_s for one in self.segments[group]])
+        cpu_s = np.where(located.t_ns[1:] > located.t_ns[:-1], cpu_s, 0.0)
+        weights = [one for one in self.weights[group] if one is not None]
+        return replace(located, modelled=cpu_s * join_segments(weights) if weights else cpu_s)
 
     def modelled(self) -> Floats:
         """Return the modelled energy of all threads in each quantum, padded."""
         edges_ns = self.quanta.edges_ns
-        return sum((spread(thread, edges_ns) for thread in self.located), np.zeros(len(edges_ns) + 1))
+        joined = (self.joined(group) for group in self.groups())
+        return sum((spread(threads, edges_ns) for threads in joined), np.zeros(len(edges_ns) + 1))
 
     def busy_s(self) -> Floats:
         """Return the CPU seconds of all threads in each quantum, padded."""
         edges_ns = self.quanta.edges_ns
-        busy = (self.busy_segments(index) for index in range(len(self.located)))
-        return sum((spread(thread, edges_ns) for thread in busy), np.zeros(len(edges_ns) + 1))
+        busy = (self.busy_segments(group) for group in self.groups())
+        return sum((spread(threads, edges_ns) for threads in busy), np.zeros(len(edges_ns) + 1))
 
     def without_tasks(self) -> NDArray[np.bool_]:
         """Return the quanta in which no instance runs, padded."""
         edges_ns = self.quanta.edges_ns
         width = len(edges_ns) + 1
         running = np.zeros(width + 1, np.int64)
-        for segment, thread in zip(self.segments, self.located, strict=True):
-            at = np.flatnonzero((segment.slot > 0) & (segment.t_ns[1:] > segment.t_ns[:-1]))
-            last = thread.quantum[at + 1].astype(np.int64)
+        for group in self.groups():
+            threads, slot = self.joined(group), join_segments([one.slot for one in self.segments[group]])
+            at = np.flatnonzero((slot > 0) & (threads.t_ns[1:] > threads.t_ns[:-1]))
+            last = threads.quantum[at + 1].astype(np.int64)
             # A segment that ends on an edge has no part in the quantum that begins there.
-            last -= edges_ns[np.maximum(last - 1, 0)] == segment.t_ns[at + 1]
-            running += np.bincount(thread.quantum[at], minlength=width + 1)
+            last -= edges_ns[np.maximum(last - 1, 0)] == threads.t_ns[at + 1]
+            running += np.bincount(threads.quantum[at], minlength=width + 1)
             running -= np.bincount(last + 1, minlength=width + 1)
         return np.asarray(np.cumsum(running)[:width] == 0)
 
-    def idle_power_w(self) -> float | None:
-        """Return the mean power of idle quanta, or None if they last less than a tenth of a second in total.
-
-        A calibrated static power holds for the frequency, voltage and temperature of the calibration. Idle time in the
-        recording, for example before the program started, gives a better value for this recording.
-        """
+    def idle(self) -> tuple[float, float]:
+        """Return the joules and seconds of idle quanta."""
         quanta = self.quanta
         length_s = np.diff(quanta.edges_ns) * 1e-9
         busy_s = self.busy_s()[1:-1] + self.hidden_s
         idle = self.without_tasks()[1:-1] & (busy_s < LEAST_BUSY_CORES * length_s) & quanta.valid
-        total_s = float(length_s[idle].sum())
-        return float(quanta.energy_j[idle].sum()) / total_s if total_s >= LEAST_IDLE_S else None
+        return float(quanta.energy_j[idle].sum()), float(length_s[idle].sum())
+
+
+def idle_power_w(joules: float, seconds: float) -> float | None:
+    """Return the mean power of idle quanta, or None if they last less than a tenth of a second in total.
+
+    A calibrated static power holds for the frequency, voltage and temperature of the calibration. Idle time in the
+    recording, for example before the program started, gives a better value for this recording.
+    """
+    return joules / seconds if seconds >= LEAST_IDLE_S else None
 
 
 def _weight(segments: Segments | NativeSegments, package: int | None, packages: Sequence[int]) -> Floats | None:

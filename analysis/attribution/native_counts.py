@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .segments import NOTHING
+from .segment_reader import NOTHING
 
 if TYPE_CHECKING:
     from tprof.trace.native import NativeThread

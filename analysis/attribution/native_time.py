@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -111,6 +111,47 @@ class NativeSegments:
     package: NDArray[np.int16] | None
     package_end: NDArray[np.int16] | None
 
+    def between(self, begin_ns: int, end_ns: int, rows: NDArray[np.int64]) -> NativeSegments:
+        """Return the part in a window; of a segment that is cut the part by time.
+
+        Parameters
+        ----------
+        begin_ns, end_ns : the window
+        rows : numbers of the instances in the window by those of now, -1: not in it
+        """
+        begin_ns, end_ns = max(begin_ns, int(self.t_ns[0])), min(end_ns, int(self.t_ns[-1]))
+        inside = (self.t_ns > begin_ns) & (self.t_ns < end_ns)
+        t_ns = np.concatenate(([begin_ns], self.t_ns[inside], [max(end_ns, begin_ns)]))
+        at = np.clip(np.searchsorted(self.t_ns, t_ns[:-1], side="right") - 1, 0, len(self.cpu_s) - 1)
+        part = np.diff(t_ns) / np.diff(self.t_ns)[at]
+        numbers = np.append(rows, -1)
+        runs = self.runs.kept(
+            (self.runs.begin_ns < end_ns) & (self.runs.end_ns > begin_ns) & (numbers[self.runs.row] >= 0)
+        )
+        runs = replace(
+            runs, begin_ns=np.maximum(runs.begin_ns, begin_ns), end_ns=np.minimum(runs.end_ns, end_ns),
+            row=numbers[runs.row],
+        )  # fmt: skip
+        cut = replace(
+            self, t_ns=t_ns, runs=runs, kind=self.kind[at], task=self.task[at], running=self.running[at],
+            row=numbers[self.row[at]], after=self.after[at], first=np.searchsorted(t_ns, runs.begin_ns),
+            last=np.searchsorted(t_ns, runs.end_ns), package=None if self.package is None else self.package[at],
+            package_end=None if self.package_end is None else self.package_end[at],
+            **{name: getattr(self, name)[at] * part for name in ("cpu_s", "counted_s", "counted", "modelled")},
+        )  # fmt: skip
+        own_s, whole_s = (one.of_task_s(self.users) for one in (cut, self))
+        # What is not certain of a task's time may all lie in the window.
+        return replace(
+            cut,
+            least_s=np.maximum(own_s - np.maximum(whole_s - self.least_s, 0.0), 0.0),
+            most_s=np.minimum(own_s + np.maximum(self.most_s - whole_s, 0.0), cut.cpu_s.sum()),
+        )
+
+    def of_task_s(self, tasks: NDArray[np.int64]) -> Floats:
+        """Return the CPU seconds that are some tasks' own."""
+        top = int(max(tasks.max(initial=0), self.task.max(initial=0))) + 1
+        return sum_by(self.task_numbers(top), self.cpu_s, top + 1)[tasks]
+
     @property
     def slot(self) -> NDArray[np.int32]:
         """Zeros: several instances may share a segment."""
@@ -147,7 +188,7 @@ class NativeSegments:
 
     def spinning(self, values: Floats, rows: int) -> Floats:
         """Return the values of `SPINNING` by the instance that ended last: (rows,)."""
-        at = self.kind == SPINNING
+        at = (self.kind == SPINNING) & (self.row >= 0)
         return sum_by(self.row[at], values[at], rows)
 
     def within(self, begin_ns: Times, end_ns: Times, values: Floats) -> Floats:

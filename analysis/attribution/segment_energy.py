@@ -10,16 +10,22 @@ for any number of threads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .short_threads import Joints, join_segments
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 Floats = NDArray[np.float64]
+_LARGEST = 1 << 18
+"""Whole quanta within segments that are added at once."""
 
 
 def sum_by(key: NDArray[Any], weights: Floats, count: int) -> Floats:
@@ -29,26 +35,58 @@ def sum_by(key: NDArray[Any], weights: Floats, count: int) -> Floats:
 
 @dataclass(frozen=True)
 class LocatedSegments:
-    """The segments of one thread, with modelled energy and the quantum in which each begins and ends.
+    """The segments of one thread or of several, with modelled energy and the quantum in which each begins and ends.
 
     Attributes
     ----------
-    t_ns : (n + 1,) int64, nanoseconds, not decreasing: where segments begin, and where the last ends
+    t_ns : (n + 1,) int64, nanoseconds: where segments begin, and where the last ends; not decreasing in a thread
     modelled : (n,) float64, modelled energy of each segment, any unit, >= 0
     quantum : (n + 1,) int32: 0 before the first edge, 1…k inside, k + 1 after the last
+    joints : segments that only stand between those of two threads; without modelled energy
     """
 
     t_ns: NDArray[np.int64]
     modelled: Floats
     quantum: NDArray[np.int32]
+    joints: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
+
+    @cached_property
+    def crossing(self) -> NDArray[np.intp]:
+        """Return which segments cross an edge."""
+        crosses = self.quantum[:-1] != self.quantum[1:]
+        crosses[self.joints] = False
+        return np.flatnonzero(crosses)
+
+    @classmethod
+    def joined(cls, threads: Sequence[LocatedSegments]) -> LocatedSegments:
+        """Join those of several threads; one thread stays as it is."""
+        if len(threads) == 1:
+            return threads[0]
+        return cls(
+            np.concatenate([one.t_ns for one in threads]),
+            join_segments([one.modelled for one in threads]),
+            np.concatenate([one.quantum for one in threads]),
+            Joints.of([len(one.modelled) for one in threads]).between,
+        )
 
 
 def locate(t_ns: NDArray[np.int64], edges_ns: NDArray[np.int64]) -> NDArray[np.int32]:
     """Return the number of edges at or before each of increasing times."""
     # Search the edges among the times, not the reverse: edges are far fewer, and the result consists of runs.
-    first = np.searchsorted(t_ns, edges_ns, side="left")
+    low = int(np.searchsorted(edges_ns, t_ns[0])) if len(t_ns) else 0
+    high = int(np.searchsorted(edges_ns, t_ns[-1], side="right")) if len(t_ns) else 0
+    first = np.searchsorted(t_ns, edges_ns[low:high], side="left")
     runs = np.diff(first, prepend=0, append=len(t_ns))
-    return np.repeat(np.arange(len(edges_ns) + 1, dtype=np.int32), runs)
+    return np.repeat(np.arange(low, high + 1, dtype=np.int32), runs)
+
+
+def locate_threads(t_ns: Sequence[NDArray[np.int64]], edges_ns: NDArray[np.int64]) -> list[NDArray[np.int32]]:
+    """Return the same for each of several short threads."""
+    if len(t_ns) == 1:
+        return [locate(t_ns[0], edges_ns)]
+    quantum = np.searchsorted(edges_ns, np.concatenate(t_ns), side="right").astype(np.int32)
+    ends = np.cumsum([len(one) for one in t_ns]).tolist()
+    return [quantum[begin:end] for begin, end in itertools.pairwise([0, *ends])]
 
 
 def padded(values: Floats) -> Floats:
@@ -70,7 +108,7 @@ class Crossing:
 
 def crossing(segments: LocatedSegments, edges_ns: NDArray[np.int64]) -> Crossing:
     """Split the segments that cross an edge."""
-    at = np.flatnonzero(segments.quantum[:-1] != segments.quantum[1:])
+    at = segments.crossing
     first, last = segments.quantum[at].astype(np.int64), segments.quantum[at + 1].astype(np.int64)
     begin_ns, end_ns = segments.t_ns[at], segments.t_ns[at + 1]
     per_ns = segments.modelled[at] / (end_ns - begin_ns)
@@ -91,7 +129,7 @@ def spread(
 
     Parameters
     ----------
-    segments : of one thread
+    segments : of one thread or of several
     edges_ns : (k + 1,) int64
     row : (n,) int64, optional: which of `rows` sums a segment goes to
 
@@ -105,24 +143,35 @@ def spread(
     if len(parts.at):
         inside = inside.copy()
         inside[parts.at] = 0.0
-    key = segments.quantum[:-1] if row is None else segments.quantum[:-1] + row * width
-    total = sum_by(key, inside, rows * width)
+    if row is None and len(inside) and not len(segments.joints):
+        # Those of one thread that begin in a quantum follow each other.
+        begins = np.append(0, parts.at[: np.searchsorted(parts.at, len(inside) - 1)] + 1)
+        total = np.zeros(width)
+        total[segments.quantum[begins]] = np.add.reduceat(inside, begins)
+    else:
+        key = segments.quantum[:-1] if row is None else segments.quantum[:-1] + row * width
+        total = sum_by(key, inside, rows * width)
     base = np.zeros(len(parts.at), np.int64) if row is None else row[parts.at] * width
-    # Within one thread an edge is crossed once, so no index repeats and plain += is right.
-    total[base + parts.first] += parts.head
-    total[base + parts.last] += parts.tail
-    whole, owner = _whole_quanta(parts)
     length_ns = padded(np.diff(edges_ns).astype(np.float64))
-    total[whole + base[owner]] += parts.per_ns[owner] * length_ns[whole]
+    pieces = [(base + parts.first, parts.head), (base + parts.last, parts.tail)]
+    whole = ((at + base[owner], parts.per_ns[owner] * length_ns[at]) for at, owner in _whole_quanta(parts))
+    for at, values in itertools.chain(pieces, whole):
+        if len(segments.joints):
+            np.add.at(total, at, values)
+        else:
+            # Within one thread an edge is crossed once, so no index repeats and plain += is right.
+            total[at] += values
     return total
 
 
-def _whole_quanta(parts: Crossing) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """Quanta that lie wholly in a crossing segment, with the index of that segment; skips segments without power."""
+def _whole_quanta(parts: Crossing) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield quanta that lie wholly in a crossing segment, with the index of that segment; without power it has none."""
     counts = np.where(parts.per_ns > 0, parts.last - parts.first - 1, 0)
-    owner = np.repeat(np.arange(len(counts)), counts)
-    begins = np.cumsum(counts) - counts
-    return parts.first[owner] + 1 + np.arange(len(owner)) - begins[owner], owner
+    ends = np.cumsum(counts)
+    for first in range(0, int(ends[-1]) if len(ends) else 0, _LARGEST):
+        number = np.arange(first, min(first + _LARGEST, int(ends[-1])))
+        owner = np.searchsorted(ends, number, side="right")
+        yield parts.first[owner] + 1 + number - (ends - counts)[owner], owner
 
 
 @dataclass(frozen=True)

@@ -1,33 +1,26 @@
-"""From one thread's samples to its segments: intervals with a running task and counter increments.
-
-A thread's samples are read, copied column by column while they are in cache, and freed: only one
-thread's raw samples are in memory at a time. `Segments`, 28 bytes each, and one row for each
-instance remain.
-"""
+"""What one thread did: its segments, and the last of them where nothing closes it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tprof.trace import Flag, Kind
 from tprof.trace.metadata import process_cpu_ns
 
-from .instances import InstanceRows, number_instances
+from .segment_energy import LocatedSegments, locate_threads, spread
+from .short_threads import together
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from tprof.trace import Thread, Trace
 
+    from .instances import InstanceRows
     from .native_time import NativeSegments
 
-_CHUNK = 16_384
-NOTHING = 1e-15
-"""Modelled power of a segment to which a model gives none: if it gives none to any, segments share by CPU time."""
 Floats = NDArray[np.float64]
 
 
@@ -56,7 +49,11 @@ class Segments:
     cpu : (n,) uint16, where the segment begins, 65535 unknown
     package, package_end : (n,) int16 or None if the machine has one package; -1 unknown
     earlier_s : CPU seconds of the thread before its first sample; 0 if unknown
+    disordered, aborted, starts : samples with earlier times than before them, that end an instance by the thread's end,
+        that begin an instance
+    moved : segments of tasks that begin on one package and end on another
     cut_off : the last segment, if nothing in the thread's file closes it
+    uncounted : whether counts of some samples are unknown
     """
 
     thread: Thread
@@ -72,8 +69,10 @@ class Segments:
     disordered: int
     aborted: int
     starts: int
+    moved: int
     earlier_s: float
     cut_off: CutOff | None
+    uncounted: bool
 
     def task_numbers(self, tasks: int) -> NDArray[np.int32]:
         """Return the task of each segment; `tasks` between tasks and for tasks that are not in a table."""
@@ -86,110 +85,19 @@ def task_of(segment: Segments | NativeSegments, tasks: int) -> NDArray[np.int32]
     return segment.task_numbers(tasks)
 
 
-def seen_s(segments: Iterable[Segments], grid_ns: NDArray[np.int64]) -> Floats:
+def seen_s(segments: Sequence[Segments], grid_ns: NDArray[np.int64]) -> Floats:
     """Return the CPU seconds of all segments from the first of some times to each of them.
 
     Counts of a segment of no length lie in no quantum: they are left out.
     """
-    total_s = np.zeros(len(grid_ns))
-    for one in segments:
-        cpu_s = np.where(one.t_ns[1:] > one.t_ns[:-1], one.cpu_s, 0.0)
-        at_s = np.interp(grid_ns, one.t_ns, np.concatenate(([0.0], np.cumsum(cpu_s))))
-        total_s += at_s - at_s[0]
-    return total_s
-
-
-def read_segments(
-    trace: Trace, thread: Thread, model: Model, *, packages: bool, cut_off: CutOff | None = None
-) -> Segments | None:
-    """Read one thread; None if it has no samples.
-
-    Parameters
-    ----------
-    trace : for the end of a thread that was not closed
-    thread : whose samples are read
-    model : power model
-    packages : whether the machine has more than one package
-    cut_off : of its last segment, if nothing in its file closes it
-    """
-    if not thread.count:
-        return None
-    samples = thread.read()
-    if not len(samples):
-        return None
-    kept = tuple(column for column in thread.columns if column != "energy_uj")
-    fields = _columns(samples, ("t_ns", "instance", "task", "cpu", "kind", "flags", *kept))
-    package = thread.package(samples) if packages else None
-    del samples
-    t_ns, disordered = _times(fields.pop("t_ns"), thread_end_ns(trace, thread))
-    lost = (fields["flags"] & Flag.UNCOUNTED) != 0
-    # The owner of counts after dropped samples is unknown.
-    ends = thread.end_columns if thread.first_drop_ns is None else {}
-    earlier_s = int(fields["cpu_ns"][0]) * 1e-9 if "cpu_ns" in kept else 0.0
-    increments = {name: _increments(fields.pop(name), ends.get(name), lost, t_ns, name) for name in kept}
-    wall_s = np.diff(t_ns) * 1e-9
-    has_cpu = "cpu_ns" in increments
-    running = fields["instance"] != 0
-    cpu_s = increments.pop("cpu_ns") * 1e-9 if has_cpu else np.where(running, wall_s, 0.0)
-    counted = set(model.columns) <= set(increments)
-    modelled = model.modelled(increments, cpu_s) if counted else cpu_s
-    if not ends and running[-1]:
-        # Killed, or cut off by a full disk, inside a task: the last segment's count is unknown, so it gets the mean.
-        mean = modelled.sum() / cpu_s.sum() if cpu_s.sum() > 0 else 1.0
-        last_s = wall_s[-1] if cut_off is None else min(cut_off.cpu_s, wall_s[-1])
-        cpu_s, modelled = np.append(cpu_s[:-1], last_s), np.append(modelled[:-1], mean * last_s)
-    else:
-        cut_off = None
-    modelled = np.where(modelled > 0, modelled, cpu_s * NOTHING)
-    # A segment of no length lies in no quantum; its counts stay with its instance.
-    modelled[t_ns[1:] == t_ns[:-1]] = 0.0
-    slot, rows = number_instances(fields, t_ns, wall_s, cpu_s, increments)
-    if package is not None and rows.first is not None:
-        rows.package = package[rows.first]
-    return Segments(
-        thread, t_ns, slot, cpu_s, modelled, counted, fields["cpu"], package,
-        None if package is None else np.append(package[1:], package[-1]), rows, disordered,
-        int(((fields["flags"] & Flag.ABORTED) != 0).sum()), int((fields["kind"] == Kind.START).sum()), earlier_s,
-        cut_off,
-    )  # fmt: skip
-
-
-def _columns(samples: NDArray[Any], names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
-    """Copy fields into arrays of their own, a chunk at a time so that each record is fetched once."""
-    out = {name: np.empty(len(samples), samples.dtype[name]) for name in names}
-    for begin in range(0, len(samples), _CHUNK):
-        chunk = samples[begin : begin + _CHUNK]
-        for name, column in out.items():
-            column[begin : begin + _CHUNK] = chunk[name]
-    return out
-
-
-def _times(stamps: NDArray[Any], end_ns: int) -> tuple[NDArray[np.int64], int]:
-    """Close the last segment and make times non-decreasing; the order of the records is right."""
-    t_ns = np.empty(len(stamps) + 1, np.int64)
-    t_ns[:-1] = np.minimum(stamps, np.uint64(max(end_ns, 0))).astype(np.int64)
-    t_ns[-1] = end_ns
-    disordered = int((t_ns[1:] < t_ns[:-1]).sum())
-    if disordered:
-        np.maximum.accumulate(t_ns, out=t_ns)
-    return t_ns, disordered
-
-
-def _increments(
-    values: NDArray[Any], last: int | None, lost: NDArray[np.bool_], t_ns: NDArray[np.int64], name: str
-) -> Floats:
-    """Differences of a cumulative column: in integers, then float; a fall counts as 0."""
-    values = values.astype(np.uint64, copy=False)
-    if lost.any() and name != "cpu_ns" and not lost.all():
-        # The count between valid samples is known; it is split by time over the segments between them.
-        good = np.flatnonzero(~lost)
-        filled = np.interp(t_ns[:-1], t_ns[good], (values[good] - values[good[0]]).astype(np.float64))
-        values = filled.astype(np.uint64) + values[good[0]]
-    out = np.empty(len(values), np.float64)
-    difference = np.diff(values).view(np.int64)
-    np.maximum(difference, 0, out=out[:-1], casting="unsafe")
-    out[-1] = max(int(last) - int(values[-1]), 0) if last is not None else 0.0
-    return out
+    inside_s = np.zeros(len(grid_ns) + 1)
+    for part in together(len(one.slot) for one in segments):
+        threads = segments[part]
+        cpu_s = [np.where(one.t_ns[1:] > one.t_ns[:-1], one.cpu_s, 0.0) for one in threads]
+        located = zip(threads, cpu_s, locate_threads([one.t_ns for one in threads], grid_ns), strict=True)
+        joined = LocatedSegments.joined([LocatedSegments(one.t_ns, *of_thread) for one, *of_thread in located])
+        inside_s += spread(joined, grid_ns)
+    return np.concatenate(([0.0], np.cumsum(inside_s[1:-1].astype(np.longdouble)))).astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -208,6 +116,7 @@ class CutOff:
 
 def find_cut_off(trace: Trace) -> dict[int, CutOff]:
     """Return the last segment of each thread that was cut off inside a task, by its ordinal. Raises TraceError."""
+    trace = trace if trace.recorded is None else trace.recorded
     used_ns = process_cpu_ns(trace.end)
     if not trace.complete and not used_ns:
         # A killed recording has only the sum of all processes.

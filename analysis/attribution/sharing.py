@@ -110,16 +110,24 @@ class Sharing:
 
     def quantum(self, index: int) -> NDArray[np.int32]:
         """Return the measured quantum of each of a thread's samples, padded."""
-        quantum = self.load.located[index].quantum
+        return self.quanta_of(slice(index, index + 1))
+
+    def quanta_of(self, group: slice) -> NDArray[np.int32]:
+        """Return the same of threads that are computed together."""
+        quantum = self.load.joined(group).quantum
         return quantum if self.owner is None else self.owner[quantum]
 
     def segment_shares(self, index: int) -> tuple[Shares, Floats | None]:
         """Return dynamic shares and static joules of one thread's segments."""
-        shares = gather(self.load.located[index], self.load.quanta.edges_ns, self.rate)
+        return self.shares_of(slice(index, index + 1))
+
+    def shares_of(self, group: slice) -> tuple[Shares, Floats | None]:
+        """Return the same of threads that are computed together; nothing for the joints between them."""
+        shares = gather(self.load.joined(group), self.load.quanta.edges_ns, self.rate)
         if self.static_rate is None:
             return shares, None
         load = self.static_load
-        return shares, gather(load.busy_segments(index), load.quanta.edges_ns, self.static_rate).energy_j
+        return shares, gather(load.busy_segments(group), load.quanta.edges_ns, self.static_rate).energy_j
 
     def with_static(self, load: Load, static_j: Floats) -> Sharing:
         """Return the same sharing with static joules, (k,) of the measured quanta, shared among their load."""
@@ -138,7 +146,12 @@ class Sharing:
         )
 
 
-def plan_sharing(load: Load, static_power_w: float | Floats, hidden_power: float | None = None) -> Sharing:
+def plan_sharing(
+    load: Load,
+    static_power_w: float | Floats,
+    hidden_power: float | None = None,
+    mean_power: Callable[[], float] | None = None,
+) -> Sharing:
     """Compute the rates of one domain.
 
     Parameters
@@ -146,12 +159,13 @@ def plan_sharing(load: Load, static_power_w: float | Floats, hidden_power: float
     load : of the domain
     static_power_w : constant or of each quantum; 0 if not known
     hidden_power : modelled power of CPU time without samples; by default the mean of CPU time with samples
+    mean_power : returns that of the whole recording, for quanta without CPU time with samples; None: of this load
     """
     quanta, edges_ns = load.quanta, load.quanta.edges_ns
     seconds = np.diff(edges_ns) * 1e-9
     static_j, dynamic_j = split_static(quanta.energy_j, static_power_w, seconds)
     seen = load.modelled()
-    mean = _mean_power(seen, load.busy_s()) if hidden_power is None else np.full(len(seen), hidden_power)
+    mean = _mean_power(seen, load, mean_power) if hidden_power is None else np.full(len(seen), hidden_power)
     used = seen + mean * padded(load.hidden_s)
     rate, idle_j = dynamic_rates(padded(dynamic_j), used, mean * padded(seconds), load.without_tasks)
     per_second = (rate * mean)[1:-1]
@@ -170,8 +184,12 @@ def plan_sharing(load: Load, static_power_w: float | Floats, hidden_power: float
     return sharing.with_static(load, static_j)
 
 
-def _mean_power(seen: Floats, cpu_s: Floats) -> Floats:
+def _mean_power(seen: Floats, load: Load, overall: Callable[[], float] | None) -> Floats:
     """Modelled power per busy second in each quantum; without samples in it that of the recording, else 1."""
-    overall = seen.sum() / cpu_s.sum() if cpu_s.sum() > 0 and seen.sum() > 0 else 1.0
+    cpu_s = load.busy_s()
     usable = (cpu_s > 1e-12) & (seen > 0)
-    return np.divide(seen, cpu_s, out=np.full_like(seen, overall), where=usable)
+    if overall is None:
+        mean = float(seen.sum() / cpu_s.sum()) if cpu_s.sum() > 0 and seen.sum() > 0 else 1.0
+    else:
+        mean = overall() if (~usable & ((seen > 0) | (padded(load.hidden_s) > 0))).any() else 1.0
+    return np.divide(seen, cpu_s, out=np.full_like(seen, mean), where=usable)

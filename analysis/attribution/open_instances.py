@@ -1,0 +1,266 @@
+"""Instances that run on from one window of a recording into the next: their parts are added until they have ended.
+
+Most instances begin and end in one window, and are settled there as in a whole recording; what a window gives depends
+on no other window, so windows can be shared at the same time. The other instances are kept: their joules and times add,
+and of their bounds the joules in their first and in their last quantum, which are in one window each. When an instance
+has ended its bounds follow as in `accounts`. Parts are added in the order of the windows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tprof.trace.metadata import MAX_NS
+
+from .accounts import Totals
+from .instances import concatenated, merged
+from .segment_energy import padded, sum_by
+from .windows import UnorderedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .instances import InstanceRows
+    from .quanta import Quanta
+    from .segment_energy import Shares
+    from .windows import Window
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+MOST_RUNS = 4_000_000
+"""Runs of consecutive ids, 16 bytes each, from which ids of instances that have ended are known."""
+AGAIN = "instances begin again after they have ended, or go on in another thread"
+
+
+@dataclass
+class EdgeParts:
+    """In one domain, the joules of open instances, (open,): all, and those in their first and last quantum.
+
+    Attributes
+    ----------
+    place : (rows,) index among the open ones, -1: none
+    first, last : (open,) padded number of these quanta in the window, -1: in another one
+    dynamic_j : in all quanta
+    """
+
+    place: NDArray[np.intp]
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    first_j: Floats
+    last_j: Floats
+    dynamic_j: Floats
+
+    @classmethod
+    def of(cls, quanta: Quanta, rows: InstanceRows, which: Mask) -> EdgeParts:
+        """Find the quanta, by what the window has of these instances."""
+        place = np.full(len(rows), -1, np.intp)
+        count = int(which.sum())
+        place[which] = np.arange(count)
+        edges_ns = quanta.edges_ns
+        first = np.searchsorted(edges_ns, rows.start_ns[which], side="right")
+        last = np.searchsorted(edges_ns, rows.end_ns[which], side="left")
+        inside = range(1, len(quanta) + 1)
+        first, last = (np.where((one >= inside.start) & (one < inside.stop), one, -1) for one in (first, last))
+        return cls(place, first, last, np.zeros(count), np.zeros(count), np.zeros(count))
+
+    def add(
+        self, quantum: NDArray[np.int32], shares: Shares, slot: NDArray[np.int32], rows: slice | NDArray[np.intp]
+    ) -> None:
+        """Add a thread's segments, whose joules are `shares`."""
+        place = np.concatenate((np.array([-1]), self.place[rows]))
+        is_open = place >= 0
+        inside = is_open[slot]
+        every = np.flatnonzero(inside)
+        self.dynamic_j += sum_by(place[slot[every]], shares.energy_j[every], len(self.dynamic_j))
+        inside[shares.at] = False
+        at = np.flatnonzero(inside)
+        of_crossing = is_open[slot[shares.at]]
+        crossing = shares.at[of_crossing]
+        for segment, where, joules in (
+            (at, quantum[at], shares.energy_j[at]),
+            (crossing, quantum[crossing], shares.head_j[of_crossing]),
+            (crossing, quantum[crossing + 1], shares.tail_j[of_crossing]),
+        ):
+            owner = place[slot[segment]]
+            self.first_j += _matching(owner, where, joules, self.first)
+            self.last_j += _matching(owner, where, joules, self.last)
+
+
+def _matching(number: NDArray[np.intp], quantum: NDArray[np.int32], joules: Floats, own: NDArray[np.int64]) -> Floats:
+    """Return by instance the joules of the parts in its own quantum."""
+    return sum_by(number, np.where(quantum == own[number], joules, 0.0), len(own))
+
+
+@dataclass
+class OpenParts:
+    """Parts of open instances: rows, joules over the counted domains, and by domain all and those of edges."""
+
+    rows: InstanceRows
+    dynamic_j: Floats
+    static_j: Floats
+    first_j: tuple[Floats, ...]
+    last_j: tuple[Floats, ...]
+    all_j: tuple[Floats, ...]
+
+    @classmethod
+    def of(cls, rows: InstanceRows, totals: Totals, which: Mask, edges: Sequence[EdgeParts | None]) -> OpenParts:
+        """Take some instances of a window; `edges` are by counted domain."""
+        nothing = np.zeros(int(which.sum()))
+        first_j = tuple(nothing if one is None else one.first_j for one in edges)
+        last_j = tuple(nothing if one is None else one.last_j for one in edges)
+        all_j = tuple(nothing if one is None else one.dynamic_j for one in edges)
+        return cls(rows.view(which), totals.dynamic_j[which], totals.static_j[which], first_j, last_j, all_j)
+
+    def taken(self, which: Mask | NDArray[np.intp]) -> OpenParts:
+        """Return some of them."""
+        by_domain = (tuple(one[which] for one in ones) for ones in (self.first_j, self.last_j, self.all_j))
+        return OpenParts(self.rows.view(which), self.dynamic_j[which], self.static_j[which], *by_domain)
+
+    def plus(self, other: OpenParts, domains: Sequence[Quanta]) -> OpenParts:
+        """Return the parts of both, those of the same instance added; `domains` are those that count."""
+        rows = concatenated((self.rows, other.rows))
+        _, inverse = np.unique(rows.instance, return_inverse=True)
+        count = int(inverse.max()) + 1 if len(inverse) else 0
+        joined = merged(rows, inverse, count)
+        # A part's first or last quantum is the instance's if no other part reaches into an earlier or later one.
+        is_first, is_last = (
+            [edge(one, rows) == edge(one, joined)[inverse] for one in domains] for edge in (_first, _last)
+        )
+
+        def total(ours: Floats, theirs: Floats, where: Mask | None = None) -> Floats:
+            values = np.concatenate((ours, theirs))
+            return sum_by(inverse, values if where is None else np.where(where, values, 0.0), count)
+
+        return OpenParts(
+            joined,
+            total(self.dynamic_j, other.dynamic_j),
+            total(self.static_j, other.static_j),
+            tuple(map(total, self.first_j, other.first_j, is_first)),
+            tuple(map(total, self.last_j, other.last_j, is_last)),
+            tuple(map(total, self.all_j, other.all_j)),
+        )
+
+
+def _first(quanta: Quanta, rows: InstanceRows) -> NDArray[np.intp]:
+    return np.searchsorted(quanta.edges_ns, rows.start_ns, side="right")
+
+
+def _last(quanta: Quanta, rows: InstanceRows) -> NDArray[np.intp]:
+    return np.searchsorted(quanta.edges_ns, rows.end_ns, side="left")
+
+
+class OpenInstances:
+    """The instances that may run on in the next window."""
+
+    def __init__(self, domains: Sequence[Quanta]) -> None:
+        """Begin without any; `domains` are those that count."""
+        self._domains = domains
+        self._dynamic_j = [np.zeros(len(one) + 2) for one in domains]
+        self._parts: OpenParts | None = None
+        self._ended = _EndedIds()
+
+    def note_dynamic(self, domain: int, which: slice, dynamic_j: Floats) -> None:
+        """Note the joules above the static ones of a window's quanta."""
+        self._dynamic_j[domain][which.start + 1 : which.stop + 1] = dynamic_j
+
+    def advance(self, window: Window, settled: IdRuns, parts: OpenParts) -> tuple[InstanceRows, Totals]:
+        """Add a window's instances, and return those that have ended but were not settled, with their joules.
+
+        Parameters
+        ----------
+        window : the next one; the last one ends everything
+        settled : the ids of those that are settled
+        parts : all others
+
+        Raises
+        ------
+        UnorderedError
+            If instances that seemed to have ended run again, or ids have too little order.
+        """
+        begin_ns, end_ns = window.own_ns
+        # Segments before the window are read again: what ended in them is settled, unless its end is only now known.
+        there = (parts.rows.end_ns > begin_ns) | (parts.rows.last_ns >= begin_ns)
+        if self._parts is None:
+            parts = parts.taken(there)
+            parts = parts.taken(np.argsort(parts.rows.instance, kind="stable"))
+        else:
+            there |= np.isin(parts.rows.instance, self._parts.rows.instance)
+            parts = self._parts.plus(parts.taken(there), self._domains)
+        over = ended_before(parts.rows, end_ns)
+        self._parts = parts.taken(~over)
+        found = parts.taken(over)
+        self._ended.add(settled)
+        self._ended.add(IdRuns.of(found.rows.instance))
+        return self._finish(found)
+
+    def _finish(self, parts: OpenParts) -> tuple[InstanceRows, Totals]:
+        """Return ended instances with their bounds."""
+        rows, totals = parts.rows, Totals.zeros(len(parts.rows))
+        totals.dynamic_j, totals.static_j = parts.dynamic_j, parts.static_j
+        for number, domain in enumerate(self._domains):
+            if not len(domain):
+                continue
+            first = _first(domain, rows)
+            last = np.maximum(first, _last(domain, rows))
+            # Where quanta overlap, an instance in one of them also has joules of the next.
+            spans = last != first
+            edge_j = np.where(spans, parts.first_j[number] + parts.last_j[number], parts.all_j[number])
+            dynamic_j = self._dynamic_j[number]
+            here = (rows.package is None) | (edge_j > 0)
+            totals.low_j -= edge_j
+            totals.high_j -= edge_j
+            totals.high_j += np.where(here, dynamic_j[first], 0.0)
+            totals.high_j += np.where(here & spans, dynamic_j[last], 0.0)
+            valid = np.cumsum(padded(domain.valid.astype(np.float64)))
+            totals.covered |= valid[last] > valid[np.maximum(first - 1, 0)]
+        return rows, totals
+
+
+def ended_before(rows: InstanceRows, t_ns: int) -> Mask:
+    """Return which instances ended before a time, so that no later window has segments of them."""
+    if t_ns == MAX_NS:
+        return np.ones(len(rows), bool)
+    return rows.ended & (rows.end_ns <= t_ns) & (rows.last_ns < t_ns)
+
+
+def wholly_in(rows: InstanceRows, window: Window) -> Mask:
+    """Return which instances surely begin and end in a window, so that no other one has segments of them."""
+    begun = rows.begun & (rows.start_ns >= window.since_ns) if window.own_ns[0] else np.ones(len(rows), bool)
+    return begun & ended_before(rows, window.own_ns[1])
+
+
+class IdRuns(NamedTuple):
+    """Ids as runs of consecutive ones, since a recorder counts them; each run's first and last, increasing."""
+
+    begin: NDArray[np.uint64]
+    end: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, ids: NDArray[np.uint64]) -> IdRuns:
+        """Find the runs of ids, each of which is there once."""
+        ids = np.sort(ids, kind="stable")
+        breaks = np.flatnonzero(ids[1:] - ids[:-1] > 1)
+        return cls(np.concatenate((ids[:1], ids[breaks + 1])), np.concatenate((ids[breaks], ids[-1:])))
+
+
+class _EndedIds:
+    """The ids of instances that have ended."""
+
+    def __init__(self) -> None:
+        self._runs = IdRuns(np.empty(0, np.uint64), np.empty(0, np.uint64))
+
+    def add(self, runs: IdRuns) -> None:
+        """Add ids. Raises UnorderedError if some are there, or they have too little order."""
+        begin = np.concatenate((self._runs.begin, runs.begin))
+        order = np.argsort(begin, kind="stable")
+        begin, end = begin[order], np.concatenate((self._runs.end, runs.end))[order]
+        if (begin[1:] <= end[:-1]).any():
+            raise UnorderedError(AGAIN)
+        apart = np.flatnonzero(begin[1:] - end[:-1] > 1)
+        self._runs = IdRuns(np.append(begin[:1], begin[apart + 1]), np.append(end[apart], end[-1:]))
+        if len(self._runs.begin) > MOST_RUNS:
+            raise UnorderedError("the ids of its instances have too little order")

@@ -1,0 +1,288 @@
+"""From threads' samples to their segments: intervals with a running task and counter increments.
+
+Samples are read column by column, and only the columns of one long thread, or of a group of short ones, are in memory
+at a time. `Segments`, 28 bytes each, and one row for each instance remain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tprof.trace import Flag, Kind
+from tprof.trace.thread import read_fields
+
+from .instances import number_instances
+from .segments import Segments, thread_end_ns
+from .short_threads import Joints, together
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from tprof.trace import Thread, Trace
+
+    from .segments import CutOff, Model
+
+NOTHING = 1e-15
+"""Modelled power of a segment to which a model gives none: if it gives none to any, segments share by CPU time."""
+Floats = NDArray[np.float64]
+Times = NDArray[np.int64]
+Fields = dict[str, NDArray[Any]]
+_HEAD = ("t_ns", "instance", "task", "cpu", "kind", "flags")
+
+
+def read_segments(
+    trace: Trace,
+    threads: Sequence[Thread],
+    model: Model,
+    *,
+    packages: bool,
+    cut_off: Mapping[int, CutOff] | None = None,
+) -> Iterator[Segments]:
+    """Yield the segments of threads, in their order; those without samples are left out. Raises TraceError.
+
+    Parameters
+    ----------
+    trace : for the end of a thread that was not closed
+    threads : whose samples are read
+    model : power model
+    packages : whether the machine has more than one package
+    cut_off : last segments that nothing in their file closes, by ordinal of the thread
+    """
+    there = [one for one in threads if one.count]
+    kinds = [(one.process, one.dtype, one.columns) for one in there]
+    for part in together([one.count for one in there], kinds):
+        group = _Group.read(there[part], trace, packages=packages)
+        if group is not None:
+            yield from _segments(group, trace, model, cut_off or {})
+
+
+class Part(NamedTuple):
+    """Some samples of a thread.
+
+    Attributes
+    ----------
+    fields : what `fields_of` names, (n + 1,) each; the last place is for the end, and is overwritten
+    closed : whether the last place is the sample after these, where the thread's part ends
+    mean : modelled power per CPU second of the whole thread, for an open last segment; None: of these samples
+    own_ns : only segments that begin between these times count in the instances, whose times are those of all samples
+    """
+
+    fields: Fields
+    closed: bool = False
+    mean: float | None = None
+    own_ns: tuple[int, int] | None = None
+
+
+def fields_of(thread: Thread, columns: Collection[str] | None = None) -> list[str]:
+    """Return the fields of samples that segments are made from, with CPU time and these counters; None: all."""
+    known = (one for one in thread.columns if one != "energy_uj")
+    return [*_HEAD, *(one for one in known if columns is None or one == "cpu_ns" or one in columns)]
+
+
+def make_segments(
+    trace: Trace,
+    thread: Thread,
+    part: Part,
+    model: Model,
+    *,
+    packages: bool,
+    cut_off: CutOff | None = None,
+) -> Segments:
+    """Turn some samples of a thread, one or more, into segments; the other parameters are those of `read_segments`."""
+    counts = [len(part.fields["t_ns"]) - 1]
+    group = _Group.of([thread], part.fields, counts, trace, packages=packages, closed=part.closed)
+    known = {} if cut_off is None else {thread.ordinal: cut_off}
+    (segments,) = _segments(group, trace, model, known, part.mean, part.own_ns)
+    return segments
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The samples of some threads by column; after those of each thread is a place for its end.
+
+    Attributes
+    ----------
+    threads : those that have samples
+    joints : where the threads are
+    fields : by name, (n,)
+    package : (n,), at the end of a thread that of its last sample; None with one package
+    end_ns : (threads,)
+    ends : the columns at the end of each thread; empty if not known
+    closed : whether a sample follows those of the last thread
+    """
+
+    threads: list[Thread]
+    joints: Joints
+    fields: Fields
+    package: NDArray[np.int16] | None
+    end_ns: Times
+    ends: list[dict[str, int]]
+    closed: bool
+
+    @classmethod
+    def read(cls, threads: Sequence[Thread], trace: Trace, *, packages: bool) -> _Group | None:
+        """Read the samples; None if there are none."""
+        fields, counts = read_fields(threads, fields_of(threads[0]))
+        threads = [one for one, count in zip(threads, counts, strict=True) if count]
+        return cls.of(threads, fields, [one for one in counts if one], trace, packages=packages) if threads else None
+
+    @classmethod
+    def of(
+        cls,
+        threads: list[Thread],
+        fields: Fields,
+        counts: Sequence[int],
+        trace: Trace,
+        *,
+        packages: bool,
+        closed: bool = False,
+    ) -> _Group:
+        """Take the samples of threads, so many of each."""
+        joints = Joints.of(counts)
+        package = None
+        if packages:
+            package = threads[0].package(fields)
+            if not closed:
+                package[joints.end] = package[joints.end - 1]
+        for column in fields.values():
+            column[joints.end] = 0
+        # The owner of counts after dropped samples is unknown.
+        ends = [one.end_columns if one.first_drop_ns is None else {} for one in threads]
+        end_ns = np.array([thread_end_ns(trace, one) for one in threads], np.int64)
+        return cls(threads, joints, fields, package, end_ns, ends, closed)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that were read."""
+        return [one for one in self.fields if one not in _HEAD]
+
+
+def _segments(
+    group: _Group,
+    trace: Trace,
+    model: Model,
+    cut_off: Mapping[int, CutOff],
+    mean: float | None = None,
+    own_ns: tuple[int, int] | None = None,
+) -> Iterator[Segments]:
+    joints, fields = group.joints, group.fields
+    t_ns, disordered = _times(group)
+    lost = (fields["flags"] & Flag.UNCOUNTED) != 0 if fields["flags"].any() else None
+    kept = group.columns
+    has_cpu = "cpu_ns" in kept
+    earlier_s = fields["cpu_ns"][joints.begin] * 1e-9 if has_cpu else np.zeros(len(joints.end))
+    increments = {name: _increments(group, name, lost, t_ns) for name in kept}
+    segment_fields = {name: fields[name][:-1] for name in ("instance", "task", "cpu", "kind", "flags")}
+    running = segment_fields["instance"] != 0
+    wall_s = np.diff(t_ns) * 1e-9
+    wall_s[joints.between] = 0.0
+    cpu_s = increments.pop("cpu_ns") * 1e-9 if has_cpu else np.where(running, wall_s, 0.0)
+    counted = set(model.columns) <= set(increments)
+    modelled = model.modelled(increments, cpu_s) if counted else cpu_s
+    guesses = _estimate_open(group, cut_off, running, wall_s, cpu_s, modelled, mean)
+    if trace.recorded is not None:
+        parts = _cut(t_ns, trace.reach_ns)
+        wall_s, cpu_s, modelled = np.diff(t_ns) * 1e-9, cpu_s * parts, modelled * parts
+        increments = {name: values * parts for name, values in increments.items()}
+    modelled = np.where(modelled > 0, modelled, cpu_s * NOTHING)
+    # A segment of no length lies in no quantum; its counts stay with its instance.
+    modelled[wall_s == 0] = 0.0
+    own = slice(0, len(cpu_s)) if own_ns is None else slice(*np.searchsorted(t_ns[:-1], own_ns).tolist())
+    sums = {"own_s": wall_s, "cpu_s": cpu_s, **increments}
+    numbered = number_instances(segment_fields, t_ns, sums, own, joints)
+    package = group.package
+    aborted, starts = (
+        joints.counts(which, own)
+        for which in ((segment_fields["flags"] & Flag.ABORTED) != 0, segment_fields["kind"] == Kind.START)
+    )
+    for number, (at, (slot, rows)) in enumerate(zip(joints.parts(), numbered, strict=True)):
+        of_package = None if package is None else package[at.start : at.stop + 1]
+        if of_package is not None and rows.first is not None:
+            rows.package = of_package[rows.first]
+        yield Segments(
+            group.threads[number], t_ns[at.start : at.stop + 1], slot, cpu_s[at], modelled[at], counted,
+            segment_fields["cpu"][at], None if of_package is None else of_package[:-1],
+            None if of_package is None else of_package[1:], rows, disordered[number], aborted[number], starts[number],
+            0 if of_package is None else int(((of_package[:-1] != of_package[1:]) & (slot > 0))[own].sum()),
+            float(earlier_s[number]), guesses.get(number), lost is not None and bool(lost[at].any()),
+        )  # fmt: skip
+
+
+def _times(group: _Group) -> tuple[Times, list[int]]:
+    """Close the last segments and make times non-decreasing in each thread; the order of the records is right."""
+    joints, ends_ns = group.joints, group.end_ns
+    if len(ends_ns) > 1:
+        ends_ns = np.repeat(ends_ns, joints.end - joints.begin + 1)
+    t_ns = np.minimum(group.fields["t_ns"], np.maximum(ends_ns, 0).astype(np.uint64)).view(np.int64)
+    t_ns[joints.end] = group.end_ns
+    falls = t_ns[1:] < t_ns[:-1]
+    falls[joints.between] = False
+    disordered = joints.counts(falls)
+    for number in np.flatnonzero(disordered):
+        own = t_ns[joints.begin[number] : joints.end[number] + 1]
+        np.maximum.accumulate(own, out=own)
+    return t_ns, disordered
+
+
+def _cut(t_ns: Times, reach_ns: tuple[int, int]) -> Floats:
+    """Limit times to a window, in place; returns the part of each segment in it; one of no length is there or not."""
+    length_ns = np.diff(t_ns)
+    begin_ns, end_ns = reach_ns
+    inside = ((t_ns[:-1] >= begin_ns) & (t_ns[:-1] < end_ns)).astype(np.float64)
+    np.clip(t_ns, begin_ns, end_ns, out=t_ns)
+    return np.divide(np.diff(t_ns), length_ns, out=inside, where=length_ns > 0)
+
+
+def _increments(group: _Group, name: str, lost: NDArray[np.bool_] | None, t_ns: Times) -> Floats:
+    """Differences of a cumulative column: in integers, then float; a fall counts as 0."""
+    joints = group.joints
+    values = group.fields.pop(name).astype(np.uint64, copy=False)
+    if lost is not None and lost.any() and name != "cpu_ns":
+        for part in joints.parts():
+            _fill(values[part], lost[part], t_ns[part])
+    for end, columns in zip(joints.end.tolist(), group.ends, strict=True):
+        values[end] = columns[name] if name in columns else values[end - 1]
+    out = np.empty(len(values) - 1, np.float64)
+    np.maximum(np.diff(values).view(np.int64), 0, out=out, casting="unsafe")
+    out[joints.between] = 0.0
+    return out
+
+
+def _fill(values: NDArray[np.uint64], lost: NDArray[np.bool_], t_ns: Times) -> None:
+    """Split the count between valid samples, which is known, by time over the segments between them, in place."""
+    if lost.any() and not lost.all():
+        good = np.flatnonzero(~lost)
+        filled = np.interp(t_ns, t_ns[good], (values[good] - values[good[0]]).astype(np.float64))
+        values[:] = filled.astype(np.uint64) + values[good[0]]
+
+
+def _estimate_open(
+    group: _Group,
+    cut_off: Mapping[int, CutOff],
+    running: NDArray[np.bool_],
+    wall_s: Floats,
+    cpu_s: Floats,
+    modelled: Floats,
+    mean: float | None,
+) -> dict[int, CutOff]:
+    """Set the last segments of threads that were killed, or cut off by a full disk, inside a task, in place.
+
+    Their counts are unknown, so they get the thread's mean, which is given or that of these samples. Returns which
+    estimates were used, by the thread's place.
+    """
+    used = {}
+    for number, (begin, end) in enumerate(zip(group.joints.begin.tolist(), group.joints.end.tolist(), strict=True)):
+        if group.closed or group.ends[number] or not running[end - 1]:
+            continue
+        total_s = cpu_s[begin:end].sum()
+        own_mean = modelled[begin:end].sum() / total_s if total_s > 0 else 1.0
+        known = cut_off.get(group.threads[number].ordinal)
+        last_s = wall_s[end - 1] if known is None else min(known.cpu_s, wall_s[end - 1])
+        cpu_s[end - 1], modelled[end - 1] = last_s, (own_mean if mean is None else mean) * last_s
+        if known is not None:
+            used[number] = known
+    return used

@@ -1,0 +1,261 @@
+"""The first pass over a long recording: what every window needs of all samples.
+
+That is the CPU time of the samples at some times, against which the CPU time without samples is measured, an index of
+times, and, for models with counters, the mean power of all CPU time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tprof.trace.thread import Fields, read_fields
+
+from .load import Reach, hidden_time, part_on
+from .segment_reader import Part, fields_of, make_segments
+from .segments import find_cut_off, thread_end_ns
+from .windows import STEP, IndexedThread, UnorderedError, index_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from tprof.trace import Thread, Trace
+
+    from .hidden import HiddenTime
+    from .segments import CutOff, Model, Segments
+
+Floats = NDArray[np.float64]
+Times = NDArray[np.int64]
+CHUNK_STEPS = 32
+"""So many steps of the index are read at a time."""
+
+
+@dataclass
+class Means:
+    """Sums of modelled energy and CPU seconds.
+
+    Attributes
+    ----------
+    counted : of threads with the model's counters
+    by_package : by number, of all threads but those, without segments of no length; None: of the machine
+    of_thread : by ordinal the mean power of a thread that was cut off
+    """
+
+    counted: Floats = field(default_factory=lambda: np.zeros(2))
+    by_package: dict[int | None, Floats] = field(default_factory=dict)
+    bare: dict[int | None, Floats] = field(default_factory=dict)
+    of_thread: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def uncounted(self) -> float:
+        """What threads without the model's counters are multiplied by: the mean power of the others."""
+        modelled, cpu_s = self.counted.tolist()
+        return modelled / cpu_s if cpu_s > 0 and modelled > 0 else 1.0
+
+    def power(self, package: int | None) -> float:
+        """Return the mean power of all CPU time on a package."""
+        nothing = np.zeros(2)
+        scale = np.array([self.uncounted, 1.0])
+        modelled, cpu_s = self.by_package.get(package, nothing) + self.bare.get(package, nothing) * scale
+        return float(modelled / cpu_s) if cpu_s > 0 and modelled > 0 else 1.0
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What is known of a recording after the first pass.
+
+    Attributes
+    ----------
+    trace, model, packages, step : of which recording, for which model, and how fine the index is
+    threads : those with samples
+    hidden : CPU time without samples
+    cut_off : the last segments of threads that were cut off, by ordinal
+    """
+
+    trace: Trace
+    model: Model
+    packages: tuple[int, ...]
+    step: int
+    threads: tuple[IndexedThread, ...]
+    hidden: HiddenTime
+    cut_off: dict[int, CutOff]
+
+    @cached_property
+    def means(self) -> Means:
+        """Sums of all modelled energy, from another pass over the samples."""
+        means = Means()
+        for one in self.threads:
+            cut_off = self.cut_off.get(one.thread.ordinal)
+            _add_means(means, self.trace, one.thread, self.model, self.packages, self.step, cut_off)
+        return means
+
+    def for_windows(self, trace: Trace) -> Survey:
+        """Return what windows need of it, with another trace: all sums that they may, if their pass may be needed."""
+        found = replace(self, trace=trace, hidden=self.hidden.part(0, 0))
+        columns = set(self.model.columns)
+        is_bare = any(not columns <= set(one.thread.columns) for one in self.threads)
+        if columns and (is_bare or self.cut_off or len(self.hidden.t_ns)):
+            vars(found)["means"] = self.means
+        return found
+
+    def power(self, package: int | None) -> float:
+        """Return the mean power of all CPU time on a package, 1 for a model of CPU time."""
+        return self.means.power(package) if self.model.columns else 1.0
+
+    def open_power(self, thread: Thread) -> float | None:
+        """Return the mean power of a thread that was cut off; None for others."""
+        is_open = thread.ordinal in self.cut_off and self.model.columns
+        return self.means.of_thread.get(thread.ordinal) if is_open else None
+
+
+def survey(trace: Trace, model: Model, packages: tuple[int, ...], step: int = STEP) -> Survey:
+    """Read all samples once, as far as that is needed; one time of so many is kept.
+
+    Raises
+    ------
+    UnorderedError
+        If time stamps go backwards.
+    TraceError
+        If a file cannot be read.
+    """
+    threads = [one for one in trace.threads if one.count]
+    cut_off = find_cut_off(trace)
+    reaches = [_reach(trace, one) for one in threads]
+    indexed: list[IndexedThread] = []
+
+    def seen_at(grid_ns: Times) -> Floats:
+        total_s = np.zeros(len(grid_ns))
+        for thread in threads:
+            at_s, t_ns = _pass(trace, thread, grid_ns, step, cut_off.get(thread.ordinal))
+            indexed.append(index_thread(trace, thread, t_ns, step))
+            total_s += at_s - at_s[0]
+        return total_s
+
+    hidden = hidden_time(trace, reaches, seen_at)
+    if not indexed:
+        indexed = [index_thread(trace, one, _sparse(one, step), step) for one in threads]
+    return Survey(trace, model, packages, step, tuple(indexed), hidden, cut_off)
+
+
+def _reach(trace: Trace, thread: Thread) -> Reach:
+    first = thread.stream.read_part(thread.dtype, thread.first, thread.first + 1)
+    end_ns = thread_end_ns(trace, thread)
+    earlier_s = int(first["cpu_ns"][0]) * 1e-9 if "cpu_ns" in thread.columns else 0.0
+    begin_ns, end_ns = np.clip((min(int(first["t_ns"][0]), end_ns), end_ns), *trace.reach_ns).tolist()
+    return Reach(thread.pid, begin_ns, end_ns, earlier_s)
+
+
+def _sparse(thread: Thread, step: int) -> Times:
+    """Return the times of every `step`-th sample, which alone are read."""
+    places = range(thread.first, thread.first + thread.count, step)
+    return thread.stream.read_every(thread.dtype, places)["t_ns"].astype(np.int64)
+
+
+class _Piece(NamedTuple):
+    """A part of a thread: its samples' fields, (n + 1,), where the last is the sample after it if `closed`."""
+
+    thread: Thread
+    fields: Fields
+    closed: bool
+
+    @property
+    def t_ns(self) -> NDArray[np.uint64]:
+        """Times of the samples, (n,)."""
+        return self.fields["t_ns"][:-1]
+
+
+def _pieces(trace: Trace, thread: Thread, names: Collection[str], step: int) -> Iterator[_Piece]:
+    """Read fields of a thread in parts, each with the sample after it as its end, if there is one."""
+    size = CHUNK_STEPS * step
+    for begin in range(0, thread.count, size):
+        count = min(size + 1, thread.count - begin)
+        part = replace(thread, first=thread.first + begin, count=count)
+        fields, (there,) = read_fields([part], names)
+        if begin + size >= thread.count or there < count:
+            if there:
+                yield _Piece(part, fields, closed=False)
+            return
+        fields = {name: values[:-1] for name, values in fields.items()}
+        ends = {name: int(fields[name][-1]) for name in thread.columns if name in fields}
+        end_ns = min(int(fields["t_ns"][-1]), thread_end_ns(trace, thread))
+        yield _Piece(replace(part, end_ns=end_ns, end_columns=ends, first_drop_ns=None), fields, closed=True)
+
+
+def _pass(trace: Trace, thread: Thread, grid_ns: Times, step: int, cut_off: CutOff | None) -> tuple[Floats, Times]:
+    """Return the CPU seconds of a thread's segments up to some times, and its index."""
+    at_s, used_s, index = np.zeros(len(grid_ns)), 0.0, []
+    names = ["t_ns", "instance", *(name for name in thread.columns if name == "cpu_ns")]
+    for piece in _pieces(trace, thread, names, step):
+        end_ns = thread_end_ns(trace, piece.thread)
+        t_ns = np.append(np.minimum(piece.t_ns, np.uint64(max(end_ns, 0))).view(np.int64), end_ns)
+        if (t_ns[1:] < t_ns[:-1]).any():
+            raise UnorderedError("its time stamps go backwards")
+        index.append(t_ns[:-1:step])
+        cpu_s = _cpu_s(piece, t_ns, None if piece.closed else cut_off)
+        cpu_s[t_ns[1:] == t_ns[:-1]] = 0.0
+        cumulative_s = np.concatenate(([used_s], used_s + np.cumsum(cpu_s)))
+        used_s = float(cumulative_s[-1])
+        first, last = np.searchsorted(grid_ns, (t_ns[0], t_ns[-1]))
+        at_s[first:last] = np.interp(grid_ns[first:last], t_ns, cumulative_s)
+        at_s[last:] = used_s
+    return at_s, np.concatenate(index)
+
+
+def _cpu_s(piece: _Piece, t_ns: Times, cut_off: CutOff | None) -> Floats:
+    """Return the CPU seconds of segments as `make_segments` does."""
+    thread, instance = piece.thread, piece.fields["instance"][:-1]
+    wall_s = np.diff(t_ns) * 1e-9
+    if "cpu_ns" not in piece.fields:
+        return np.where(instance != 0, wall_s, 0.0)
+    values = piece.fields["cpu_ns"]
+    ends = thread.end_columns if thread.first_drop_ns is None else {}
+    values[-1] = ends["cpu_ns"] if "cpu_ns" in ends else values[-2]
+    cpu_s = np.empty(len(values) - 1)
+    np.maximum(np.diff(values).view(np.int64), 0, out=cpu_s, casting="unsafe")
+    cpu_s *= 1e-9
+    if not ends and instance[-1] != 0:
+        cpu_s[-1] = wall_s[-1] if cut_off is None else min(cut_off.cpu_s, wall_s[-1])
+    return cpu_s
+
+
+def _add_means(
+    means: Means,
+    trace: Trace,
+    thread: Thread,
+    model: Model,
+    packages: Sequence[int],
+    step: int,
+    cut_off: CutOff | None,
+) -> None:
+    """Add a thread to the sums of a model with counters."""
+    alone = np.zeros(2)
+    for piece in _pieces(trace, thread, fields_of(thread, model.columns), step):
+        part, is_in_task = piece.thread, piece.fields["instance"][-2] != 0
+        one = make_segments(
+            trace, part, Part(piece.fields, piece.closed), model, packages=len(packages) > 1, cut_off=cut_off
+        )
+        is_open = not piece.closed and not (part.end_columns and part.first_drop_ns is None) and is_in_task
+        known = slice(None, -1) if is_open else slice(None)
+        alone += one.modelled[known].sum(), one.cpu_s[known].sum()
+        if is_open:
+            mean = float(alone[0] / alone[1]) if alone[1] > 0 else 1.0
+            means.of_thread[thread.ordinal] = mean
+            one.modelled[-1] = mean * one.cpu_s[-1] if one.t_ns[-1] > one.t_ns[-2] else 0.0
+        _add(means, one, packages)
+
+
+def _add(means: Means, one: Segments, packages: Sequence[int]) -> None:
+    lasting_s = np.where(one.t_ns[1:] > one.t_ns[:-1], one.cpu_s, 0.0)
+    if one.counted:
+        means.counted += one.modelled.sum(), one.cpu_s.sum()
+    target = means.by_package if one.counted else means.bare
+    for package in (None, *packages):
+        weight = None
+        if one.package is not None and one.package_end is not None:
+            weight = part_on(one.package, one.package_end, package, packages)
+        sums = [float(values.sum() if weight is None else values @ weight) for values in (one.modelled, lasting_s)]
+        target[package] = target.get(package, np.zeros(2)) + np.array(sums)

@@ -1,0 +1,205 @@
+"""Windows of a recording, cut so that no quantum is split, and the segments of each, read from disk when needed.
+
+Every quantum of every domain belongs to one window. Sensors are read at different times, so the quanta of a window do
+not end together: the segments of a window reach from its begin to the last end of its quanta, and overlap the next
+window's by a quantum. They are never cut. So the energy of a quantum is shared among the same segments as in the whole
+recording. What belongs to a segment itself, such as its CPU time, counts in the window in which the segment begins.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tprof.trace.metadata import MAX_NS
+from tprof.trace.thread import read_fields
+
+from .segment_reader import Part, fields_of, make_segments
+from .segments import thread_end_ns
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from tprof.trace import Thread, Trace
+
+    from .quanta import Quanta
+    from .segments import CutOff, Model, Segments
+
+Times = NDArray[np.int64]
+STEP = 4096
+"""Of so many samples one's time is kept, at most, by which those of a window are found."""
+
+
+class UnorderedError(Exception):
+    """Samples whose windows cannot be told, or read, apart from the others."""
+
+
+@dataclass(frozen=True)
+class IndexedThread:
+    """A thread with samples.
+
+    Attributes
+    ----------
+    thread : the thread
+    t_ns : (m,) int64, times of every `step`-th sample
+    step : of so many samples one's time is known
+    end_ns : its end
+    """
+
+    thread: Thread
+    t_ns: Times
+    step: int
+    end_ns: int
+
+    @property
+    def weights(self) -> NDArray[np.int64]:
+        """How many samples begin with each of the times, (m,)."""
+        counts = np.full(len(self.t_ns), self.step)
+        counts[-1] = self.thread.count - self.step * (len(counts) - 1)
+        return counts
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of a recording.
+
+    Attributes
+    ----------
+    own_ns : from when to when segments begin that count in it
+    since_ns : up to where segments of the windows before are read
+    until_ns : up to where segments are read, at least the end of `own_ns`
+    quanta : of each domain those that belong to it
+    """
+
+    own_ns: tuple[int, int]
+    since_ns: int
+    until_ns: int
+    quanta: tuple[slice, ...]
+
+    @property
+    def is_last(self) -> bool:
+        """Whether no window comes after it."""
+        return self.own_ns[1] == MAX_NS
+
+
+def index_thread(trace: Trace, thread: Thread, t_ns: Times, step: int) -> IndexedThread:
+    """Return a thread with its index, times limited to its end. Raises UnorderedError."""
+    end_ns = thread_end_ns(trace, thread)
+    t_ns = np.minimum(t_ns, end_ns)
+    if (t_ns[1:] < t_ns[:-1]).any():
+        raise UnorderedError("its time stamps go backwards")
+    return IndexedThread(thread, t_ns, step, end_ns)
+
+
+class Reach(NamedTuple):
+    """When what a domain's quanta share runs: (k,) earliest begins, which do not decrease, and latest ends."""
+
+    begin_ns: Times
+    end_ns: Times
+
+    @classmethod
+    def of(cls, quanta: Quanta) -> Reach:
+        """Return the begins and ends of quanta."""
+        return cls(quanta.edges_ns[:-1], quanta.edges_ns[1:])
+
+
+def cut_windows(threads: Sequence[IndexedThread], domains: Sequence[Reach], samples: int) -> list[Window]:
+    """Cut a recording into windows of about so many samples, where quanta of the domain with the longest ones begin."""
+    cuts_ns = _cuts(threads, domains, samples)
+    places = [np.concatenate(([0], _begins_at(one, cuts_ns), [len(one.begin_ns)])) for one in domains]
+    until_ns = np.append(cuts_ns, MAX_NS)
+    for one, place in zip(domains, places, strict=True):
+        at = place[1:-1]
+        inside = at > 0
+        until_ns[:-1][inside] = np.maximum(until_ns[:-1][inside], one.end_ns[at[inside] - 1])
+    begins_ns = np.concatenate(([0], cuts_ns, [MAX_NS]))
+    return [
+        Window(
+            (int(begins_ns[number]), int(begins_ns[number + 1])),
+            int(until_ns[number - 1]) if number else 0,
+            int(until_ns[number]),
+            tuple(slice(int(place[number]), int(place[number + 1])) for place in places),
+        )
+        for number in range(len(cuts_ns) + 1)
+    ]
+
+
+def _cuts(threads: Sequence[IndexedThread], domains: Sequence[Reach], samples: int) -> Times:
+    """Return the times between windows, increasing."""
+    if not threads:
+        return np.empty(0, np.int64)
+    t_ns = np.concatenate([one.t_ns for one in threads])
+    order = np.argsort(t_ns, kind="stable")
+    before = np.cumsum(np.concatenate([one.weights for one in threads])[order])
+    at = np.flatnonzero(np.diff(before // samples)) + 1
+    cuts_ns = t_ns[order][at]
+    longest = max(domains, key=_usual_length, default=None)
+    if longest is not None and len(longest.begin_ns):
+        starts_ns = np.append(longest.begin_ns, longest.end_ns[-1])
+        place = np.searchsorted(starts_ns, cuts_ns)
+        known = place < len(starts_ns)
+        cuts_ns = np.where(known, starts_ns[np.minimum(place, len(starts_ns) - 1)], cuts_ns)
+    cuts_ns = np.unique(cuts_ns)
+    return np.asarray(cuts_ns[(cuts_ns > t_ns.min()) & (cuts_ns < max(one.end_ns for one in threads))])
+
+
+def _usual_length(domain: Reach) -> float:
+    count = len(domain.begin_ns)
+    return float(domain.end_ns[-1] - domain.begin_ns[0]) / count if count else 0.0
+
+
+def _begins_at(domain: Reach, cuts_ns: Times) -> NDArray[np.intp]:
+    """Return for each cut the domain's first quantum that does not begin before it; their number if all do."""
+    return np.searchsorted(domain.begin_ns, cuts_ns)
+
+
+def read_window(
+    trace: Trace,
+    one: IndexedThread,
+    window: Window,
+    model: Model,
+    *,
+    packages: bool,
+    columns: Collection[str] | None = None,
+    cut_off: CutOff | None = None,
+    mean: float | None = None,
+) -> Segments | None:
+    """Read a thread's segments in a window, none of them cut; None if it has none there.
+
+    Two more come before: that in which the window begins, and one more, since a sample's meaning depends on the one
+    before it. `columns` are the counters that are read, None: all.
+
+    Raises
+    ------
+    UnorderedError
+        If times go backwards, or counts of some samples are not known: these depend on samples of other windows.
+    """
+    begin_ns, until_ns = window.own_ns[0], window.until_ns
+    if one.t_ns[0] >= until_ns or one.end_ns < begin_ns:
+        return None
+    thread = one.thread
+    first = max(one.step * (int(np.searchsorted(one.t_ns, begin_ns)) - 1) - 1, 0)
+    after = int(np.searchsorted(one.t_ns, until_ns))
+    stop = min(one.step * after + 1, thread.count) if after < len(one.t_ns) else thread.count
+    part = replace(thread, first=thread.first + first, count=stop - first)
+    fields, (count,) = read_fields([part], fields_of(thread, columns))
+    t_ns = np.minimum(fields["t_ns"][:count], np.uint64(max(one.end_ns, 0)))
+    if (t_ns[1:] < t_ns[:-1]).any():
+        raise UnorderedError("its time stamps go backwards")
+    skipped = max(int(np.searchsorted(t_ns, np.uint64(begin_ns))) - 2, 0)
+    closing = int(np.searchsorted(t_ns, np.uint64(until_ns)))
+    if closing == skipped:
+        return None
+    if closing < count:
+        ends = {name: int(fields[name][closing]) for name in thread.columns if name in fields}
+        thread = replace(thread, end_ns=int(t_ns[closing]), end_columns=ends, first_drop_ns=None)
+    fields = {name: values[skipped : closing + 1] for name, values in fields.items()}
+    segments = make_segments(
+        trace, thread, Part(fields, closing < count, mean, window.own_ns), model, packages=packages, cut_off=cut_off
+    )
+    if segments.uncounted and len(thread.columns) > 1:
+        raise UnorderedError("counts of some samples are not known")
+    return segments
