@@ -16,31 +16,32 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .averaging import Prior
-    from .equations import Work
     from .powers import Fit
+    from .stored_work import SomeWork
 
 Floats = NDArray[np.float64]
 
 
-def fitted_tasks(work: Sequence[Work], tasks: int) -> NDArray[np.intp]:
+def fitted_tasks(work: Sequence[SomeWork], tasks: int) -> NDArray[np.intp]:
     """Return the numbers of the tasks with modelled energy, and of one without if there is any.
 
     That one stays at the prior power, below a part of which no task's power counts in the noise (`base_fit.FLOOR`).
     """
     ran = np.zeros(tasks + 1, np.bool_)
     for one in work:
-        ran[one.task[one.modelled > 0]] = True
+        part = one.loaded()
+        ran[part.task[part.modelled > 0]] = True
     ran[np.flatnonzero(~ran[:tasks])[:1]] = True
     return np.flatnonzero(ran[:tasks])
 
 
-def renumbered(work: Sequence[Work], kept: NDArray[np.intp], tasks: int) -> list[Work]:
+def renumbered(work: Sequence[SomeWork], kept: NDArray[np.intp], tasks: int) -> list[SomeWork]:
     """Return the work with only these tasks; what else there is has no modelled energy and counts as between tasks."""
     if len(kept) == tasks:
         return list(work)
     number = np.full(tasks + 1, len(kept), np.int32)
     number[kept] = np.arange(len(kept))
-    return [replace(one, task=number[one.task]) for one in work]
+    return [one.renumbered(number) for one in work]
 
 
 def with_absent(fit: Fit, kept: NDArray[np.intp], tasks: int, prior: Prior) -> Fit:
@@ -55,4 +56,7 @@ def with_absent(fit: Fit, kept: NDArray[np.intp], tasks: int, prior: Prior) -> F
     unresolved = np.zeros(tasks, np.bool_)
     unresolved[kept] = fit.unresolved
     together = tuple(tuple(int(kept[task]) for task in group) for group in fit.together)
-    return replace(fit, power=power, covariance=covariance, floor=floor, unresolved=unresolved, together=together)
+    effects = None if fit.effects is None else fit.effects.renumbered(kept, tasks)
+    return replace(
+        fit, power=power, covariance=covariance, floor=floor, unresolved=unresolved, together=together, effects=effects
+    )

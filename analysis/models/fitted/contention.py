@@ -15,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .equations import NOTHING, Work, overlapping, segments_each
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .equations import Rows, Work
+    from .equations import Rows
+    from .stored_work import SomeWork
 
 Floats = NDArray[np.float64]
 FORMS = ("saturating", "counting")
@@ -131,17 +134,17 @@ class Contention:
 
 
 def contention_columns(
-    rows: Rows, work: Sequence[Work], pairs: list[tuple[int, int]], late_s: float, power: Floats
+    rows: Rows, work: Sequence[SomeWork], pairs: list[tuple[int, int]], late_s: float, power: Floats
 ) -> Contention:
     """Return the columns as means over windows; `power` of the tasks and between them, (tasks + 1,)."""
     tasks = sorted({task for pair in pairs for task in pair})
     found: dict[str, list[Floats]] = {form: [np.zeros((0, len(pairs)))] for form in FORMS}
     crowd: list[Floats] = [np.zeros(0)]
-    segments = sum(len(one.modelled) for one in work) / max(len(rows), 1)
-    for stretch in rows.stretches(int((2 * len(tasks) + 8) * (segments + 20))):
+    segments = segments_each(rows, work)
+    for stretch in rows.stretches(int((2 * len(tasks) + 8) * (segments + 20)), segments * (len(tasks) + 4) / 2):
         points_ns = rows.points_ns(slice(stretch.start, stretch.stop + 1), late_s)
-        parts = [one.between(int(points_ns.min()), int(points_ns.max())) for one in work]
-        state = State.of(parts, tasks, np.append(power, 0.0))
+        parts = overlapping(work, int(points_ns.min()), int(points_ns.max()))
+        state = State.of(parts or [NOTHING], tasks, np.append(power, 0.0))
         points = state.place(points_ns)
         for form in FORMS:
             at = [state.up_to(state.beside(*pair, form), points).mean(axis=1) for pair in pairs]

@@ -37,11 +37,34 @@ def estimate_edges(split: OverlappingQuanta, load: Load, static_w: Floats, hidde
     hidden_power : modelled power of CPU time without samples
     own_w : variance of a quantum's own noise, joules squared per second
     """
-    quanta = split.measured
-    joules = _running(split, load, static_w, hidden_power)
+    joules = window_joules(split, load, static_w, hidden_power)
+    residual, variance = evidence(joules, split.measured.energy_j)
+    moved, left = posterior(split.measured, residual, variance, own_w)
+    edges_ns, window_s = place_edges(split.measured.edges_ns, split.measured.window_s, joules, moved, left)
+    return replace(split.measured, edges_ns=edges_ns, window_s=window_s)
+
+
+def evidence(joules: Floats, energy_j: Floats) -> tuple[Floats, Floats]:
+    """Return what quanta, (k,), have more than their load explains, and the variance of that at each edge.
+
+    Parameters
+    ----------
+    joules : (k + 1, STEPS + 1) as `window_joules` returns them
+    energy_j : (k,) of the quanta
+    """
     middle = (joules[:, 1:] + joules[:, :-1]) / 2
-    mean, variance = middle.mean(axis=1), middle.var(axis=1)
-    residual = quanta.energy_j - np.diff(mean)
+    return energy_j - np.diff(middle.mean(axis=1)), np.asarray(middle.var(axis=1))
+
+
+def posterior(quanta: Quanta, residual: Floats, variance: Floats, own_w: float) -> tuple[Floats, Floats]:
+    """Return by how many joules each edge is moved, and the square root of the remaining part of its variance.
+
+    Parameters
+    ----------
+    quanta : all of a domain
+    residual, variance : as `evidence` returns them
+    own_w : variance of a quantum's own noise, joules squared per second
+    """
     length_s = np.diff(quanta.edges_ns) * 1e-9
     own = own_w * length_s + quanta.unit_j**2 / 6 + 1e-18
     # It is unknown when the values of the first and the last reading changed; invalid quanta carry no information.
@@ -49,10 +72,10 @@ def estimate_edges(split: OverlappingQuanta, load: Load, static_w: Floats, hidde
     uninformative[[0, -1]] = True
     own = np.where(uninformative, UNINFORMATIVE * (variance[1:] + variance[:-1] + own), own)
     moved, left = _posterior(np.where(uninformative, 0.0, residual), variance, own)
-    return _moved(quanta, joules, mean + moved, np.sqrt(left))
+    return moved, np.sqrt(left)
 
 
-def _running(split: OverlappingQuanta, load: Load, static_w: Floats, hidden_power: float) -> Floats:
+def window_joules(split: OverlappingQuanta, load: Load, static_w: Floats, hidden_power: float) -> Floats:
     """Return the modelled joules up to each point of each edge's window: (k + 1, STEPS + 1)."""
     quanta, pieces = split.measured, split.pieces
     ran = load.modelled()[1:-1] + hidden_power * load.hidden_s
@@ -86,9 +109,18 @@ def _posterior(residual: Floats, variance: Floats, own: Floats) -> tuple[Floats,
     return moved, left
 
 
-def _moved(quanta: Quanta, joules: Floats, target_j: Floats, left: Floats) -> Quanta:
-    """Move each edge to where the modelled joules reach `target_j`, and narrow its window around it."""
-    window_ns = quanta.window_s * 1e9
+def place_edges(
+    edges_ns: NDArray[np.int64], window_s: Floats, joules: Floats, moved: Floats, left: Floats
+) -> tuple[NDArray[np.int64], Floats]:
+    """Move edges to where the modelled joules are `moved` beyond their mean, and narrow their windows around it.
+
+    Parameters
+    ----------
+    edges_ns, window_s, joules : of some edges
+    moved, left : as `posterior` returns them
+    """
+    window_ns = window_s * 1e9
+    target_j = ((joules[:, 1:] + joules[:, :-1]) / 2).mean(axis=1) + moved
     span = np.maximum(joules[:, -1] - joules[:, 0], 1e-300)
     # Power varies within a window of a millisecond: find the step, then the place in it.
     step = np.clip((joules <= target_j[:, None]).sum(axis=1) - 1, 0, STEPS - 1)
@@ -100,5 +132,5 @@ def _moved(quanta: Quanta, joules: Floats, target_j: Floats, left: Floats) -> Qu
     reach = np.maximum((window_ns - narrowed_ns) / 2, 0.0)
     shift_ns = np.clip(part * window_ns, -reach, reach)
     overlapping = joules[:, -1] > joules[:, 0]
-    edges_ns = quanta.edges_ns + np.where(overlapping, np.round(shift_ns), 0.0).astype(np.int64)
-    return replace(quanta, edges_ns=edges_ns, window_s=np.where(overlapping, narrowed_ns, window_ns) * 1e-9)
+    moved_ns = edges_ns + np.where(overlapping, np.round(shift_ns), 0.0).astype(np.int64)
+    return moved_ns, np.where(overlapping, narrowed_ns, window_ns) * 1e-9

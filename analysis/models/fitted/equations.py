@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from tprof.analysis.attribution.quanta import Quanta
 
+    from .stored_work import SomeWork
+
 Floats = NDArray[np.float64]
 LEAST_ROWS = 30
 ENOUGH = 120
@@ -41,6 +43,8 @@ BLOCKS = 8
 """Into which a part of the rows is divided, to be spread over the recording."""
 STRETCH = 300_000
 """Segments, and entries of a table, that are in memory at once, times ten."""
+MOST_SEGMENTS = 1_000_000
+"""About so many segments of all threads are in memory at once, if they are on a disk."""
 
 
 @dataclass(frozen=True)
@@ -141,9 +145,13 @@ class Rows:
             offsets = offsets - late_s * 1e9 * ((np.arange(many) * LATTICE) % many + 0.5) / many
         return np.asarray(self.edges_ns[edges][:, None] + np.round(offsets).astype(np.int64))
 
-    def stretches(self, entries: int) -> Iterator[slice]:
-        """Cut the used intervals into slices of consecutive ones, so that tables of `entries` per edge fit."""
+    def stretches(self, entries: int, segments: float = 0.0) -> Iterator[slice]:
+        """Cut the used intervals into slices of consecutive ones.
+
+        So many that tables of `entries` per edge fit, and so few that those with so many `segments` each do.
+        """
         most = max(10 * STRETCH // max(entries, 1), 64)
+        most = max(min(most, int(MOST_SEGMENTS / max(segments, 1e-9))), 1)
         for run in self.runs():
             for begin in range(run.start, run.stop, most):
                 yield slice(begin, min(begin + most, run.stop))
@@ -188,9 +196,20 @@ class Work:
     core: NDArray[np.int32]
     log_length: NDArray[np.float32]
 
-    def ran_in(self, begin_ns: np.int64, end_ns: np.int64) -> bool:
+    def __len__(self) -> int:
+        return len(self.modelled)
+
+    def ran_in(self, begin_ns: int, end_ns: int) -> bool:
         """Return whether there are segments in a stretch of time."""
         return bool(len(self.modelled) and self.t_ns[0] < end_ns and self.t_ns[-1] > begin_ns)
+
+    def loaded(self) -> Work:
+        """Return the same in memory."""
+        return self
+
+    def renumbered(self, number: NDArray[np.int32]) -> Work:
+        """Return the same with other numbers of tasks."""
+        return replace(self, task=number[self.task])
 
     def between(self, begin_ns: int, end_ns: int) -> Work:
         """Return the segments that overlap a stretch of time."""
@@ -215,7 +234,18 @@ class Work:
         return spread(located, grid_ns, row=row, rows=count).reshape(count, -1)
 
 
-def worked_in(rows: Rows, work: Sequence[Work], late_s: float) -> list[Work]:
+NOTHING = Work(
+    np.zeros(1, np.int64), np.empty(0), np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.float32)
+)
+"""A thread without segments."""
+
+
+def overlapping(work: Sequence[SomeWork], begin_ns: int, end_ns: int) -> list[Work]:
+    """Return the segments that overlap a stretch of time."""
+    return [one.between(begin_ns, end_ns) for one in work if one.ran_in(begin_ns, end_ns)]
+
+
+def worked_in(rows: Rows, work: Sequence[SomeWork], late_s: float) -> list[SomeWork]:
     """Return what ran around the used rows only, each moment of a thread once."""
     if rows.used.all():
         return list(work)
@@ -227,12 +257,12 @@ def worked_in(rows: Rows, work: Sequence[Work], late_s: float) -> list[Work]:
             spans[-1][1] = end_ns
         else:
             spans.append([begin_ns, end_ns])
-    return [one.within(*span) for span in spans for one in work]
+    return [one.within(*span) for span in spans for one in work if one.ran_in(*span)]
 
 
 def columns(
     rows: Rows,
-    work: Sequence[Work],
+    work: Sequence[SomeWork],
     count: int,
     late_s: float,
     of: Callable[[Work], tuple[NDArray[np.int32], Floats | None]],
@@ -247,14 +277,19 @@ def columns(
     """
     found = [np.zeros((0, count))]
     points = rows.points_ns(slice(0, 1), late_s).shape[1]
-    for stretch in rows.stretches(count * points):
+    for stretch in rows.stretches(count * points, segments_each(rows, work)):
         edges = slice(stretch.start, stretch.stop + 1)
         found.append(np.diff(_at(work, rows.points_ns(edges, late_s), count, of).mean(axis=2), axis=1).T)
     return np.concatenate(found)
 
 
+def segments_each(rows: Rows, work: Sequence[SomeWork]) -> float:
+    """Return how many segments a used row has."""
+    return sum(map(len, work)) / max(len(rows), 1)
+
+
 def _at(
-    work: Sequence[Work],
+    work: Sequence[SomeWork],
     points_ns: NDArray[np.int64],
     count: int,
     of: Callable[[Work], tuple[NDArray[np.int32], Floats | None]],
@@ -262,10 +297,8 @@ def _at(
     """Return the columns up to each point, from any begin: (count, *shape of points)."""
     grid_ns, place = np.unique(points_ns, return_inverse=True)
     total = np.zeros((count, len(grid_ns) + 1))
-    for thread in work:
-        if thread.ran_in(grid_ns[0], grid_ns[-1]):
-            part = thread.between(int(grid_ns[0]), int(grid_ns[-1]))
-            total += part.table(grid_ns, count, *of(part))
+    for part in overlapping(work, int(grid_ns[0]), int(grid_ns[-1])):
+        total += part.table(grid_ns, count, *of(part))
     return np.cumsum(total, axis=1, out=total)[:, place.reshape(points_ns.shape)]
 
 
@@ -298,11 +331,11 @@ class Edges:
         return Edges(np.concatenate([time, np.zeros_like(time)], axis=1), self.place_s)
 
 
-def base_columns(rows: Rows, work: Sequence[Work], tasks: int, late_s: float) -> tuple[Floats, Edges]:
+def base_columns(rows: Rows, work: Sequence[SomeWork], tasks: int, late_s: float) -> tuple[Floats, Edges]:
     """Return the modelled time of each task and between tasks in each row, (n, tasks + 1), and at the edges."""
     places = rows.points_ns(slice(None), late_s)
     time, within = [np.zeros((0, tasks + 1))], np.zeros((len(places), tasks + 1, places.shape[1]))
-    for stretch in rows.stretches((tasks + 1) * places.shape[1]):
+    for stretch in rows.stretches((tasks + 1) * places.shape[1], segments_each(rows, work)):
         edges = slice(stretch.start, stretch.stop + 1)
         at = _at(work, places[edges], tasks + 1, by_task)
         mean = at.mean(axis=2)

@@ -6,21 +6,24 @@ the effect. `Effects` are the found ones; they also say by how much each segment
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .averaging import Group
+from .beside import Beside
 from .contention import FORMS, contention_columns
 from .equations import COOLING, columns
 from .products import crossed, times
+from .stored_work import loaded, slices
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from .equations import Rows, Work
+    from .stored_work import SomeWork
 
 Floats = NDArray[np.float64]
 WAVES = range(2, 7)
@@ -134,7 +137,7 @@ class Known:
     """
 
     rows: Rows
-    work: Sequence[Work]
+    work: Sequence[SomeWork]
     late_s: float
     time: Floats
     power: Floats
@@ -239,17 +242,18 @@ def _add_contention(build: _Builder, known: Known, pairs: list[tuple[int, int]])
             sums[victims] = beside[:, of].sum(axis=0)
             build.add_common(f"aggressor {form}", aggressor, times(beside[:, of], power[victims]), sums)
     # What a busy core draws more or less with each other busy one, as with turbo.
-    any_task = Beside.of(known.work, -1, "counting")
     ran, sums = np.zeros((2, known.tasks + 1))
-    for one in known.work:
-        ran += np.bincount(one.task, weights=one.modelled, minlength=len(ran))
-        sums += np.bincount(one.task, weights=one.modelled * any_task.part(one), minlength=len(ran))
+    for part in slices(known.work):
+        any_task = Beside.of(part, -1, "counting")
+        for one in part:
+            ran += np.bincount(one.task, weights=one.modelled, minlength=len(ran))
+            sums += np.bincount(one.task, weights=one.modelled * any_task.part(one), minlength=len(ran))
     mean = sums / np.maximum(ran, 1e-300)
     build.add_common("crowd counting", -1, contention.crowd, (mean * np.append(build.ran, 0.0))[:-1])
 
 
 def _add_cores(build: _Builder, known: Known) -> None:
-    cores = 1 + max((int(one.core.max(initial=0)) for one in known.work), default=0)
+    cores = 1 + max((int(one.core.max(initial=0)) for one in map(loaded, known.work)), default=0)
     if not 1 < cores <= MOST_CORES:
         return
     watts = np.append(known.watts, 0.0)
@@ -257,7 +261,7 @@ def _add_cores(build: _Builder, known: Known) -> None:
     joules = columns(known.rows, known.work, cores + 1, known.late_s, lambda one: (one.core + 1, watts[one.task]))
     joules = joules[:, 1:]
     ran = np.zeros((known.tasks + 1) * (cores + 1))
-    for one in known.work:
+    for one in map(loaded, known.work):
         ran += np.bincount(one.task * (cores + 1) + one.core + 1, weights=one.modelled, minlength=len(ran))
     ran = ran.reshape(-1, cores + 1)[:-1]
     part = (ran / np.maximum(ran.sum(axis=1, keepdims=True), 1e-300))[:, 1:]
@@ -283,13 +287,28 @@ class Effects:
     begin_ns: int
     span_s: float
 
-    def factors(self, work: Sequence[Work]) -> tuple[NDArray[np.float32], ...]:
-        """Return by how much the power of each segment differs from its task's: for each thread (n,)."""
-        beside = {key: Beside.of(work, *key) for key in {_beside(column) for column in self.about} if key is not None}
+    @property
+    def besides(self) -> list[tuple[int, str]]:
+        """The aggressors on which effects depend, and in which form."""
+        return sorted({key for key in map(_beside, self.about) if key is not None})
+
+    def factors(
+        self, work: Sequence[Work], beside: Mapping[tuple[int, str], Beside] | None = None
+    ) -> tuple[NDArray[np.float32], ...]:
+        """Return by how much the power of each segment differs from its task's: for each thread (n,).
+
+        `beside` is what ran beside them; None: these threads alone.
+        """
+        if beside is None:
+            beside = {key: Beside.of(work, *key) for key in self.besides}
         return tuple(self._of_thread(one, beside) for one in work)
 
-    def _of_thread(self, one: Work, beside: dict[tuple[int, str], Beside]) -> NDArray[np.float32]:
-        factor = np.ones(len(one.modelled))
+    def renumbered(self, kept: NDArray[np.intp], tasks: int) -> Effects:
+        """Return the effects of so many tasks, of which these have the numbers that they have here."""
+        return replace(self, about=[_renumbered(column, kept, tasks) for column in self.about], tasks=tasks)
+
+    def _of_thread(self, one: Work, beside: Mapping[tuple[int, str], Beside]) -> NDArray[np.float32]:
+        factor = np.ones(len(one))
         place = ((one.t_ns[1:] + one.t_ns[:-1]) / 2 - self.begin_ns) * 1e-9 / max(self.span_s, 1e-9)
         for column, effect in zip(self.about, self.effect, strict=True):
             if column.group == "drift":
@@ -311,45 +330,19 @@ class Effects:
         return np.clip(factor, *FACTORS).astype(np.float32)
 
 
+def _renumbered(column: Column, kept: NDArray[np.intp], tasks: int) -> Column:
+    centre = column.centre
+    if not isinstance(centre, float):
+        centre = np.zeros(tasks)
+        centre[kept] = column.centre
+    return replace(
+        column,
+        task=None if column.task is None else int(kept[column.task]),
+        other=int(kept[column.other]) if _beside(column) and column.other >= 0 else column.other,
+        centre=centre,
+    )
+
+
 def _beside(column: Column) -> tuple[int, str] | None:
     role, _, form = column.group.partition(" ")
     return (column.other, form) if role in ("victim", "aggressor", "crowd") else None
-
-
-@dataclass(frozen=True)
-class Beside:
-    """How many instances of a task run beside others: the running integral of their (saturated) number.
-
-    Attributes
-    ----------
-    task : the aggressor; -1: any.
-    t_ns, others, own : moments, and integrals up to them beside segments of other tasks and of the task itself, ns.
-    """
-
-    task: int
-    t_ns: NDArray[np.int64]
-    others: Floats
-    own: Floats
-
-    @classmethod
-    def of(cls, work: Sequence[Work], task: int, form: str) -> Beside:
-        """Count in all threads."""
-        runs = [(one.modelled > 0) & ((one.task == task) | (task < 0)) for one in work]
-        begins = np.concatenate([one.t_ns[:-1][run] for one, run in zip(work, runs, strict=True)])
-        ends = np.concatenate([one.t_ns[1:][run] for one, run in zip(work, runs, strict=True)])
-        t_ns = np.concatenate([begins, ends])
-        order = np.argsort(t_ns, kind="stable")
-        change = np.concatenate([np.ones(len(begins)), -np.ones(len(ends))])[order]
-        t_ns, count = t_ns[order], np.cumsum(change)
-        most = 1.0 if form == "saturating" else np.inf
-        length = np.diff(t_ns, append=t_ns[-1:])
-        integrals = (np.append(0.0, np.cumsum(np.clip(count - less, 0.0, most) * length))[:-1] for less in (0, 1))
-        return cls(task, t_ns, *integrals)
-
-    def part(self, one: Work) -> Floats:
-        """Return the mean number beside each segment of a thread."""
-        if not len(self.t_ns):
-            return np.zeros(len(one.modelled))
-        length = np.maximum(np.diff(one.t_ns), 1)
-        own, others = (np.diff(np.interp(one.t_ns, self.t_ns, total)) / length for total in (self.own, self.others))
-        return np.asarray(np.where((one.task == self.task) | (self.task < 0), own, others))

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.segment_energy import sum_by
-from tprof.analysis.attribution.segments import task_of
 from tprof.analysis.names import places
 
 from .absent_tasks import fitted_tasks, renumbered, with_absent
@@ -30,10 +28,9 @@ from .base_fit import (
     fit_base,
     gain_over_one_power,
     prior_of,
-    work_of,
 )
 from .contention import likely_pairs
-from .equations import LEAST_ROWS, Rows, Work, worked_in
+from .equations import LEAST_ROWS, Rows, segments_each, worked_in
 from .extensions import FAMILIES, Effects, Extensions, Known, extension_columns, static_courses
 from .findings import Evidence, disorder, findings
 from .products import crossed, times
@@ -41,14 +38,11 @@ from .products import crossed, times
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from tprof.analysis.attribution.instances import InstanceRows
-    from tprof.analysis.attribution.native_time import NativeSegments
     from tprof.analysis.attribution.quanta import Quanta
-    from tprof.analysis.attribution.segment_energy import LocatedSegments
-    from tprof.analysis.attribution.segments import Segments
 
     from .findings import Finding
     from .noise import Noise
+    from .stored_work import SomeWork
 
 Floats = NDArray[np.float64]
 SAMPLE, SAMPLE_SEGMENTS, LATE_ROWS = 5000, 300_000, 2000
@@ -68,7 +62,9 @@ class Fit:
     Attributes
     ----------
     power : (tasks + 1,) of each task, then of threads between tasks.
-    factors : for each thread, by how much the power of each segment differs from its task's; None: not at all.
+    effects : what a segment's power depends on beside its task; None: nothing.
+    factors : for each thread, by how much the power of each segment differs from its task's; None: not at all,
+        or not known yet.
     other : of CPU time without samples.
     covariance : (tasks, tasks) of the tasks' powers.
     floor : (tasks, tasks) the part of it for effects that are too small to be found.
@@ -83,6 +79,7 @@ class Fit:
     """
 
     power: Floats
+    effects: Effects | None
     factors: tuple[NDArray[np.float32], ...] | None
     other: float
     covariance: Floats
@@ -99,8 +96,7 @@ class Fit:
 
 def fit_powers(
     quanta: Quanta,
-    located: Sequence[LocatedSegments],
-    segments: Sequence[Segments | NativeSegments],
+    work: Sequence[SomeWork],
     hidden_s: Floats,
     *,
     names: Sequence[str],
@@ -111,17 +107,15 @@ def fit_powers(
     Parameters
     ----------
     quanta : of the domain
-    located : of all threads, with modelled energy
-    segments : the same threads
+    work : of all threads, with modelled energy
     hidden_s : (k,) CPU seconds without samples
     names : of the tasks
     belief : prior knowledge
 
     Returns
     -------
-    None with fewer than 30 valid quanta, or fewer than three per column.
+    The fit without factors; None with fewer than 30 valid quanta, or fewer than three per column.
     """
-    work = work_of(located, segments, len(names))
     kept = fitted_tasks(work, len(names))
     work, tasks = renumbered(work, kept, len(names)), len(kept)
     rows = Rows.of(quanta, hidden_s, tasks + 3)
@@ -129,13 +123,12 @@ def fit_powers(
         return None
     prior = prior_of(rows, work, tasks, belief)
     late = find_lateness(rows.part(LATE_ROWS), work, prior, tasks)
-    segments_each = sum(len(one.modelled) for one in work) / len(rows)
-    sample = rows.part(int(np.clip(SAMPLE_SEGMENTS / max(segments_each, 1.0), LEAST_SAMPLE, SAMPLE)))
+    sample = rows.part(int(np.clip(SAMPLE_SEGMENTS / max(segments_each(rows, work), 1.0), LEAST_SAMPLE, SAMPLE)))
     found = _explored(sample, worked_in(sample, work, late.late_s), prior, late)
     gain = gain_over_one_power(found.equations, prior, found.base)
     if len(sample) < len(rows):
         found = _completed(rows, work, prior, found)
-    fit = _fit(quanta, work, found, late, names=[names[task] for task in kept], gain=gain)
+    fit = _fit(quanta, found, late, names=[names[task] for task in kept], gain=gain)
     return with_absent(fit, kept, len(names), prior)
 
 
@@ -153,7 +146,7 @@ class _Found:
     late_s: float
 
 
-def _explored(rows: Rows, work: Sequence[Work], prior: Prior, late: Lateness) -> _Found:
+def _explored(rows: Rows, work: Sequence[SomeWork], prior: Prior, late: Lateness) -> _Found:
     """Average over models with all groups of further columns."""
     tasks = len(prior.mean) - 3
     equations = Equations.of(rows, work, tasks, late.late_s)
@@ -164,7 +157,7 @@ def _explored(rows: Rows, work: Sequence[Work], prior: Prior, late: Lateness) ->
     return _Found(equations, prior, base, pairs, extended, *_averaged(equations, base, extended, prior), late.late_s)
 
 
-def _completed(rows: Rows, work: Sequence[Work], prior: Prior, sample: _Found) -> _Found:
+def _completed(rows: Rows, work: Sequence[SomeWork], prior: Prior, sample: _Found) -> _Found:
     """Fit all rows of a long recording, with the groups that had a chance in the sample."""
     equations = Equations.of(rows, work, sample.equations.tasks, sample.late_s)
     base = fit_base(equations, prior, sample.base, scaled=True)
@@ -179,7 +172,7 @@ def _completed(rows: Rows, work: Sequence[Work], prior: Prior, sample: _Found) -
     return _Found(equations, prior, base, sample.pairs, extended, found, noise, sample.late_s)
 
 
-def _known(equations: Equations, work: Sequence[Work], base: BaseFit, late_s: float) -> Known:
+def _known(equations: Equations, work: Sequence[SomeWork], base: BaseFit, late_s: float) -> Known:
     tasks = equations.tasks
     power = np.append(_watts(base.power[:tasks]), max(base.power[tasks], 0.0))
     return Known(equations.rows, work, late_s, equations.time[:, :tasks], power, float(base.power[-1]))
@@ -224,9 +217,7 @@ def _averaged(equations: Equations, base: BaseFit, extended: Extensions, prior: 
     return averaged(noise), noise
 
 
-def _fit(
-    quanta: Quanta, work: Sequence[Work], found: _Found, late: Lateness, *, names: Sequence[str], gain: float
-) -> Fit:
+def _fit(quanta: Quanta, found: _Found, late: Lateness, *, names: Sequence[str], gain: float) -> Fit:
     """Put together what was found."""
     tasks, rows, average = len(names), found.equations.rows, found.average
     count, mean_w = len(found.prior.mean), found.prior.mean
@@ -236,7 +227,6 @@ def _fit(
     ran = found.equations.time[:, :tasks].sum(axis=0)
     together = _together(found.equations.time, covariance, power, tasks)
     busy = found.equations.time[:, :tasks].sum(axis=1) > 0
-    effects = _effects(found)
     evidence = Evidence(
         names, ran, power, error, average, found.extended.about, count, late.late_s, late.gain,
         float(np.median(np.diff(rows.edges_ns)) * 1e-9), together, float((found.noise.outlier > 0).mean()),
@@ -247,7 +237,8 @@ def _fit(
     own = found.noise.clear_spread2(residual) * found.noise.instances + found.noise.own
     return Fit(
         power=np.maximum(power[: tasks + 1], 1e-6 * mean_w[: tasks + 1]),
-        factors=None if effects is None else effects.factors(work),
+        effects=_effects(found),
+        factors=None,
         other=float(max(power[tasks + 1], 1e-6 * mean_w[tasks + 1])),
         covariance=covariance[:tasks, :tasks],
         floor=average.floor[:tasks, :tasks],
@@ -336,25 +327,22 @@ def _collinear(part: Floats) -> bool:
 
 
 def mean_errors(
-    fits: Mapping[str, Fit], segments: Sequence[Segments | NativeSegments], rows: InstanceRows, names: Sequence[str]
+    fits: Mapping[str, Fit], ran: Floats, instances: NDArray[np.floating | np.integer], names: Sequence[str]
 ) -> Floats:
     """Return joules for each distinct name, in order: the error of its instances' mean.
 
     Parameters
     ----------
     fits : by domain; their errors are independent
-    segments : of all threads
-    rows : the instances
+    ran : (tasks,) modelled energy of each task
+    instances : (distinct names,) how many there are
     names : of the tasks; places of one name count as one
     """
-    tasks = len(names)
     unique, code = places(names)
-    ran = sum((sum_by(task_of(one, tasks), one.modelled, tasks + 1)[:tasks] for one in segments), np.zeros(tasks))
-    count = np.bincount(code[rows.task[rows.task < tasks]], minlength=len(unique))
     # One column per name: the modelled energy of each of its places.
-    of_name = np.zeros((tasks, len(unique)))
-    of_name[np.arange(tasks), code] = ran
+    of_name = np.zeros((len(names), len(unique)))
+    of_name[np.arange(len(names)), code] = ran
     variance = sum(
         (np.einsum("tn,ts,sn->n", of_name, fit.covariance, of_name) for fit in fits.values()), np.zeros(len(unique))
     )
-    return np.asarray(np.sqrt(np.maximum(variance, 0.0)) / np.maximum(count, 1))
+    return np.asarray(np.sqrt(np.maximum(variance, 0.0)) / np.maximum(instances, 1))
