@@ -3,5 +3,6 @@
 from .build import build_profile
 from .cluster import ClusterProfile, build_cluster_profile
 from .profile import Profile
+from .sums_profile import SumsProfile
 
-__all__ = ["ClusterProfile", "Profile", "build_cluster_profile", "build_profile"]
+__all__ = ["ClusterProfile", "Profile", "SumsProfile", "build_cluster_profile", "build_profile"]

@@ -2,106 +2,54 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from tprof.analysis.attribution.accounts import Account, GpuTotals, NativeTotals, Totals, settle
 from tprof.analysis.attribution.gpu import SCOPE as GPU
-from tprof.analysis.attribution.gpu import gpu_use, idle_watts, settle_gpu
+from tprof.analysis.attribution.gpu import gpu_use, settle_gpu
 from tprof.analysis.attribution.instances import join_rows
-from tprof.analysis.attribution.load import read_activity
-from tprof.analysis.attribution.meter_delay import SOURCE as METER
-from tprof.analysis.attribution.meter_delay import aligned, delay_warning, find_delay
-from tprof.analysis.attribution.overlaps import distribute_energy, has_overlaps, split_overlaps
-from tprof.analysis.attribution.quanta import Quanta, build_quanta
+from tprof.analysis.attribution.load import idle_power_w
 from tprof.analysis.attribution.segment_energy import sum_by
-from tprof.analysis.attribution.sharing import Sharing, plan_sharing, split_static, static_watts
-from tprof.analysis.models import Chosen, Coefficients, choose_model, needs_fit, stored_model
-from tprof.analysis.models.fitted import Belief, fit_powers
-from tprof.analysis.models.fitted.edges import estimate_edges
+from tprof.analysis.attribution.segments import task_of
+from tprof.analysis.attribution.windows import UnorderedError
+from tprof.analysis.models.fitted.base_fit import work_of
 from tprof.analysis.models.fitted.powers import mean_errors
 from tprof.analysis.names import places, shown
 
-from tprof.trace import Quality
-from tprof.trace.estimate import EXACT, most_watts, watts_error
+from tprof import log
+from tprof.errors import UsageError
 
-from .intervals import common_error
-from .native_threads import NativeBounds, native_facts, native_warnings
+from .fits import Ran, fitted
+from .information import Found, accounts_table, informed, limits_of, with_quality
+from .instances import Instances
+from .memory import fits_in_memory, too_large
+from .native_threads import NativeBounds, native_facts
 from .profile import Profile
-from .profile_warnings import fit_warnings, gpu_warnings, sample_warnings, stuck_sensor_warnings, unread_warnings
-from .provenance import describe
+from .profile_warnings import SampleFacts, ran_in, stuck_sensor_warnings
+from .recipe import prepare
+from .streamed import WINDOW_SAMPLES, build_streamed, why_in_memory
 from .tables import tasks_table
 from .task_graph import lifecycle_columns
+from .task_sums import TaskSums, limits_j
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from tprof.analysis.attribution.instances import InstanceRows, Joined
     from tprof.analysis.attribution.load import Activity
-    from tprof.analysis.attribution.segments import Segments
-    from tprof.analysis.models.fitted import Fit
+    from tprof.analysis.attribution.quanta import Quanta
+    from tprof.analysis.models import Coefficients
 
     from tprof.trace import Trace
 
+    from .recipe import Prepared, Recipe
+    from .stored_instances import Progress
+    from .streamed import Map
+
 NORMAL_95 = 1.96
-CALIBRATED_STATIC_SHARE = 0.2
-CALIBRATED_SPREAD = 3.0
-"""Prior deviation of a task's power, in units of the calibrated model's own error."""
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """All inputs for sharing a trace's joules, which can be repeated.
-
-    Attributes
-    ----------
-    model : power model
-    quanta : of all domains, from the start of the recorded block to its end
-    whole : the same from each domain's first reading to its last, for fitting powers and static power
-    packages : their numbers
-    static_power_w : by domain, if known
-    fits : by domain, if the model was fitted
-    attribute_native : whether native threads' CPU time goes to the tasks that use them
-    """
-
-    model: Chosen
-    quanta: tuple[Quanta, ...]
-    whole: tuple[Quanta, ...]
-    packages: tuple[int, ...]
-    static_power_w: dict[str, float]
-    fits: dict[str, Fit]
-    attribute_native: bool = True
-
-    def read(self, trace: Trace) -> Activity:
-        """Read what ran in the trace."""
-        return read_activity(trace, self.model, self.packages, attribute_native=self.attribute_native)
-
-    def plan(self, domain: Quanta, activity: Activity) -> Sharing:
-        """Compute the shares of a domain's joules."""
-        fit = self.fits.get(domain.name)
-        if fit is None:
-            return plan_sharing(activity.load(domain), self.static_power_w.get(domain.name, 0.0))
-        domain = domain.earlier(fit.late_s)
-        if not has_overlaps(domain):
-            return plan_sharing(activity.load(domain).corrected(fit.power, fit.factors), fit.static_w, fit.other)
-        split = split_overlaps(domain)
-        pieces = activity.load(split.pieces).corrected(fit.power, fit.factors)
-        domain = estimate_edges(split, pieces, fit.static_w, fit.other, fit.own_w)
-        static_j, dynamic_j = split_static(domain.energy_j, fit.static_w, np.diff(domain.edges_ns) * 1e-9)
-        split = split_overlaps(domain)
-        pieces = activity.load(split.pieces).corrected(fit.power, fit.factors)
-        sharing = plan_sharing(distribute_energy(split, pieces, dynamic_j, fit.other), 0.0, fit.other)
-        sharing = replace(sharing, measured=domain, owner=split.owner, dynamic_j=dynamic_j)
-        return sharing.with_static(activity.load(domain), static_j)
-
-    def again(self, trace: Trace) -> tuple[list[Segments], list[Sharing]]:
-        """Read the trace once more and compute the shares of its counted domains, GPUs left out."""
-        activity = self.read(trace)
-        domains = [domain for domain in self.quanta if domain.counted and len(domain) and domain.scope != GPU]
-        return activity.segments, [self.plan(domain, activity) for domain in domains]
 
 
 def energy_by_domain(recipe: Recipe, trace: Trace) -> pd.DataFrame:
@@ -129,13 +77,17 @@ def energy_by_domain(recipe: Recipe, trace: Trace) -> pd.DataFrame:
     return pd.DataFrame(columns, index=pd.Index(np.asarray(names, object), name="task"))
 
 
-def build_profile(
+def build_profile(  # noqa: PLR0913 - one parameter an option
     trace: Trace,
     *,
     model: str = "auto",
     coefficients: str | Mapping[str, float] | Coefficients | None = None,
     max_power_w: float | None = None,
     attribute_native: bool = True,
+    tables: bool = True,
+    window_samples: int = WINDOW_SAMPLES,
+    progress: Progress | None = None,
+    map: Map | None = None,  # noqa: A002 - it stands in for the built-in one
 ) -> Profile:
     """Attribute a trace's joules to its tasks.
 
@@ -147,72 +99,71 @@ def build_profile(
     max_power_w : float, watts; an interval of a sensor that implies more is invalid (default 1000)
     attribute_native : whether the CPU time of native threads (BLAS, OpenMP, polars, …) goes to the tasks that use them;
         False: to `runtime`
+    tables : whether the table of instances is made now. Without it, and where it does not fit into memory, the
+        recording is read window by window, in memory that does not grow with its samples, as far as
+        `tprof.analysis.profile.streamed.why_in_memory` gives no reason against it. The figures are the same
+    window_samples : of such a window, about
+    progress : called for each of them with what is done, how many are, and how many there are
+    map : what calls a function for each window, as the built-in `map` does: a pool's or an engine's, with which windows
+        are shared at the same time. The files must be there under the same path. The figures do not depend on it, to
+        the last bit
 
     Raises
     ------
     UsageError
-        If the model or its coefficients are unknown, or the trace lacks what it needs.
+        If the model or its coefficients are unknown, the trace lacks what it needs, or it must be read into memory as a
+        whole and does not fit.
     """
-    present = frozenset(column for thread in trace.threads for column in thread.columns)
-    stored, stored_problem = stored_model(trace.manifest.get("power_model"))
-    chosen = choose_model(model, present, coefficients, stored)
-    readings = sorted((r for r in trace.readings.values() if r.quantity == "energy"), key=lambda r: r.name)
-    delays = {one.name: find_delay(one, trace.threads) for one in readings if one.source == METER}
-    readings = [aligned(one, delays[one.name]) if one.name in delays else one for one in readings]
-    whole = tuple(build_quanta(reading, max_power_w) for reading in readings)
-    quanta = tuple(domain.between(trace.start_ns, trace.end_ns)[0] for domain in whole)
-    packages = tuple(sorted({q.package for q in quanta if q.package is not None}))
-    known_w = static_watts(trace.manifest)
-    static_w = _static_power(known_w, chosen, quanta) | _gpu_idle(whole, trace.start_ns, known_w)
-    recipe = Recipe(chosen, quanta, whole, packages, static_w, {}, attribute_native)
-    activity = recipe.read(trace)
-    block_ns = (trace.start_ns, trace.end_ns)
+    prepared = prepare(trace, model, coefficients, max_power_w, attribute_native=attribute_native)
+    fits = fits_in_memory(trace)
+    if not tables or not fits:
+        why = why_in_memory(trace, prepared)
+        try:
+            if why is None:
+                return build_streamed(trace, prepared, asked=model, samples=window_samples, progress=progress, map=map)
+        except UnorderedError as error:
+            why = str(error)
+        if not fits:
+            raise UsageError(too_large(trace, why))
+        log.info("analysis", "%s is read into memory: %s", trace.path, why)
+    return build_in_memory(trace, prepared, asked=model)
+
+
+def build_in_memory(trace: Trace, prepared: Prepared, *, asked: str) -> Profile:
+    """Attribute a trace's joules with all its samples in memory; `asked` is the model that was asked for."""
+    activity = prepared.recipe.read(trace)
     names = [entry.name for entry in trace.tasks]
-    recipe = _fitted(_idled(recipe, known_w, activity), activity, block_ns, names, asked=model)
+    idle_w = {domain.name: idle_power_w(*activity.load(domain).idle()) for domain in prepared.idles}
+    recipe = fitted(prepared.idled(idle_w), trace, _ran_in(activity, len(names)), asked=asked)
     rows, totals, accounts, stuck = _share(recipe, activity, trace)
-    about_model = [
-        text for text in (trace.manifest.get("power_model_problem"), stored_problem) if isinstance(text, str)
-    ]
-    warnings = [*trace.graph.notes, *trace.keys.notes, *about_model, *stuck]
-    warnings += sample_warnings(activity, rows, recipe.model, has_keys=len(trace.keys) > 0)
-    for domain in quanta:
-        warnings += unread_warnings(domain, trace.start_ns, integrated=trace.readings[domain.name].integrated)
-    warnings += fit_warnings(recipe.fits, names) + gpu_warnings(trace.gpu.notes)
-    read = {domain.name for domain in whole if domain.valid.any()}
-    warnings += [delay_warning(name) for name, delay in delays.items() if delay.delay_s is None and name in read]
     native = native_facts(activity.pools, totals.native, names)
-    measured_j = sum(accounts[domain.name].measured_j for domain in quanta if domain.counted and len(domain))
-    warnings += native_warnings(native, measured_j)
-    info: dict[str, Any] = describe(trace, recipe, warnings) | {"native": native}
-    info["meters"] = {name: asdict(delay) for name, delay in delays.items()} or None
-    counted = [domain for domain in quanta if domain.counted and len(domain)]
-    watts = common_error(counted, watts_error(trace.manifest)) if counted else EXACT
-    only_estimated = all(domain.quality == Quality.ESTIMATED for domain in counted)
-    most_w = most_watts(trace.manifest) if counted and only_estimated else np.inf
-    info["static_power_w"] = recipe.static_power_w | {
-        name: float(fit.static_w.mean()) for name, fit in recipe.fits.items()
-    }
+    facts = SampleFacts.of(activity, len(rows))
+    info = informed(trace, prepared, recipe, Found(accounts, stuck, facts, activity.hidden, native))
     errors_j = None
     if recipe.fits:
-        errors_j = mean_errors(recipe.fits, activity.all_segments, rows, names)
+        errors_j = mean_errors(
+            recipe.fits, _modelled_by_task(activity, len(names)), _instances_by_name(rows, names), names
+        )
         if totals.gpu is not None:
             errors_j = np.hypot(errors_j, _gpu_errors(totals.gpu, rows, names))
     threads = [one.thread for one in activity.segments]
     del activity
+    watts, most_w = limits_of(trace, recipe)
     tasks, half_j = tasks_table(trace, threads, rows, totals, watts, most_w)
     bounds = None if totals.native is None else NativeBounds.of(half_j, totals.native, names)
     if len(trace.graph):
         tasks = tasks.assign(**lifecycle_columns(trace, tasks))
-    frame = pd.DataFrame([vars(account) for account in accounts.values()], columns=list(Account.__annotations__))
-    frame["quality"] = [domain.quality for domain in quanta]
-    tasks["quality"] = pd.Categorical.from_codes(np.zeros(len(tasks), np.int8), categories=pd.Index([info["quality"]]))
-    return Profile(trace, tasks, frame.set_index("domain"), info, recipe, rows.own_s, errors_j, watts, bounds)
+    tasks = with_quality(tasks, info["quality"])
+    sums = TaskSums.of_table(tasks, rows.own_s, half_j, limits_j(tasks["task"].cat.categories, trace.tasks))
+    instances = Instances(sums, tasks, rows.own_s)
+    return Profile(trace, instances, accounts_table(recipe, accounts), info, recipe, errors_j, watts, bounds)
 
 
 def _share(
     recipe: Recipe, activity: Activity, trace: Trace
 ) -> tuple[InstanceRows, Totals, dict[str, Account], list[str]]:
     """Share the joules of all domains: returns the instances, their joules, the accounts, and warnings."""
+    log.info("analysis", "model %s: %s", recipe.model.name, recipe.model.why)
     joined = join_rows([one.rows for one in activity.segments])
     for one, place in zip(activity.segments, joined.places, strict=True):
         if isinstance(place, slice):
@@ -237,50 +188,27 @@ def _settled(
         return settle_gpu(domain, use, idle_w, activity.segments, joined, totals)
     plan = recipe.plan(domain, activity)
     account = settle(plan, activity.segments, activity.pools, joined, totals)
-    return account, stuck_sensor_warnings(domain, plan, trace.start_ns)
+    return account, stuck_sensor_warnings(domain, ran_in(plan), trace.start_ns) if domain.stuck.any() else []
 
 
-def _fitted(
-    recipe: Recipe, activity: Activity, block_ns: tuple[int, int], names: Sequence[str], *, asked: str
-) -> Recipe:
-    """Fit powers if requested, or if `auto` finds that they separate the tasks."""
-    if not needs_fit(asked, recipe.model):
-        return recipe
-    fits = {}
-    for domain in recipe.whole:
-        if domain.scope == GPU:
-            continue
-        if domain.counted and len(domain) and domain.quality != "estimated" and (asked == "fitted" or domain.timed):
-            load = activity.load(domain)
-            belief = _belief(recipe, domain.name)
-            fit = fit_powers(domain, load.located, load.segments, load.hidden_s, names=names, belief=belief)
-            block, part = domain.between(*block_ns)
-            if fit is not None and len(block):
-                fits[domain.name] = replace(fit, static_w=fit.static_w[part])
-    chosen = recipe.model.fitted(asked, fits, [q.quality for q in recipe.quanta if q.counted and q.scope != GPU])
-    return replace(recipe, model=chosen, fits=fits) if chosen.name == "fitted" else recipe
+def _ran_in(activity: Activity, tasks: int) -> Callable[[Quanta], Ran]:
+    """Return what says what ran, for a domain."""
+
+    def ran(domain: Quanta) -> Ran:
+        load = activity.load(domain)
+        return Ran(work_of(load.located, load.segments, tasks), load.hidden_s)
+
+    return ran
 
 
-def _belief(recipe: Recipe, domain: str) -> Belief:
-    """Return the prior knowledge of a domain: a calibrated model gives a rough static power and its own error."""
-    static_w, stored = recipe.static_power_w.get(domain), recipe.model.stored
-    if stored is None or stored.residual_share is None:
-        return Belief(static_w)
-    # An idle package sleeps, with less power than C2.
-    return Belief(static_w, CALIBRATED_STATIC_SHARE, min(CALIBRATED_SPREAD * stored.residual_share, 1.0))
+def _modelled_by_task(activity: Activity, tasks: int) -> NDArray[np.float64]:
+    sums = (sum_by(task_of(one, tasks), one.modelled, tasks + 1)[:tasks] for one in activity.all_segments)
+    return sum(sums, np.zeros(tasks))
 
 
-def _static_power(known_w: dict[str, float], model: Chosen, quanta: tuple[Quanta, ...]) -> dict[str, float]:
-    """Static watts by domain: those of the manifest, else the model's C2 for packages."""
-    if model.coefficients is not None and model.coefficients.c2 > 0:
-        return {q.name: model.coefficients.c2 for q in quanta if q.scope == "package"} | known_w
-    return known_w
-
-
-def _gpu_idle(whole: Sequence[Quanta], start_ns: int, known_w: Mapping[str, float]) -> dict[str, float]:
-    """Return the idle watts of GPUs, where they are known."""
-    idle_w = {one.name: idle_watts(one, start_ns, known_w.get(one.name)) for one in whole if one.scope == GPU}
-    return {name: watts for name, watts in idle_w.items() if watts is not None}
+def _instances_by_name(rows: InstanceRows, names: Sequence[str]) -> NDArray[np.intp]:
+    unique, code = places(names)
+    return np.bincount(code[rows.task[rows.task < len(names)]], minlength=len(unique))
 
 
 def _gpu_errors(gpu: GpuTotals, rows: InstanceRows, names: Sequence[str]) -> NDArray[np.float64]:
@@ -290,15 +218,3 @@ def _gpu_errors(gpu: GpuTotals, rows: InstanceRows, names: Sequence[str]) -> NDA
     key = code[rows.task[known]]
     variance = sum_by(key, (((gpu.most - gpu.least) / 2)[known] / NORMAL_95) ** 2, len(unique))
     return np.sqrt(variance) / np.maximum(np.bincount(key, minlength=len(unique)), 1)
-
-
-def _idled(recipe: Recipe, known_w: dict[str, float], activity: Activity) -> Recipe:
-    """Replace a calibrated C2, which holds for its own frequency and temperature, by the power of idle quanta."""
-    coefficients, static_w = recipe.model.coefficients, dict(recipe.static_power_w)
-    for domain in recipe.whole:
-        if domain.scope == GPU:
-            continue
-        if coefficients is not None and domain.name in static_w and domain.name not in known_w and len(domain):
-            idle_w = activity.load(domain).idle_power_w()
-            static_w[domain.name] = static_w[domain.name] if idle_w is None else idle_w
-    return replace(recipe, static_power_w=static_w)

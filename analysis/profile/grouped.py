@@ -10,6 +10,7 @@ from tprof.analysis.names import shown
 
 from tprof.errors import UsageError
 
+from .intervals import part_reach
 from .summary import without_gpu_power
 
 if TYPE_CHECKING:
@@ -17,10 +18,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from .profile import Profile
+
 MPI = "MPI_"
 """How the tasks begin that stand for calls of MPI."""
 NONE = "(none)"
 """What stands for the label of a process without it."""
+_BOUNDS = (("low", -1), ("high", 1))
+_ADDED = ("energy_j", "own_s", "cpu_s", "instances")
+_OF_INSTANCES = ("half_squares", "most_low_j", "most_high_j")
 
 
 def grouped(
@@ -53,34 +59,56 @@ def grouped(
     frame["process"] = (
         frame["pid"] if "host" not in tasks else tasks["host"].astype(str) + " " + frame["pid"].astype(str)
     )
+    half_j = (tasks["energy_high_j"] - tasks["energy_low_j"]) / 2
+    frame["half_squares"] = half_j.where(tasks["energy_j"].notna()) ** 2
+    for bound, sign in _BOUNDS:
+        frame[f"most_{bound}_j"] = sign * (tasks[f"energy_{bound}_j"] - tasks["energy_j"])
     for name in names:
         frame[name] = group_key(tasks, name)
     by_task = frame.groupby([*names, "task"], observed=True, sort=False)
-    parts = by_task[["energy_j", "own_s", "cpu_s", "instances"]].sum(min_count=1).reset_index()
+    parts = by_task[[*_ADDED, *_OF_INSTANCES]].sum(min_count=1).reset_index()
     _bound(parts, summary)
     is_mpi = parts["task"].astype(str).str.startswith(MPI)
     if is_mpi.any():
         parts["mpi_s"], parts["mpi_j"] = parts["own_s"].where(is_mpi, 0.0), parts["energy_j"].where(is_mpi, 0.0)
-    table = parts.drop(columns="task").groupby(list(names), sort=False).sum(min_count=1)
-    table["processes"] = frame.groupby(list(names), sort=False)["process"].nunique()
-    table["share"] = table["energy_j"] / table["energy_j"].sum()
-    table["power_w"] = table["energy_j"] / table["own_s"].where(table["own_s"] > 0)
+    table = _summed(parts, frame, names)
     if "gpu_j" in tasks:
         groups = frame.assign(gpu_j=tasks["gpu_j"]).groupby(list(names), sort=False)
         table = without_gpu_power(table.assign(gpu_j=groups["gpu_j"].sum()))
-    order = [
-        "processes",
-        "instances",
-        "energy_j",
-        "energy_low_j",
-        "energy_high_j",
-        "share",
-        "own_s",
-        "cpu_s",
-        "power_w",
-    ]
-    order += [name for name in ("mpi_s", "mpi_j") if name in table]
-    return table.loc[sorted(table.index, key=_natural), order].astype({"instances": int, "processes": int})
+    return _ordered(table, [name for name in ("mpi_s", "mpi_j") if name in table])
+
+
+def grouped_sums(sums: pd.DataFrame, summary: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Sum rows that are sums over instances already, as `grouped` sums instances.
+
+    Parameters
+    ----------
+    sums : task, process, those of `names`, instances, energy_j, own_s, cpu_s, and half_squares: of the half bounds
+    summary, names : as there
+    """
+    parts = sums.groupby([*names, "task"], observed=True, sort=False)[[*_ADDED, "half_squares"]].sum().reset_index()
+    parts = parts.assign(most_low_j=np.inf, most_high_j=np.inf)
+    _bound(parts, summary)
+    return _ordered(_summed(parts, sums, names))
+
+
+def _summed(parts: pd.DataFrame, rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    found = parts.drop(columns=["task", *_OF_INSTANCES]).groupby(list(names), sort=False).sum(min_count=1)
+    found["processes"] = rows.groupby(list(names), sort=False)["process"].nunique()
+    found["share"] = found["energy_j"] / found["energy_j"].sum()
+    found["power_w"] = found["energy_j"] / found["own_s"].where(found["own_s"] > 0)
+    return found
+
+
+def _ordered(table: pd.DataFrame, more: Sequence[str] = ()) -> pd.DataFrame:
+    joules = ["energy_j", "energy_low_j", "energy_high_j"]
+    order = ["processes", "instances", *joules, "share", "own_s", "cpu_s", "power_w", *more]
+    return table.loc[sorted(table.index, key=natural_order), order].astype({"instances": int, "processes": int})
+
+
+def with_host(profile: Profile) -> pd.DataFrame:
+    """Return the instances of a host's profile with the host's name in the column `host`."""
+    return profile.tasks.assign(host=(profile.trace.manifest.get("host") or {}).get("hostname"))
 
 
 def group_key(tasks: pd.DataFrame, name: str) -> pd.Series[str]:
@@ -101,15 +129,20 @@ def _column(tasks: pd.DataFrame, name: str) -> str:
 
 
 def _bound(parts: pd.DataFrame, summary: pd.DataFrame) -> None:
-    """Add the bounds of each part, which are as far from it as those of its task's mean energy are from the mean."""
+    """Add the bounds of each part: the relative error of its task's mean energy, and its own instances' resolution."""
     means = summary["energy_mean_j"].where(summary["energy_mean_j"] > 0)
     names = parts["task"].astype(object)
-    for bound in ("low", "high"):
+    part = (parts["instances"] / summary["instances"].reindex(names).to_numpy(float)).to_numpy(float)
+    joules, half_squares = parts["energy_j"].to_numpy(float), parts["half_squares"].fillna(0.0).to_numpy(float)
+    for bound, sign in _BOUNDS:
         ratio = (summary[f"energy_mean_{bound}_j"] / means).reindex(names).to_numpy(float)
-        parts[f"energy_{bound}_j"] = np.where(parts["energy_j"] > 0, parts["energy_j"] * ratio, parts["energy_j"])
+        most_j = parts[f"most_{bound}_j"].fillna(0.0).to_numpy(float)
+        reach_j = part_reach(sign * joules * (ratio - 1), half_squares, part, most_j)
+        parts[f"energy_{bound}_j"] = np.where(joules > 0, np.maximum(joules + sign * reach_j, 0.0), joules)
 
 
-def _natural(key: object) -> tuple[tuple[bool, int, str], ...]:
+def natural_order(key: object) -> tuple[tuple[bool, int, str], ...]:
+    """Return what sorts the keys of groups: numbers as numbers, before words."""
     parts = key if isinstance(key, tuple) else (key,)
     texts = [str(part) for part in parts]
     return tuple((not text.isdecimal(), int(text) if text.isdecimal() else 0, text) for text in texts)

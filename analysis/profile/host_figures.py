@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from .moments import joined_quality
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tprof.trace import Trace
 
     from .profile import Profile
 
 POWER_BINS = 400
+COLUMNS = (
+    "quality", "energy_j", "tasks_j", "runtime_j", "other_j", "idle_j", "power_w", "duration_s", "cpus", "busy_share",
+    "busy_s", "imbalance", "instances", "processes", "model", "recordings", "missing",
+)  # fmt: skip
 ACCOUNTS = ("tasks_j", "runtime_j", "other_j", "idle_j")
 
 
@@ -46,7 +54,7 @@ def figures_of(profile: Profile) -> Figures:
     """Return the figures of a host from the profile of its part."""
     trace, sums = profile.trace, profile.counted_accounts
     duration_s = float(profile.info["duration_s"])
-    cpus, busy_s = _cpus(trace), _busy_s(trace)
+    cpus, busy_s = cpus_of(trace), _busy_s(trace)
     energy_j = sums.get("measured_j", math.nan)
     return Figures(
         quality=str(profile.info["quality"]),
@@ -57,11 +65,48 @@ def figures_of(profile: Profile) -> Figures:
         cpus=cpus,
         busy_s=busy_s,
         busy_share=busy_s / (duration_s * cpus) if duration_s > 0 and cpus else math.nan,
-        own_s=float(profile.own_s.sum()),
-        instances=len(profile.tasks),
+        own_s=profile.sums.own_s,
+        instances=profile.sums.rows,
         processes=len({thread.process for thread in trace.threads}),
         model=str(profile.info["model"]),
     )
+
+
+def joined_figures(recordings: Sequence[Figures]) -> Figures:
+    """Return the figures of a host that was recorded several times."""
+
+    def total(name: str) -> Any:
+        return sum(getattr(one, name) for one in recordings)
+
+    cpus, duration_s = max(one.cpus for one in recordings), float(total("duration_s"))
+    sums = ("energy_j", *ACCOUNTS, "duration_s", "busy_s", "own_s", "instances", "processes")
+    return Figures(
+        **{name: total(name) for name in sums},
+        quality=joined_quality(one.quality for one in recordings),
+        model=", ".join(sorted({one.model for one in recordings})),
+        cpus=cpus,
+        power_w=total("energy_j") / duration_s if duration_s > 0 else math.nan,
+        busy_share=total("busy_s") / (duration_s * cpus) if duration_s > 0 and cpus else math.nan,
+    )
+
+
+def hosts_table(parts: Sequence[tuple[str, Figures | None, str | None]]) -> pd.DataFrame:
+    """Return one row per host, given the host, the figures and what is missing of each part."""
+    figures: dict[str, list[Figures]] = {}
+    missing: dict[str, list[str]] = {}
+    for host, known, why in parts:
+        figures.setdefault(host, []).extend([] if known is None else [known])
+        missing.setdefault(host, []).extend([] if why is None else [why])
+    rows = {host: vars(joined_figures(known)) if known else {} for host, known in figures.items()}
+    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("host")
+    table = table.reindex(columns=[*(name for name in COLUMNS if name in Figures.__annotations__), "own_s"])
+    own_s = table.pop("own_s").astype(float)
+    mean_s = own_s.mean()
+    table["imbalance"] = own_s / mean_s - 1 if mean_s > 0 else math.nan
+    table["recordings"] = [len(known) for known in figures.values()]
+    table["missing"] = ["; ".join(whys) or None for whys in missing.values()]
+    table["quality"] = table["quality"].fillna("missing")
+    return table[list(COLUMNS)]
 
 
 def binned_power(profile: Profile) -> pd.DataFrame:
@@ -83,7 +128,8 @@ def binned_power(profile: Profile) -> pd.DataFrame:
     )
 
 
-def _cpus(trace: Trace) -> int:
+def cpus_of(trace: Trace) -> int:
+    """Return the number of the host's processors; 0 where it is not known."""
     topology = trace.manifest.get("topology") or ()
     count = (trace.manifest.get("host") or {}).get("cpus")
     return len(topology) or (count if isinstance(count, int) else 0)

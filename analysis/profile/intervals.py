@@ -57,6 +57,26 @@ def run_half(count: NDArray[np.int64], resolution_j: Floats, model_error_j: Floa
     return np.asarray(_NORMAL_95 * np.sqrt(count * resolution_j**2 / 3.0 + (count * model_error_j) ** 2))
 
 
+def part_reach(reach_j: Floats, half_squares: Floats, part: Floats, most_j: Floats) -> Floats:
+    """Return how far the joules of a part of a task's instances may be from their figure, in one direction.
+
+    Parameters
+    ----------
+    reach_j : (k,) float64, joules; by the relative error of the mean of all instances
+    half_squares : (k,) float64, sum of the squares of the half bounds of the part's instances, joules²
+    part : (k,) float64, the part's instances over all of the task
+    most_j : (k,) float64, joules; as far as the bounds of the part's instances reach together
+
+    Notes
+    -----
+    The mean of many instances is surer than one of them. What the instances of a part have that others lack is
+    bounded by their own resolution (a uniform error, independent between instances), which adds in squares; for all
+    instances of a task nothing is added.
+    """
+    own_j = np.minimum(_NORMAL_95 * np.sqrt(half_squares / 3.0 * np.clip(1 - part, 0.0, 1.0)), np.maximum(most_j, 0.0))
+    return np.asarray(np.hypot(reach_j, own_j))
+
+
 def common_error(domains: Sequence[Quanta], estimate: WattsError) -> WattsError:
     """Return the error that is the same for all joules of the counted domains together.
 

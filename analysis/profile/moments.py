@@ -10,14 +10,11 @@ import pandas as pd
 from .summary import without_gpu_power
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
     from pandas.api.typing import DataFrameGroupBy
 
     from .profile import Profile
-
-    Floats = NDArray[np.float64]
 
 SUMS = (
     "instances", "resolved_instances", "energy_j", "dynamic_j", "duration_s", "own_s", "resolved_own_s",
@@ -27,6 +24,12 @@ FURTHER = ("native_cpu_s", "native_j", "native_high_j", "spin_j", "gpu_j", "over
 """Columns that only some profiles have, added over those that have them."""
 OF_INTERVALS = ("mean", "sum", "dynamic")
 """Figures with an interval: the mean energy, the sum of all instances, and its dynamic part."""
+
+
+def joined_quality(qualities: Iterable[str]) -> str:
+    """Return the quality of a figure of several hosts: "mixed" if these are unlike, "none" without any."""
+    found = set(qualities)
+    return "mixed" if len(found) > 1 else found.pop() if found else "none"
 
 
 def moments(profile: Profile) -> pd.DataFrame:
@@ -41,35 +44,19 @@ def moments(profile: Profile) -> pd.DataFrame:
         reaches: NAME_below_j and NAME_above_j by the host's own errors, NAME_common_below_j and NAME_common_above_j
         further by the error that hosts may share.
     """
-    tasks, summary, alone = profile.tasks, profile.summary(), profile.summary(common=False)
-    names = tasks["task"].cat.categories
-    codes = tasks["task"].cat.codes.to_numpy().astype(np.int64)
-    energy_j, duration_s = tasks["energy_j"].to_numpy(), tasks["duration_s"].to_numpy()
-    known = codes >= 0
-    good = known & np.isfinite(energy_j)
-
-    def total(values: Floats, where: NDArray[np.bool_]) -> Floats:
-        return np.bincount(codes[where], weights=values[where], minlength=len(names)).astype(float)
-
-    count = np.bincount(codes[good], minlength=len(names))
+    summary, alone, columns = profile.summary(), profile.summary(common=False), profile.sums.columns
+    count = columns["resolved"].astype(np.int64)
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean_j, mean_s = total(energy_j, good) / count, total(duration_s, good) / count
-        off_j, off_s = energy_j - mean_j[codes], duration_s - mean_s[codes]
+        mean_s = columns["resolved_duration_s"] / count
     table = pd.DataFrame(
         {
-            "instances": np.bincount(codes[known], minlength=len(names)),
+            "instances": columns["instances"].astype(np.int64),
             "resolved_instances": count,
-            "energy_j": total(energy_j, good),
-            "dynamic_j": total(tasks["dynamic_j"].to_numpy(), good),
-            "duration_s": total(duration_s, known),
-            "own_s": total(profile.own_s, known),
-            "resolved_own_s": total(profile.own_s, good),
+            **{name: columns[name] for name in ("energy_j", "dynamic_j", "duration_s", "own_s", "resolved_own_s")},
             "resolved_duration_s": mean_s,
-            "energy_m2": total(off_j**2, good),
-            "duration_m2": total(off_s**2, good),
-            "both_m2": total(off_j * off_s, good),
+            **{name: columns[name] for name in ("energy_m2", "duration_m2", "both_m2")},
         },
-        index=pd.Index(np.asarray(names, object), name="task"),
+        index=pd.Index(np.asarray(profile.sums.names, object), name="task"),
     )
     table = table[table["instances"] > 0]
     return table.assign(**_errors(table, summary.reindex(table.index), alone.reindex(table.index)))
@@ -95,10 +82,12 @@ def _errors(table: pd.DataFrame, summary: pd.DataFrame, alone: pd.DataFrame) -> 
     return found
 
 
-def joined_summary(hosts: Sequence[tuple[str, str, pd.DataFrame | None]]) -> pd.DataFrame:
+def joined_summary(hosts: Sequence[tuple[str, str, pd.DataFrame | None]], *, common: bool = True) -> pd.DataFrame:
     """Return the summary over hosts, given the name, quality and moments of each; see `ClusterProfile.summary`."""
     frames = [table.assign(host=host, quality=quality) for host, quality, table in hosts if table is not None]
     rows = pd.concat(frames).rename_axis("task").reset_index()
+    if not common:
+        rows[[f"{name}_common_{side}_j" for name in OF_INTERVALS for side in ("below", "above")]] = 0.0
     rows["weight"] = rows["resolved_instances"] / rows.groupby("task")["resolved_instances"].transform("sum")
     groups = rows.groupby("task", sort=False)
     sums = groups[list(SUMS)].sum()
@@ -136,7 +125,7 @@ def joined_summary(hosts: Sequence[tuple[str, str, pd.DataFrame | None]]) -> pd.
             **{name: groups[name].sum(min_count=1) for name in FURTHER if name in rows},
             **({"budget_j": groups["budget_j"].min()} if "budget_j" in rows else {}),
             **_by_quality(rows),
-            "quality": groups["quality"].agg(lambda found: found.iloc[0] if len(found.unique()) == 1 else "mixed"),
+            "quality": groups["quality"].agg(joined_quality),
         }
     )
     return without_gpu_power(table).sort_values("energy_j", ascending=False, kind="stable", na_position="last")

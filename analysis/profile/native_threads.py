@@ -112,6 +112,11 @@ def _part(part: Floats, whole: Floats) -> float:
 
 def native_warnings(facts: dict[str, Any] | None, measured_j: float) -> list[str]:
     """Return a sentence for each library that spins notably, and for each whose user is notably unidentified."""
+    return [text for _, text in native_costs(facts, measured_j)]
+
+
+def native_costs(facts: dict[str, Any] | None, measured_j: float) -> list[tuple[float, str]]:
+    """Return these sentences, each with the joules that it is about."""
     if facts is None or not measured_j > 0:
         return []
     out = []
@@ -122,16 +127,18 @@ def native_warnings(facts: dict[str, Any] | None, measured_j: float) -> list[str
         if spin_j > NOTABLE * measured_j:
             after = _list(sorted({name for row in rows for name in row["spins_after"]}))
             what = f"{setting} saves that" if setting else "either they spin, or they compute what these tasks started"
-            out.append(f"{_took(title, spin_j, measured_j)} after {after} had ended, in no task's energy: {what}")
+            took = _took(title, spin_j, measured_j)
+            out.append((spin_j, f"{took} after {after} had ended, in no task's energy: {what}"))
         if unidentified_j > NOTABLE * measured_j:
             users = _list(sorted({name for row in rows for name in row["users"]}))
             spins = any(row["may_spin"] for row in rows)
-            out.append(
+            text = (
                 f"{_took(title, unidentified_j, measured_j)} while several of {users} can have used them"
                 f"{' or left them spinning' if spins else ''}: they are in `unidentified`, and in each one's "
                 f"native_high_j; to tell them apart, run these tasks one at a time"
                 f"{f' with {setting}' if spins and setting else ''}"
             )
+            out.append((unidentified_j, text))
     return out
 
 

@@ -6,7 +6,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from .grouped import grouped
+from tprof.analysis.display.frames import SummaryTable
+
+from tprof.errors import UsageError
+
+from .flame import Flame, flame
+from .grouped import grouped, with_host
 from .instance_accuracy import expected_errors
 from .summary import summarize, with_budgets
 from .tables import decisions_table, power_table, segments_table
@@ -18,13 +23,19 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     from numpy.typing import NDArray
+    from plotly.graph_objects import Figure
     from tprof.analysis.attribution.quanta import Quanta
+    from tprof.analysis.compare import Comparison
+    from tprof.analysis.emissions import Footprint, Rates
 
     from tprof.trace import Trace
     from tprof.trace.estimate import WattsError
 
-    from .build import Recipe
+    from .cluster import ClusterProfile
+    from .instances import Instances, SummedInstances
     from .native_threads import NativeBounds
+    from .recipe import Recipe
+    from .task_sums import TaskSums
 
 
 @dataclass(frozen=True, repr=False)
@@ -34,32 +45,73 @@ class Profile:
     Attributes
     ----------
     trace : the recording
-    tasks : one row per instance; energies and `cpu_s` are exclusive of nested tasks, `duration_s` is from
-        first start to end with nested and suspended time in it; NaN energy is "not resolved". With a task runtime
-        also: spawn_s, ready_s (both from the begin of the recorded block), wait_data_s (spawn to ready),
-        wait_worker_s (ready to start), NaN if the trace does not have them, stolen (bool). If native threads
-        (BLAS, OpenMP, polars, …) serve tasks: native_cpu_s, native_j (in energy_j), native_high_j (what it is at most),
-        spin_j (after its end, not in energy_j). With tasks of dask: key, missing for others
+    instances : what ran, of which `tasks`, `own_s` and `sums` are
     accounts : one row per domain, index `domain`: measured_j, tasks_j, runtime_j, other_j, idle_j, and of native
         threads spin_j (after the task that used them) and unidentified_j (of one of several tasks); the last six sum to
         measured_j; `quality`: whether this was measured, estimated or simulated
     info : sensor, model, warnings and other provenance
     recipe : inputs of the sharing
-    own_s : (instances,) seconds in which its thread ran each, without nested tasks or suspension
     mean_error_j : (distinct names,) standard errors of the tasks' mean energies if powers were fitted, else None
     watts : factors of the error of an estimate's watts; the bounds of `tasks` include it
     native : bounds of what native threads add to the tasks; None if none serves a task
     """
 
     trace: Trace
-    tasks: pd.DataFrame
+    instances: Instances | SummedInstances = field(repr=False)
     accounts: pd.DataFrame
     info: dict[str, Any]
     recipe: Recipe = field(repr=False)
-    own_s: NDArray[np.float64] = field(repr=False)
     mean_error_j: NDArray[np.float64] | None = field(repr=False)
     watts: WattsError = field(repr=False)
     native: NativeBounds | None = field(default=None, repr=False)
+
+    @property
+    def tasks(self) -> pd.DataFrame:
+        """One row per instance; energies and `cpu_s` are exclusive of nested tasks.
+
+        `duration_s` is from first start to end with nested and suspended time in it; NaN energy is "not resolved". With
+        a task runtime also: spawn_s, ready_s (both from the begin of the recorded block), wait_data_s (spawn to ready),
+        wait_worker_s (ready to start), NaN if the trace does not have them, stolen (bool). If native threads (BLAS,
+        OpenMP, polars, …) serve tasks: native_cpu_s, native_j (in energy_j), native_high_j (what it is at most), spin_j
+        (after its end, not in energy_j). With tasks of dask: key, missing for others.
+
+        Raises
+        ------
+        UsageError
+            If the profile was made without its table of instances, and it does not fit into memory.
+        """
+        return self.instances.tasks
+
+    def scan_tasks(self) -> Any:
+        """Return the table of instances as a dataset of pyarrow, of which as much is read as is asked for.
+
+        Its columns are those of `tasks`. The instances of a recording that was read in windows are shared once more,
+        and written to a Parquet file below ``$TMPDIR``, which the process removes at its end. Its rows are in the order
+        in which instances ended.
+
+        Returns
+        -------
+        pyarrow.dataset.Dataset
+            ``polars.scan_pyarrow_dataset`` and DuckDB read it too.
+
+        Raises
+        ------
+        UsageError
+            If pyarrow is not installed (``tprof-energy[parquet]``).
+        TprofError
+            If the file cannot be written.
+        """
+        return self.instances.dataset()
+
+    @property
+    def own_s(self) -> NDArray[np.float64]:
+        """Seconds in which its thread ran each instance, without nested tasks or suspension. Raises as `tasks`."""
+        return self.instances.own_s
+
+    @property
+    def sums(self) -> TaskSums:
+        """Sums over the instances, by task."""
+        return self.instances.sums
 
     @property
     def quanta(self) -> tuple[Quanta, ...]:
@@ -89,22 +141,42 @@ class Profile:
         stored = self.recipe.model.stored
         share = None if stored is None else stored.residual_share
         table = summarize(
-            self.tasks,
-            self.own_s,
+            self.sums,
             self.mean_error_j,
             residual_share=share,
             watts=self.watts,
             common=common,
             native=self.native,
         )
-        return with_budgets(table.assign(quality=self.info["quality"]), self.tasks, self.trace.tasks)
+        return SummaryTable(with_budgets(table.assign(quality=self.info["quality"]), self.sums, self.trace.tasks))
 
     def by(self, *names: str) -> pd.DataFrame:
         """Return one row per value of a label, such as ``by("rank")``; see `tprof.analysis.profile.grouped.grouped`."""
-        tasks = self.tasks
-        if "host" in names:
-            tasks = tasks.assign(host=(self.trace.manifest.get("host") or {}).get("hostname"))
+        tasks = with_host(self) if "host" in names else self.tasks
         return grouped(tasks, self.own_s, self.summary(), names)
+
+    def flame(self, *by: str) -> Flame:
+        """Return the tree of nested tasks with their energy, as flame graphs show it.
+
+        Its joules are those of all tasks, ``tasks["energy_j"].sum()``. With sampled stacks (`tprof run --stacks`)
+        Python functions are below the tasks, and the nodes "(outside tasks)" add what recorded threads took outside
+        them. This is a part of the account `runtime_j`, so the total never exceeds ``tasks_j + runtime_j``.
+
+        Parameters
+        ----------
+        *by
+            Top levels above the tasks: ``"host"``, ``"process"``, ``"thread"``.
+
+        Raises
+        ------
+        UsageError
+            If there is no such level.
+        """
+        return flame(self, by) if by else self._flame
+
+    @cached_property
+    def _flame(self) -> Flame:
+        return flame(self, ())
 
     def waits(self) -> pd.DataFrame:
         """Return the waiting times of each task's instances; see `tprof.analysis.profile.task_graph.waits`."""
@@ -145,7 +217,18 @@ class Profile:
         """Describe the profile in one line."""
         joules = f"{self.measured_j:.4g} J" if self.measured_j == self.measured_j else "no energy"
         quality, model = self.info["quality"], self.info["model"]
-        return f"<Profile of {self.trace.path.name}: {len(self.tasks):,} instances, {joules} ({quality}), {model}>"
+        return f"<Profile of {self.trace.path.name}: {self.sums.rows:,} instances, {joules} ({quality}), {model}>"
+
+    def _repr_html_(self) -> str:
+        from tprof.analysis.display import profile_html  # noqa: PLC0415 - loaded when used
+
+        return profile_html(self)
+
+    def plot(self) -> Figure:
+        """Return a plotly figure of the joules of tasks with 95 % intervals, and of the power over time."""
+        from tprof.analysis.display import plot  # noqa: PLC0415 - loaded when used
+
+        return plot(self)
 
     @cached_property
     def power(self) -> pd.DataFrame:
@@ -173,20 +256,88 @@ class Profile:
         """The expected error of instances by length; see `tprof.analysis.profile.instance_accuracy.expected_errors`."""
         return expected_errors(self)
 
+    def compare(self, other: Profile | ClusterProfile) -> Comparison:
+        """Compare this profile (A) with another (B), task by task; `tprof.compare` takes several runs a side."""
+        from tprof.analysis.compare import compare  # noqa: PLC0415 - loaded when used
+
+        return compare(self, other)
+
+    def footprint(self, rates: Rates) -> Footprint:
+        """Return what all joules emitted and cost; see `emissions`."""
+        from tprof.analysis.emissions import footprint_of  # noqa: PLC0415 - loaded when used
+
+        return footprint_of(self, rates)
+
+    def emissions(self, *, g_per_kwh: float | None = None, zone: str | None = None) -> Footprint:
+        """Return what all joules emitted.
+
+        Parameters
+        ----------
+        g_per_kwh : grams of CO2 equivalents that a kilowatt-hour emits
+        zone : instead, a code of `tprof.analysis.emissions.zones()`: ISO 3166-1 of two letters, or WORLD
+
+        Returns
+        -------
+        Footprint
+            `emissions_g` with the interval of the joules, only of what the sensor covers.
+
+        Raises
+        ------
+        UsageError
+            If not exactly one of them is given, or there is no such zone.
+        """
+        from tprof.analysis.emissions import Rates, footprint_of  # noqa: PLC0415 - loaded when used
+
+        if (g_per_kwh is None) == (zone is None):
+            raise UsageError("give either g_per_kwh or a zone")
+        return footprint_of(self, Rates.of(g_per_kwh if zone is None else zone, None) or Rates())
+
     def to_csv(self, directory: str | os.PathLike[str]) -> None:
         """Write the tables as CSV files into a directory."""
-        from tprof.analysis.export import write_csv  # noqa: PLC0415 - loaded when used
-
-        write_csv(self, directory)
+        self._write("csv", directory)
 
     def to_parquet(self, directory: str | os.PathLike[str]) -> None:
         """Write the tables as Parquet files into a directory."""
-        from tprof.analysis.export import write_parquet  # noqa: PLC0415 - loaded when used
+        self._write("parquet", directory)
 
-        write_parquet(self, directory)
+    def to_perfetto(self, path: str | os.PathLike[str]) -> None:
+        """Write a trace for https://ui.perfetto.dev, which needs the extra ``tprof-energy[perfetto]``."""
+        self._write("perfetto", path)
 
-    def to_html(self, path: str | os.PathLike[str]) -> None:
-        """Write a report of one self-contained HTML file."""
+    def to_polars(self) -> dict[str, Any]:
+        """Return all tables as frames of polars, by name; needs the extra ``tprof-energy[polars]``."""
+        from tprof.analysis.export.formats import need  # noqa: PLC0415 - loaded when used
+
+        need("polars", "polars", "to_polars")
+        need("pyarrow", "polars", "to_polars")
+        from tprof.analysis.export.arrow import polars_of  # noqa: PLC0415 - for the same reason
+
+        return polars_of(self)
+
+    def to_xarray(self) -> Any:
+        """Return a dataset of xarray: the summary, the accounts and the power; needs ``tprof-energy[xarray]``."""
+        from tprof.analysis.export.formats import need  # noqa: PLC0415 - loaded when used
+
+        need("xarray", "xarray", "to_xarray")
+        from tprof.analysis.export.xarray_of import dataset_of  # noqa: PLC0415 - for the same reason
+
+        return dataset_of(self)
+
+    def _write(self, form: str, path: str | os.PathLike[str]) -> None:
+        from tprof.analysis.export import format_named  # noqa: PLC0415 - loaded when used
+
+        format_named(form).write(self, path)
+
+    def to_html(self, path: str | os.PathLike[str], *, plotly: str = "inline", rates: Rates | None = None) -> None:
+        """Write a report that needs no network.
+
+        Parameters
+        ----------
+        path : of the page
+        plotly : "inline": one file that holds the plot library (4.8 MB); "folder": the library is a file beside the
+            page, which all pages of the folder share
+        rates : what a kilowatt-hour emits and costs, to show that of the joules too
+        """
         from tprof.analysis.report import write_report  # noqa: PLC0415 - loaded when used
 
-        write_report(self, path)
+        write_report(self, path, plotly=plotly, rates=rates)

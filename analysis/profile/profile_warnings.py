@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,8 +11,8 @@ from tprof.analysis.names import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from numpy.typing import NDArray
     from tprof.analysis.attribution.hidden import HiddenTime
-    from tprof.analysis.attribution.instances import InstanceRows
     from tprof.analysis.attribution.load import Activity
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.sharing import Sharing
@@ -30,16 +31,19 @@ UNCERTAIN_LEVEL = 0.2
 MOST_NAMES = 10
 
 
-def stuck_sensor_warnings(quanta: Quanta, plan: Sharing, start_ns: int) -> list[str]:
-    """Warn where a sensor stood still while tasks ran."""
-    if not quanta.stuck.any():
-        return []
-    ran = np.zeros(len(quanta) + 2, bool)
+def ran_in(plan: Sharing) -> NDArray[np.bool_]:
+    """Return in which quanta segments begin or end that have power, (k,)."""
+    ran = np.zeros(len(plan.measured) + 2, bool)
     for index, thread in enumerate(plan.load.located):
         at, quantum = np.flatnonzero(thread.modelled > 0), plan.quantum(index)
         ran[quantum[at]] = True
         ran[quantum[at + 1]] = True
-    at = np.flatnonzero(quanta.stuck & ran[1:-1])
+    return ran[1:-1]
+
+
+def stuck_sensor_warnings(quanta: Quanta, ran: NDArray[np.bool_], start_ns: int) -> list[str]:
+    """Warn where a sensor stood still while tasks ran, `ran` by quantum."""
+    at = np.flatnonzero(quanta.stuck & ran)
     if not len(at):
         return []
     since_s = (int(quanta.edges_ns[at[0]]) - start_ns) * 1e-9
@@ -61,35 +65,74 @@ def unread_warnings(quanta: Quanta, start_ns: int, *, integrated: bool) -> list[
     return [f"{quanta.name} was not read {when}, {why}: {how} ({quanta.energy_j[at].sum():.3g} J)"]
 
 
-def sample_warnings(activity: Activity, rows: InstanceRows, model: Chosen, *, has_keys: bool) -> list[str]:
+@dataclass(frozen=True)
+class SampleFacts:
+    """What samples show that makes a figure uncertain.
+
+    Attributes
+    ----------
+    disordered : time stamps that went backwards
+    aborted, cut_off, bare : threads that ended inside a task, whose end is a guess, that lack the model's counters
+    moved : segments that began on one package and ended on another
+    begun, instances : times that an instance began, and how many there are
+    follows_native : whether native threads serve tasks
+    losses : a sentence on each stretch of records that damage took
+    """
+
+    disordered: int
+    aborted: int
+    cut_off: int
+    bare: int
+    moved: int
+    begun: int
+    instances: int
+    follows_native: bool
+    losses: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, activity: Activity, instances: int) -> SampleFacts:
+        """Count them in all segments."""
+        segments = activity.segments
+        return cls(
+            disordered=sum(one.disordered for one in segments),
+            aborted=sum(one.aborted for one in segments),
+            cut_off=sum(one.cut_off is not None and not one.cut_off.is_known for one in segments),
+            bare=sum(not one.counted for one in segments),
+            moved=sum(one.moved for one in segments),
+            begun=sum(one.starts for one in segments),
+            instances=instances,
+            follows_native=bool(activity.pools),
+            losses=activity.losses,
+        )
+
+
+def sample_warnings(facts: SampleFacts, hidden: HiddenTime, model: Chosen, *, has_keys: bool) -> list[str]:
     """Warn of samples that make a figure uncertain; tasks with keys are those of dask's workers."""
-    segments, hidden = activity.segments, activity.hidden
-    out = []
-    if (disordered := sum(one.disordered for one in segments)) > 0:
-        out.append(f"{disordered} time stamps went backwards within a thread and were raised to the one before")
-    if (aborted := sum(one.aborted for one in segments)) > 0:
-        out.append(f"{aborted} threads ended inside a task: that task is closed at their last sample")
-    if (cut_off := sum(one.cut_off is not None and not one.cut_off.is_known for one in segments)) > 0:
+    out = [shown(text) for text in facts.losses]
+    if facts.disordered > 0:
+        out.append(f"{facts.disordered} time stamps went backwards within a thread and were raised to the one before")
+    if facts.aborted > 0:
+        out.append(f"{facts.aborted} threads ended inside a task: that task is closed at their last sample")
+    if facts.cut_off > 0:
         out.append(
-            f"{cut_off} threads were in a task when their process ended without a word (killed, or by os._exit): their "
-            "CPU time since their last sample is a guess, at most what their process took in that time"
+            f"{facts.cut_off} threads were in a task when their process ended without a word (killed, or by os._exit): "
+            "their CPU time since their last sample is a guess, at most what their process took in that time"
         )
-    if (bare := sum(not one.counted for one in segments)) > 0:
-        out.append(f'{bare} threads lack the counters of model "{model.name}": their power is the mean of the others')
-    moved = sum(
-        int(((one.package != one.package_end) & (one.slot > 0)).sum())
-        for one in segments
-        if one.package is not None and one.package_end is not None
-    )
-    if moved:
-        out.append(f"{moved} segments began on one package and ended on another: half of each is counted on either")
-    out += _hidden_warnings(hidden, follows_native=bool(activity.pools), has_keys=has_keys)
-    begun = sum(one.starts for one in segments)
-    if begun > len(rows):
+    if facts.bare > 0:
         out.append(
-            f"{begun - len(rows)} instances begin more than once: their ids are not unique, and they count as one"
+            f'{facts.bare} threads lack the counters of model "{model.name}": their power is the mean of the others'
         )
-    if len(rows) == 0:
+    if facts.moved:
+        out.append(
+            f"{facts.moved} segments began on one package and ended on another: half of each is counted on either"
+        )
+    out += _hidden_warnings(hidden, follows_native=facts.follows_native, has_keys=has_keys)
+    if facts.begun > facts.instances:
+        out.append(
+            f"{facts.begun - facts.instances} instances begin more than once: their ids are not unique, and they count "
+            "as one"
+        )
+    if facts.instances == 0:
         out.append(
             "the trace has no task instances: mark functions with @tprof.task, or name with tprof run --task functions "
             "that the program calls"

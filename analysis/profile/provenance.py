@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tprof.analysis.attribution.load import LEAST_IDLE_S
 from tprof.analysis.profile.profile_warnings import failed_declarations, finding_text
+from tprof.analysis.quantities import three_digits
 
+from tprof import log
 from tprof.trace import Quality
-from tprof.trace.estimate import assumed_words, watts_error
+from tprof.trace.estimate import watts_error
 from tprof.trace.kinds import least_certain
 
 from .intervals import common_error, widened
+from .removed import is_all_kept, removed_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
     from tprof.trace import Trace
 
-    from .build import Recipe
+    from .recipe import Recipe
 
 
 def describe(trace: Trace, recipe: Recipe, warnings: Sequence[str]) -> dict[str, Any]:
@@ -33,7 +36,7 @@ def describe(trace: Trace, recipe: Recipe, warnings: Sequence[str]) -> dict[str,
     qualities = {q.quality for q in counted}
     quality = least_certain(qualities)
     duration_s = max(trace.end_ns - trace.start_ns, 0) * 1e-9
-    return {
+    info: dict[str, Any] = {
         "sensor": _sensor(trace, counted, quality),
         "quality": quality,
         "domains": [_domain(trace, q) for q in quanta],
@@ -46,6 +49,7 @@ def describe(trace: Trace, recipe: Recipe, warnings: Sequence[str]) -> dict[str,
         "coefficient_intervals": model.stored.intervals if model.stored is not None else None,
         "complete": trace.complete,
         "duration_s": duration_s,
+        "between_s": None if trace.between_s is None else list(trace.between_s),
         **_around(trace, [q for q in recipe.whole if q.counted]),
         "estimate": _estimate(trace, recipe) if quality == Quality.ESTIMATED else None,
         "dropped": _dropped(trace),
@@ -60,6 +64,9 @@ def describe(trace: Trace, recipe: Recipe, warnings: Sequence[str]) -> dict[str,
         "host": trace.manifest.get("host") or {},
         "argv": trace.manifest.get("argv") or [],
     }
+    for text in info["warnings"]:
+        log.warning("analysis", "%s", text)
+    return info
 
 
 def _findings(recipe: Recipe) -> list[dict[str, Any]]:
@@ -93,7 +100,14 @@ def warning_texts(info: Mapping[str, Any]) -> list[str]:
 
 
 def lead_in_text(info: Mapping[str, Any]) -> str | None:
-    """Return a sentence on the idle time read before the block, or None if there is hardly any."""
+    """Return a sentence on what is gone, the window, or the idle time before the block; None if there is hardly any."""
+    removed = removed_text(info)
+    if info["between_s"] is not None:
+        begin_s, end_s = info["between_s"]
+        window = f"of the recording only {begin_s:.6g} to {end_s:.6g} s: all figures are of that window"
+        return window if removed is None else removed if is_all_kept(info) else f"{window}; {removed}"
+    if removed is not None:
+        return removed
     if info["lead_in_s"] < LEAST_IDLE_S:
         return None
     joules = "its joules are not known" if info["lead_in_j"] is None else f"{info['lead_in_j']:.3g} J"
@@ -109,7 +123,7 @@ def uncertainty_text(info: Mapping[str, Any]) -> str | None:
     if not high_j > 0:
         return None
     return (
-        f"the watts are assumed: all joules together are {low_j:.3g} … {high_j:.3g} J "
+        f"the watts are assumed: all joules together are {three_digits(low_j)} … {three_digits(high_j)} J "
         "(95 %), and so wide are all intervals; shares and ratios of tasks hardly depend on it"
     )
 
@@ -179,7 +193,8 @@ def _sensor(trace: Trace, counted: Sequence[Quanta], quality: str) -> str:
     if not counted:
         return "no energy sensor: energies are not known"
     sources = sorted({trace.readings[q.name].source for q in counted})
-    return f"{', '.join(sources)} ({quality}{_assumed(trace)}): {', '.join(_named(trace, q) for q in counted)}"
+    names = ", ".join(_named(trace, q) for q in counted)
+    return f"{', '.join(sources)} ({quality}{assumed_text(trace.manifest)}): {names}"
 
 
 def _named(trace: Trace, quanta: Quanta) -> str:
@@ -194,16 +209,16 @@ def _named(trace: Trace, quanta: Quanta) -> str:
     return f"{quanta.name} ({', '.join(how)})" if how else quanta.name
 
 
-def _assumed(trace: Trace) -> str:
+def assumed_text(manifest: Mapping[str, Any]) -> str:
     """Describe the inputs of an estimate."""
-    estimate = trace.manifest.get("estimate")
+    estimate = manifest.get("estimate")
     if not isinstance(estimate, dict):
         return ""
-    processor, error = estimate.get("processor"), watts_error(trace.manifest)
+    processor, error = estimate.get("processor"), watts_error(manifest)
     how = (
         "as given and taken as exact"
         if error.is_none
-        else assumed_words(error, processor if isinstance(processor, str) else None)
+        else f"typical of {processor if isinstance(processor, str) else 'an unknown processor'}"
     )
     return f" from {estimate.get('idle_w')} W idle and {estimate.get('per_core_w')} W a busy core, {how}"
 

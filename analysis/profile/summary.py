@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from tprof.analysis.names import shown
 
 from tprof.trace.estimate import EXACT
 
-from .intervals import fitted_interval, mean_interval, narrowed, run_half, widened
+from .intervals import fitted_interval, mean_interval, run_half, widened
+from .task_sums import budgets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from tprof.trace.estimate import WattsError
 
     from .native_threads import NativeBounds
+    from .task_sums import TaskSums
 
     Floats = NDArray[np.float64]
 
 
 def summarize(
-    tasks: pd.DataFrame,
-    own_s: NDArray[np.float64],
+    sums: TaskSums,
     mean_error_j: NDArray[np.float64] | None = None,
     *,
     residual_share: float | None = None,
@@ -39,12 +39,11 @@ def summarize(
 
     Parameters
     ----------
-    tasks : one row per instance
-    own_s : (len(tasks),) seconds in which each ran on its thread, without nested tasks or suspension
+    sums : over the instances
     mean_error_j : (names,) standard errors of the means, if powers were fitted; otherwise the sensor's resolution
         bounds each instance
     residual_share : the model's own error, as a part of energy above static power, where a calibration measured it
-    watts : the error of an estimate's watts, which the bounds of `tasks` hold
+    watts : the error of an estimate's watts, which the bounds of instances hold
     common : whether the intervals of means hold that error, which is the same for all tasks
     native : bounds of the joules of native threads, which the intervals then hold; adds native_cpu_s, native_j,
         native_high_j (what native_j is at most) and spin_j (not in energy_j), sums over the instances
@@ -62,35 +61,22 @@ def summarize(
     and `power_w`, of what those that ran drew.
     Instances whose energy is not resolved count in `instances` and `duration_mean_s` only.
     """
-    codes = tasks["task"].cat.codes.to_numpy().astype(np.int64)
-    names = tasks["task"].cat.categories
-    known = codes >= 0
-    energy_j = tasks["energy_j"].to_numpy()
-    good = known & np.isfinite(energy_j)
-    k = len(names)
-
-    def total(values: np.ndarray, where: np.ndarray) -> np.ndarray:
-        return np.bincount(codes[where], weights=values[where], minlength=k)
-
-    duration_s = tasks["duration_s"].to_numpy()
-    count = np.bincount(codes[known], minlength=k)
-    resolved = np.bincount(codes[good], minlength=k)
+    columns = sums.columns
+    k = len(sums.names)
+    count, resolved = (columns[name].astype(np.int64) for name in ("instances", "resolved"))
     with np.errstate(invalid="ignore", divide="ignore"):
-        sum_j = np.where(resolved > 0, total(energy_j, good), np.nan)
+        sum_j = np.where(resolved > 0, columns["energy_j"], np.nan)
         mean_j = sum_j / resolved
-        mean_s = total(duration_s, known) / count
-        own_mean_s = total(own_s, known) / count
-        off_j = energy_j - mean_j[codes]
-        off_s = duration_s - (total(duration_s, good) / resolved)[codes]
-        var_j, var_s, both = (total(x, good) for x in (off_j**2, off_s**2, off_j * off_s))
+        mean_s = columns["duration_s"] / count
+        own_mean_s = columns["own_s"] / count
+        var_j, var_s, both = (columns[name] for name in ("energy_m2", "duration_m2", "both_m2"))
         std_j = np.sqrt(var_j / np.where(resolved > 1, resolved - 1, np.nan))
         # A spread below rounding cannot be correlated.
         flat = (var_j <= 1e-24 * resolved * mean_j**2) | (var_s <= 1e-24 * resolved * mean_s**2)
         corr = np.where(flat, np.nan, both / np.sqrt(var_j * var_s))
-        own_sum_s = total(own_s, good)
-        dynamic_j = total(tasks["dynamic_j"].to_numpy(), good) / resolved
-        instance_half_j = _half(tasks, watts) if native is None else native.half_j
-        resolution_j = np.sqrt(total(instance_half_j**2, good) / resolved)
+        own_sum_s = columns["resolved_own_s"]
+        dynamic_j = columns["dynamic_j"] / resolved
+        resolution_j = np.sqrt(columns["half_squares"] / resolved)
         if mean_error_j is None:
             model_error_j = (residual_share or 0.0) * dynamic_j
             low_j, high_j = mean_interval(mean_j, std_j, resolved, resolution_j, model_error_j)
@@ -101,7 +87,7 @@ def summarize(
         half_mean_j, below_j, above_j = high_j - mean_j, np.zeros(k), np.zeros(k)
         further = {}
         if native is not None:
-            further = _native(tasks, native, lambda values: total(values, good))
+            further = _native(columns, native)
             below_j, above_j = further.pop("below_j"), further.pop("above_j")
             half_mean_j = half_mean_j + below_j / resolved
             low_j, high_j = np.maximum(low_j - below_j / resolved, 0.0), high_j + above_j / resolved
@@ -138,9 +124,9 @@ def summarize(
             "resolved": resolves,
             **further,
         },
-        index=pd.Index(np.asarray(names, object), name="task"),
+        index=pd.Index(np.asarray(sums.names, object), name="task"),
     )
-    return _ordered(frame, total(tasks["gpu_j"].to_numpy(), good) if "gpu_j" in tasks else None)
+    return _ordered(frame, columns.get("gpu_j"))
 
 
 def _ordered(frame: pd.DataFrame, gpu_j: Floats | None) -> pd.DataFrame:
@@ -169,11 +155,9 @@ def _around(
     return (low_j, high_j) if error.is_none else widened(low_j, high_j, static_j, error)
 
 
-def _native(
-    tasks: pd.DataFrame, native: NativeBounds, total: Callable[[NDArray[np.float64]], NDArray[np.float64]]
-) -> dict[str, NDArray[np.float64]]:
+def _native(columns: Mapping[str, Floats], native: NativeBounds) -> dict[str, Floats]:
     """Return the columns of native threads, and how far their joules may be below and above."""
-    sums = {name: total(tasks[name].to_numpy()) for name in ("native_cpu_s", "native_j", "spin_j")}
+    sums = {name: columns[name] for name in ("native_cpu_s", "native_j", "spin_j")}
     least_j, most_j = np.minimum(native.least_j, sums["native_j"]), np.maximum(native.most_j, sums["native_j"])
     return {
         "native_cpu_s": sums["native_cpu_s"],
@@ -185,36 +169,20 @@ def _native(
     }
 
 
-def _half(tasks: pd.DataFrame, watts: WattsError) -> NDArray[np.float64]:
-    """Return half the width of each instance's bounds."""
-    low_j, high_j = tasks["energy_low_j"].to_numpy(), tasks["energy_high_j"].to_numpy()
-    if not watts.is_none:
-        low_j, high_j = narrowed(low_j, high_j, tasks["static_j"].to_numpy(), watts)
-    return np.asarray((high_j - low_j) / 2)
-
-
-def with_budgets(table: pd.DataFrame, tasks: pd.DataFrame, entries: Sequence[TaskEntry]) -> pd.DataFrame:
+def with_budgets(table: pd.DataFrame, sums: TaskSums, entries: Sequence[TaskEntry]) -> pd.DataFrame:
     """Add `budget_j` and `over_budget` (number of instances over it) to a summary, if any task has a budget.
 
     Parameters
     ----------
     table : one row per task, index its name
-    tasks : one row per instance
+    sums : over the instances
     entries : of the trace; tasks of the same name get the smallest of their budgets
     """
-    budgets: dict[str, float] = {}
-    for entry in entries:
-        if entry.budget_j is not None:
-            name = shown(entry.name)
-            budgets[name] = min(entry.budget_j, budgets.get(name, np.inf))
-    if not budgets:
+    known = budgets(entries)
+    if not known:
         return table
-    categories = tasks["task"].cat.categories
-    limit_j = np.array([*(budgets.get(str(name), np.inf) for name in categories), np.inf])
-    codes = tasks["task"].cat.codes.to_numpy()
-    over = np.bincount(codes[tasks["energy_j"].to_numpy() > limit_j[codes]], minlength=len(categories))
-    counts = dict(zip(categories, over, strict=True))
+    counts = dict(zip(sums.names, sums.columns["over"], strict=True))
     return table.assign(
-        budget_j=[budgets.get(str(name), np.nan) for name in table.index],
-        over_budget=[float(counts[name]) if name in budgets else np.nan for name in table.index],
+        budget_j=[known.get(str(name), np.nan) for name in table.index],
+        over_budget=[float(counts[name]) if name in known else np.nan for name in table.index],
     )

@@ -40,40 +40,52 @@ DECISION_COLUMNS = (
 )
 
 
-def tasks_table(
-    trace: Trace, threads: Sequence[Thread], rows: InstanceRows, totals: Totals, watts: WattsError, most_w: float
-) -> tuple[pd.DataFrame, NDArray[np.float64]]:
-    """Build the table of instances, ordered by thread and start; empties `rows` and `totals` as it goes.
+def settled_joules(
+    rows: InstanceRows, totals: Totals, watts: WattsError, most_w: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the joules of instances, NaN where not resolved; `totals` get bounds instead of parts of them.
 
     `most_w` is what an instance's own thread draws at most while it runs it, infinite if unknown. Also returns half the
-    width of the bounds that the sensor alone gives, empty without native threads.
+    width of the bounds that the sensor alone gives.
     """
-    thread = rows.thread if rows.thread is not None else np.zeros(len(rows), np.int32)
-    gpu = totals.gpu
+    gpu, native = totals.gpu, totals.native
     energy_j = totals.dynamic_j + totals.static_j
     totals.low_j += energy_j
     totals.high_j += energy_j
-    native, half_j = totals.native, np.empty(0)
     if np.isfinite(most_w):
         most_j = most_w * rows.own_s
         np.minimum(totals.high_j, most_j if native is None else most_j + native.joules, out=totals.high_j)
     # Rounding may move a bound to the wrong side by the last digit.
     np.clip(totals.low_j, 0.0, energy_j, out=totals.low_j)
     np.maximum(totals.high_j, energy_j, out=totals.high_j)
+    half_j = (totals.high_j - totals.low_j) / 2
     if native is not None:
-        half_j = (totals.high_j - totals.low_j) / 2
         totals.low_j = np.maximum(totals.low_j - (native.joules - native.least_j), 0.0)
         totals.high_j += native.most_j - native.joules
     if gpu is not None:
         _add_gpu(totals, gpu, energy_j, half_j)
     if not watts.is_none:
         totals.low_j, totals.high_j = widened(totals.low_j, totals.high_j, totals.static_j, watts)
+    if not totals.covered.all():
+        resolved = [energy_j, totals.dynamic_j, totals.static_j, totals.low_j, totals.high_j]
+        resolved += [] if gpu is None else [gpu.joules]
+        resolved += [] if native is None else [native.joules, native.most_j, native.spin_j]
+        for values in resolved:
+            values[~totals.covered] = np.nan
+    return energy_j, half_j
+
+
+def tasks_table(
+    trace: Trace, threads: Sequence[Thread], rows: InstanceRows, totals: Totals, watts: WattsError, most_w: float
+) -> tuple[pd.DataFrame, NDArray[np.float64]]:
+    """Build the table of instances, ordered by thread and start; empties `rows` and `totals` as it goes.
+
+    `watts`, `most_w` and what else is returned are those of `settled_joules`.
+    """
+    thread = rows.numbers
+    energy_j, half_j = settled_joules(rows, totals, watts, most_w)
+    gpu, native = totals.gpu, totals.native
     of_gpu = {} if gpu is None else {"gpu_j": gpu.joules}
-    resolved = [*of_gpu.values(), energy_j, totals.dynamic_j, totals.static_j, totals.low_j, totals.high_j]
-    if native is not None:
-        resolved += [native.joules, native.most_j, native.spin_j]
-    for values in resolved:
-        values[~totals.covered] = np.nan
     columns: dict[str, object] = {
         "task": _names(rows.task, [shown(entry.name) for entry in trace.tasks]),
         "instance": rows.instance,
@@ -129,13 +141,12 @@ def _said_by_processes(
 
 
 def _add_gpu(totals: Totals, gpu: GpuTotals, energy_j: NDArray[np.float64], half_j: NDArray[np.float64]) -> None:
-    """Add the joules of GPUs to those of instances, to their bounds, and to half their width where it is kept."""
+    """Add the joules of GPUs to those of instances, to their bounds, and to half their width."""
     energy_j += gpu.joules
     totals.dynamic_j += gpu.joules
     totals.low_j += gpu.least
     totals.high_j += gpu.most
-    if totals.native is not None:
-        half_j += (gpu.most - gpu.least) / 2
+    half_j += (gpu.most - gpu.least) / 2
 
 
 def _of_processors(energy_j: NDArray[np.float64], own_s: NDArray[np.float64], gpu: GpuTotals) -> NDArray[np.float64]:

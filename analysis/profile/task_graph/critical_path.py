@@ -23,13 +23,16 @@ from numpy.typing import NDArray
 
 from tprof.errors import UsageError
 
-from .execution import count_until, read_execution
-from .observed_chain import PARTS, observed_chain
+from .execution import build_execution
+from .instances import read_instances
+from .observed_chain import observed_chain
+from .runs import count_until
 
 if TYPE_CHECKING:
     from tprof.analysis.profile import Profile
 
     from .execution import Execution
+    from .instances import Instances
     from .lifecycle import Rows
 
 NONE = (
@@ -64,12 +67,20 @@ class CriticalPath:
     parallelism : work_s / span_s, the average number of workers that the graph can keep busy
     energy_j : joules of the resolved instances of `chain`
     heaviest_j : joules of `heaviest`
-    chain, heaviest : task, instance, start_s, path_s (its time on the path), energy_j (its joules on the path)
-    observed : kind, start_s, duration_s, task, instance
+    chain, heaviest : task, instance, start_s, path_s (its time on the path), energy_j (its joules on the path); of a
+        job also host, which is first
+    observed : kind, start_s, duration_s, task, instance; of a job also host
     parts : the makespan by kind, which sum to it: running_s, data_s (from the end of the last dependence to the
         release), worker_s (ready, until a worker took it), spawning_s (the program outside its tasks, and from
-        spawn to release without dependences), paused_s (inside an instance, for a reason not in the trace)
+        spawn to release without dependences), paused_s (inside an instance, for a reason not in the trace); of a job
+        also transfer_s (data_s where another host made the data). Where only keys say what an instance needed, nothing
+        says when it was released: while its worker was free, it waited for data
     contradicting : dependences and spawns that the recorded times contradict; left out
+    quality : of the joules: measured, estimated, …; "mixed" if the hosts on it are unlike
+
+    Notes
+    -----
+    `chain` and `heaviest` do not depend on the clocks of hosts, `observed` is as exact as these were compared.
     """
 
     makespan_s: float
@@ -81,6 +92,7 @@ class CriticalPath:
     heaviest: pd.DataFrame = field(repr=False)
     observed: pd.DataFrame = field(repr=False)
     contradicting: int
+    quality: str
 
     @property
     def share(self) -> float:
@@ -96,7 +108,13 @@ class CriticalPath:
     def parts(self) -> dict[str, float]:
         """Seconds of the makespan by kind."""
         sums = self.observed.groupby("kind", observed=True)["duration_s"].sum()
-        return {f"{kind}_s": float(sums.get(kind, 0.0)) for kind in PARTS}
+        return {f"{kind}_s": float(sums.get(kind, 0.0)) for kind in self.observed["kind"].cat.categories}
+
+    @property
+    def host_changes(self) -> int:
+        """How often the longest chain goes on to another host."""
+        hosts = self.chain.get("host")
+        return 0 if hosts is None else int((hosts.to_numpy()[1:] != hosts.to_numpy()[:-1]).sum())
 
     def __repr__(self) -> str:
         """Describe the path in one line."""
@@ -114,40 +132,47 @@ def critical_path(profile: Profile) -> CriticalPath:
     """
     if not len(profile.trace.graph) and not len(profile.trace.keys):
         raise UsageError(NONE)
-    execution = read_execution(profile)
+    return path_through(read_instances(profile), str(profile.info["quality"]))
+
+
+def path_through(instances: Instances, quality: str) -> CriticalPath:
+    """Find the critical path of instances, of one host or of several; `quality` is that of their joules."""
+    execution = build_execution(instances)
     constraints = build_constraints(execution)
     net = Net.of(len(constraints.row), constraints.source, constraints.target)
     own_s = execution.own_ns.astype(np.float64) * 1e-9
-    span_s, chain = _path(profile, net, constraints, own_s, by=own_s)
-    heaviest_j, heaviest = _path(profile, net, constraints, own_s, by=np.maximum(execution.energy_j, 0.0))
+    span_s, chain = _path(instances.table, net, constraints, own_s, by=own_s)
+    heaviest_j, heaviest = _path(instances.table, net, constraints, own_s, by=np.maximum(execution.energy_j, 0.0))
     observed = observed_chain(execution)
     row = np.array(observed["row"], np.int64)
-    named = profile.tasks.iloc[np.maximum(row, 0)].reset_index(drop=True)
+    named = instances.table.iloc[np.maximum(row, 0)].reset_index(drop=True)
     table = observed.drop(columns="row").assign(
         task=named["task"].where(row >= 0), instance=named["instance"].where(row >= 0, np.uint64(0))
     )
-    resolved = chain["energy_j"].notna()
+    if "host" in named:
+        table["host"] = named["host"].where(row >= 0)
     return CriticalPath(
         makespan_s=float(observed["duration_s"].sum()),
         work_s=float(own_s.sum()),
         span_s=span_s,
-        energy_j=float(chain["energy_j"].sum()) if resolved.any() else float("nan"),
-        heaviest_j=heaviest_j if profile.tasks["energy_j"].notna().any() else float("nan"),
+        energy_j=float(chain["energy_j"].sum(min_count=1)),
+        heaviest_j=heaviest_j if instances.table["energy_j"].notna().any() else float("nan"),
         chain=chain,
         heaviest=heaviest,
         observed=table,
         contradicting=execution.contradicting,
+        quality=quality,
     )
 
 
 def _path(
-    profile: Profile, net: Net, constraints: Constraints, own_s: NDArray[np.float64], *, by: NDArray[np.float64]
+    instances: pd.DataFrame, net: Net, constraints: Constraints, own_s: Floats, *, by: Floats
 ) -> tuple[float, pd.DataFrame]:
     """Return the greatest sum along a path and its instances."""
     row, source = constraints.row, constraints.source
     total, nodes, edges = net.longest(constraints.share * by[row[source]], constraints.final * by[row])
     if not len(nodes):
-        return total, _table(profile, np.empty(0, np.int64), np.empty(0), own_s)
+        return total, _table(instances, np.empty(0, np.int64), np.empty(0), own_s)
     share = (
         np.where(edges >= 0, constraints.share[edges], constraints.final[nodes])
         if len(source)
@@ -155,12 +180,12 @@ def _path(
     )
     on, share = row[nodes][share > 0], share[share > 0]
     begins = np.flatnonzero(np.diff(on, prepend=-1))
-    return total, _table(profile, on[begins], np.add.reduceat(share, begins) if len(begins) else share, own_s)
+    return total, _table(instances, on[begins], np.add.reduceat(share, begins) if len(begins) else share, own_s)
 
 
-def _table(profile: Profile, rows: Rows, share: NDArray[np.float64], own_s: NDArray[np.float64]) -> pd.DataFrame:
-    chosen = profile.tasks.iloc[rows]
-    return pd.DataFrame(
+def _table(instances: pd.DataFrame, rows: Rows, share: Floats, own_s: Floats) -> pd.DataFrame:
+    chosen = instances.iloc[rows]
+    table = pd.DataFrame(
         {
             "task": chosen["task"].to_numpy(object),
             "instance": chosen["instance"].to_numpy(),
@@ -169,6 +194,9 @@ def _table(profile: Profile, rows: Rows, share: NDArray[np.float64], own_s: NDAr
             "energy_j": share * chosen["energy_j"].to_numpy(),
         }
     )
+    if "host" in chosen:
+        table.insert(0, "host", chosen["host"].to_numpy(object))
+    return table
 
 
 @dataclass(frozen=True)

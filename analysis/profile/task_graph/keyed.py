@@ -1,11 +1,13 @@
 """Dependences of tasks that have keys, as dask's: which instance made what another one needed, and when it could run.
 
 A key may belong to several instances: a task was tried again, or computed again after its worker was lost. What an
-instance needed came from the last of those that had ended without failure when it started.
+instance needed came from the last of those that had ended without failure when it started. Clocks of hosts agree only
+within an error, so an instance of another host may have made it even if it seems to have ended up to that much later.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +17,8 @@ from numpy.typing import NDArray
 from .lifecycle import Places, spawn_dependences
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tprof.trace import Keys, Trace
 
     from .lifecycle import Rows
@@ -22,60 +26,145 @@ if TYPE_CHECKING:
 Times = NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class Needs:
+    """What instances made, and what they needed.
+
+    Attributes
+    ----------
+    names : the keys, each once
+    keyed : (n,) rows of instances that have a key
+    maker, made : (k,) rows of instances that ended without failure, and the places of their keys in `names`
+    waiting, needed : (m,) rows of instances, and the places of the keys that they needed
+    """
+
+    names: tuple[str, ...] = field(repr=False)
+    keyed: Rows
+    maker: Rows
+    made: Rows
+    waiting: Rows
+    needed: Rows
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """How well the clocks of the instances' hosts are known.
+
+    Attributes
+    ----------
+    host : (rows,) the number of each instance's host
+    error_ns : (hosts,) the most by which the clock of each may be off
+    """
+
+    host: Rows
+    error_ns: Times
+
+    def between(self, rows: Rows, others: Rows) -> Times:
+        """Return the most by which the difference of two instances' times may be off; -1 on the same host."""
+        one, other = self.host[rows], self.host[others]
+        return np.where(one == other, -1, self.error_ns[one] + self.error_ns[other])
+
+
+def needs_of(keys: Keys, tasks: pd.DataFrame) -> Needs:
+    """Find the rows of instances that have keys or needed some."""
+    places = Places.of(tasks["instance"].to_numpy())
+    numbers: dict[str, int] = {}
+    codes = np.array([numbers.setdefault(key, len(numbers)) for key in (*keys.key, *keys.needs)], np.int64)
+    rows, waiting = places.rows(keys.instance), places.rows(keys.waiting)
+    made = (rows >= 0) & ~_failed(tasks, rows)
+    return Needs(
+        tuple(numbers),
+        rows[rows >= 0],
+        rows[made],
+        codes[: len(keys)][made],
+        waiting[waiting >= 0],
+        codes[len(keys) :][waiting >= 0],
+    )
+
+
+def _failed(tasks: pd.DataFrame, rows: Rows) -> NDArray[np.bool_]:
+    failed = np.append(tasks["failed"].to_numpy(bool), False)
+    return np.asarray(failed[rows])
+
+
+def joined_needs(parts: Sequence[Needs], offsets: Sequence[int]) -> Needs:
+    """Join those of several hosts, whose rows begin at these offsets: the same key is the same task on all of them."""
+    numbers: dict[str, int] = {}
+    codes = [np.array([numbers.setdefault(name, len(numbers)) for name in one.names], np.int64) for one in parts]
+    every = list(zip(parts, codes, offsets, strict=True))
+    return Needs(
+        tuple(numbers),
+        np.concatenate([one.keyed + offset for one, _, offset in every]),
+        np.concatenate([one.maker + offset for one, _, offset in every]),
+        np.concatenate([code[one.made] for one, code, _ in every]),
+        np.concatenate([one.waiting + offset for one, _, offset in every]),
+        np.concatenate([code[one.needed] for one, code, _ in every]),
+    )
+
+
 def dependences(trace: Trace, tasks: pd.DataFrame) -> pd.DataFrame:
     """Return one row for each dependence between instances, by events or by keys: `instance`, `waits_for`."""
     of_events = spawn_dependences(trace.graph)
+    if trace.recorded is not None:
+        of_events = of_events[of_events["instance"].isin(tasks["instance"])].reset_index(drop=True)
     if not len(trace.keys):
         return of_events
     start_ns = np.rint(tasks["start_s"].to_numpy() * 1e9).astype(np.int64)
     end_ns = start_ns + np.rint(tasks["duration_s"].to_numpy() * 1e9).astype(np.int64)
-    waits, waits_for = needed_rows(trace.keys, tasks, start_ns, end_ns)
+    waits, waits_for, _ = needed_rows(needs_of(trace.keys, tasks), start_ns, end_ns)
     instance = tasks["instance"].to_numpy()
     of_keys = pd.DataFrame({"instance": instance[waits], "waits_for": instance[waits_for]})
     return pd.concat([of_events, of_keys], ignore_index=True).drop_duplicates(ignore_index=True)
 
 
-def needed_rows(keys: Keys, tasks: pd.DataFrame, start_ns: Times, end_ns: Times) -> tuple[Rows, Rows]:
-    """Return the rows of instances and of those that made what they needed; O((instances + needs) log instances)."""
-    places = Places.of(tasks["instance"].to_numpy())
-    codes = _numbered(keys)
-    maker = places.rows(keys.instance)
-    made = (maker >= 0) & ~tasks["failed"].to_numpy(bool)[np.maximum(maker, 0)]
-    maker, made_key = maker[made], codes[: len(keys)][made]
-    waiting, needed_key = places.rows(keys.waiting), codes[len(keys) :]
-    waiting, needed_key = waiting[waiting >= 0], needed_key[waiting >= 0]
+def needed_rows(needs: Needs, start_ns: Times, end_ns: Times, clocks: Clocks | None = None) -> tuple[Rows, Rows, int]:
+    """Return the rows of instances and of those that made what they needed; O((instances + needs) log instances).
+
+    Parameters
+    ----------
+    needs : of all instances
+    start_ns, end_ns : (rows,) of the instances
+    clocks : of the instances' hosts; None: all are of one host
+
+    Returns
+    -------
+    waits, waits_for : (edges,) rows
+    contradicting : how many needs only an instance of another host could have made, which ended too late for it
+    """
+    maker, waiting = needs.maker, needs.waiting
     if not len(maker) or not len(waiting):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
+        return np.empty(0, np.int64), np.empty(0, np.int64), 0
     ends = np.sort(end_ns[maker])
     span = len(ends) + 1
-    place = made_key * span + np.searchsorted(ends, end_ns[maker], side="left")
+    place = needs.made * span + np.searchsorted(ends, end_ns[maker], side="left")
     order = np.argsort(place, kind="stable")
-    asked = needed_key * span + np.searchsorted(ends, start_ns[waiting], side="right")
-    at = np.searchsorted(place[order], asked, side="left") - 1
-    found = (at >= 0) & (made_key[order][at] == needed_key)
-    return waiting[found], maker[order][at[found]]
+    place, maker, made = place[order], maker[order], np.append(needs.made[order], -1)
+    asked = needs.needed * span + np.searchsorted(ends, start_ns[waiting], side="right")
+    after = np.searchsorted(place, asked, side="left")
+    found = (after > 0) & (made[after - 1] == needs.needed)
+    source, contradicting = maker[after - 1], 0
+    if clocks is not None:
+        later = np.flatnonzero(~found & (made[after] == needs.needed))
+        source[later] = maker[after[later]]
+        error_ns = clocks.between(waiting[later], source[later])
+        found[later] = end_ns[source[later]] - start_ns[waiting[later]] <= error_ns
+        contradicting = int(((error_ns >= 0) & ~found[later]).sum())
+    return waiting[found], source[found], contradicting
 
 
-def earliest_spawn(keys: Keys, tasks: pd.DataFrame, start_ns: Times, end_ns: Times) -> Times:
+def earliest_spawn(keyed: Rows, start_ns: Times, end_ns: Times) -> Times:
     """Return when instances with keys may have been there to run, and the start of the others.
 
     The workers do not know when a task was submitted. It was there when what it needed was, so `waits` decides for a
     task that needs others. Any other counts as submitted when the workers last began to work after a time in which no
     task ran anywhere.
     """
-    rows = Places.of(tasks["instance"].to_numpy()).rows(keys.instance)
-    keyed = np.zeros(len(tasks), bool)
-    keyed[rows[rows >= 0]] = True
+    has_key = np.zeros(len(start_ns), bool)
+    has_key[keyed] = True
     order = np.argsort(start_ns, kind="stable")
     ended_ns = np.maximum.accumulate(np.concatenate(([np.iinfo(np.int64).min], end_ns[order][:-1])))
     begins = start_ns[order] > ended_ns
     since = start_ns[order][np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))]
     spawn_ns = start_ns.copy()
-    spawn_ns[order] = np.where(keyed[order], since, start_ns[order])
+    spawn_ns[order] = np.where(has_key[order], since, start_ns[order])
     return spawn_ns
-
-
-def _numbered(keys: Keys) -> NDArray[np.int64]:
-    """Return a number for each key of an instance and then of each needed one, the same for the same key."""
-    numbers: dict[str, int] = {}
-    return np.array([numbers.setdefault(key, len(numbers)) for key in (*keys.key, *keys.needs)], np.int64)

@@ -58,7 +58,8 @@ def first_events(graph: Graph, kind: EventKind, places: Places) -> tuple[Rows, R
 def lifecycle_columns(trace: Trace, tasks: pd.DataFrame) -> dict[str, Any]:
     """Return the columns that events add to the table of instances, with `parent` from the events.
 
-    Times are adjusted to spawned <= ready <= started, which clocks of several processors may violate.
+    Times are adjusted to spawned <= ready <= started, which clocks of several processors may violate. In a window it is
+    not known when instances started that ran when it began, nor so how long they had waited for a worker.
     """
     graph = trace.graph
     places = Places.of(tasks["instance"].to_numpy())
@@ -74,9 +75,14 @@ def lifecycle_columns(trace: Trace, tasks: pd.DataFrame) -> dict[str, Any]:
         "spawn_s": spawn_s,
         "ready_s": ready_s,
         "wait_data_s": ready_s - spawn_s,
-        "wait_worker_s": start_s - ready_s,
+        "wait_worker_s": np.where(ran_before(trace, start_s), np.nan, start_s - ready_s),
         "stolen": steal >= 0,
     }
+
+
+def ran_before(trace: Trace, start_s: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return which instances ran when a window began; none in a whole recording."""
+    return (start_s <= 0) & (trace.recorded is not None and trace.start_ns > trace.recorded.start_ns)
 
 
 def _at(values: NDArray[Any], event: Rows) -> NDArray[Any]:

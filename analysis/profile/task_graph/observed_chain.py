@@ -8,9 +8,12 @@ import numpy as np
 import pandas as pd
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .execution import Execution
 
 PARTS = ("running", "data", "worker", "spawning", "paused")
+PARTS_OF_JOBS = (*PARTS[:2], "transfer", *PARTS[2:])
 
 
 def observed_chain(execution: Execution) -> pd.DataFrame:
@@ -18,12 +21,12 @@ def observed_chain(execution: Execution) -> pd.DataFrame:
 
     Returns
     -------
-    kind (one of `PARTS`), start_s, duration_s, row (of the instance that ran or waited, -1: the program outside
-    its tasks). Pieces without length are left out, so the others follow each other without gaps.
+    kind (one of `PARTS`, of several hosts of `PARTS_OF_JOBS`), start_s, duration_s, row (of the instance that ran or
+    waited, -1: the program outside its tasks). Pieces without length are left out, so the others follow each other
+    without gaps.
     """
-    if not len(execution):
-        return _table([])
-    return _table(_Walk(execution).pieces()[::-1])
+    kinds = PARTS if execution.host is None else PARTS_OF_JOBS
+    return _table(_Walk(execution).pieces()[::-1] if len(execution) else [], kinds)
 
 
 Piece = tuple[str, int, int, int]
@@ -73,12 +76,13 @@ class _Walk:
     def _started(self, row: int) -> None:
         run = self.run
         ready_ns = int(run.ready_ns[row])
-        if self._worker_was_busy(row, ready_ns):
-            return
-        self._until(ready_ns, "worker", row)
         releaser = int(run.releaser[row])
+        kind = self._kind_of_wait(row, releaser)
+        if self._worker_was_busy(row, ready_ns, kind):
+            return
+        self._until(ready_ns, kind, row)
         if releaser >= 0:
-            self._end_of(releaser, "data", row)
+            self._end_of(releaser, "data" if kind == "worker" else kind, row)
             return
         spawn_ns = int(run.spawn_ns[row])
         self._until(spawn_ns, "spawning", row)
@@ -88,6 +92,13 @@ class _Walk:
         else:
             self._outside()
 
+    def _kind_of_wait(self, row: int, releaser: int) -> str:
+        """Return what an instance waited for that was there to run, and whose worker was free."""
+        if releaser < 0 or not self.run.by_key[row]:
+            return "worker"
+        hosts = self.run.host
+        return "data" if hosts is None or hosts[row] == hosts[releaser] else "transfer"
+
     def _went_on(self, row: int) -> None:
         """Go back from a run after a pause: it waited for the children that ended in the pause."""
         paused_ns = int(self.run.runs.end_ns[self.place - 1])
@@ -95,7 +106,7 @@ class _Walk:
         if child >= 0 and self.run.spawn_ns[child] > paused_ns:  # a child of no length that began with the run
             child = self._last_child(row, self.at - 1)
         done_ns = int(self.run.done_ns[child]) if child >= 0 else -1
-        if self._worker_was_busy(row, max(done_ns, paused_ns)):
+        if self._worker_was_busy(row, max(done_ns, paused_ns), "worker"):
             return
         if done_ns > paused_ns:
             self._until(done_ns, "worker", row)
@@ -104,12 +115,12 @@ class _Walk:
             self._until(paused_ns, "paused", row)
             self.place -= 1
 
-    def _worker_was_busy(self, row: int, since_ns: int) -> bool:
+    def _worker_was_busy(self, row: int, since_ns: int, kind: str) -> bool:
         """Go to the thread's previous run, if it ended after the instance was ready; returns whether it did."""
         before = int(self.run.runs.before[self.place])
         if before < 0 or not since_ns < int(self.run.runs.end_ns[before]) <= self.at:
             return False
-        self._until(int(self.run.runs.end_ns[before]), "worker", row)
+        self._until(int(self.run.runs.end_ns[before]), kind, row)
         self.place = before
         return True
 
@@ -161,8 +172,8 @@ def _drained(execution: Execution) -> tuple[np.ndarray, np.ndarray]:
     return times[order[none]], order[none] - count
 
 
-def _table(pieces: list[Piece]) -> pd.DataFrame:
-    kinds = pd.Categorical([piece[0] for piece in pieces], categories=list(PARTS))
+def _table(pieces: list[Piece], possible: Sequence[str]) -> pd.DataFrame:
+    kinds = pd.Categorical([piece[0] for piece in pieces], categories=list(possible))
     begin_ns, end_ns, row = (np.array([piece[part] for piece in pieces], np.int64) for part in (1, 2, 3))
     return pd.DataFrame(
         {"kind": kinds, "start_s": begin_ns * 1e-9, "duration_s": (end_ns - begin_ns) * 1e-9, "row": row}

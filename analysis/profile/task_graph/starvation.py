@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from tprof.trace import Graph, Thread, Trace
 
+CHUNK_RECORDS = 1 << 16
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
 COLUMNS = (
@@ -74,8 +75,11 @@ class _Service:
 
 
 def _services(trace: Trace) -> list[_Service]:
-    """Pair BEGIN and END by thread; without an END an interval lasts until the thread's next BEGIN or its end."""
-    graph = trace.graph
+    """Pair BEGIN and END by thread; without an END an interval lasts until the thread's next BEGIN or its end.
+
+    Of a window only the intervals in it.
+    """
+    graph, reach_ns = trace.graph, trace.reach_ns
     ends = {thread.ordinal: thread.end_ns for thread in trace.threads}
     found: list[_Service] = []
     at = np.flatnonzero(np.isin(graph.kind, (EventKind.BEGIN, EventKind.END)))
@@ -86,9 +90,12 @@ def _services(trace: Trace) -> list[_Service]:
         begins = np.flatnonzero(graph.kind[mine] == EventKind.BEGIN)
         for worker in np.unique(graph.worker[mine[begins]]).tolist():
             of = begins[graph.worker[mine[begins]] == worker]
-            found.append(
-                _Service(thread, worker, t_ns[of], t_ns[of + 1], _steals(graph, thread, t_ns[of], t_ns[of + 1]))
-            )
+            begin_ns, last_ns = np.clip(t_ns[of], *reach_ns), np.clip(t_ns[of + 1], *reach_ns)
+            if trace.recorded is not None:
+                served = last_ns > begin_ns
+                begin_ns, last_ns = begin_ns[served], last_ns[served]
+            if len(begin_ns):
+                found.append(_Service(thread, worker, begin_ns, last_ns, _steals(graph, thread, begin_ns, last_ns)))
     return found
 
 
@@ -118,6 +125,9 @@ class _Ready:
         start_ns = np.rint(tasks["start_s"].to_numpy() * 1e9).astype(np.int64) + trace.start_ns
         cancelled, _ = first_events(graph, EventKind.CANCEL, Places.of(instance))
         otherwise = np.where(cancelled >= 0, graph.t_ns[np.maximum(cancelled, 0)], max(trace.end_ns, 0))
+        if trace.recorded is not None:
+            ran = np.isin(instance, _ran_before(trace, instance[(row < 0) & (ready_ns < trace.start_ns)]))
+            otherwise = np.where(ran, trace.start_ns, otherwise)
         until_ns = np.maximum(np.where(row >= 0, start_ns[row], otherwise) if len(tasks) else otherwise, ready_ns)
         times = np.concatenate((ready_ns, until_ns))
         change = np.repeat((1, -1), len(ready_ns))
@@ -138,6 +148,17 @@ class _Ready:
         after = np.minimum(place + 1, len(self.edges_ns) - 1)
         rises = self.until_ns[after] > self.until_ns[place]
         return self.until_ns[place] + np.where(rises, np.maximum(t_ns - self.edges_ns[place], 0), 0)
+
+
+def _ran_before(window: Trace, instances: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return which of some instances ran before a window; reads the instances of all samples before it."""
+    found = [np.empty(0, np.uint64)]
+    for thread in window.recorded.threads if window.recorded is not None and len(instances) else ():
+        last = thread.stream.first_at(thread.dtype, window.start_ns)
+        for first in range(0, last, CHUNK_RECORDS):
+            ids = thread.stream.read_part(thread.dtype, first, min(first + CHUNK_RECORDS, last))["instance"]
+            found.append(np.intersect1d(ids, instances))
+    return np.unique(np.concatenate(found))
 
 
 def _row(

@@ -10,6 +10,8 @@ from tprof.analysis.names import places, shown
 
 from tprof.trace import EventKind
 
+from .path_tables import path_facts
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tprof.analysis.profile import Profile
@@ -57,10 +59,10 @@ def _mean(code: NDArray[np.int64], values: NDArray[np.float64], count: int) -> N
 
 def _cancelled(profile: Profile, number: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """Count cancelled instances by task, from their CANCEL event, else from their SPAWN event."""
-    graph = profile.trace.graph
+    graph, (begin_ns, end_ns) = profile.trace.graph, profile.trace.reach_ns
     lookup = np.append(number, -1)
     named = lookup[np.minimum(graph.task, len(number))]
-    cancelled = np.flatnonzero(graph.kind == EventKind.CANCEL)
+    cancelled = np.flatnonzero((graph.kind == EventKind.CANCEL) & (graph.t_ns >= begin_ns) & (graph.t_ns < end_ns))
     ended = pd.DataFrame({"instance": graph.instance[cancelled], "task": named[cancelled]})
     spawned = np.flatnonzero((graph.kind == EventKind.SPAWN) & (named >= 0))
     by_spawn = pd.Series(named[spawned], index=graph.instance[spawned])
@@ -75,25 +77,16 @@ def runtime_facts(profile: Profile) -> dict[str, float | int] | None:
 
     Returns
     -------
-    makespan_s, work_s, span_s, share, parallelism, path_j, heaviest_j as in `CriticalPath` (path_j: its energy_j);
-    run_running_s, run_data_s, … : its `parts`; workers, and over all of them served_s, running_s, suspended_s,
-    starved_s, overhead_s as in `starvation`; steals, cancelled, contradicting
+    those of `path_facts`; workers, and over all of them served_s, running_s, suspended_s, starved_s, overhead_s as in
+    `starvation`; steals, cancelled
     """
     if not len(profile.trace.graph):
         return None
     path, workers, tasks = profile.critical_path(), profile.starvation, profile.waits()
     return {
-        "makespan_s": path.makespan_s,
-        "work_s": path.work_s,
-        "span_s": path.span_s,
-        "share": path.share,
-        "parallelism": path.parallelism,
-        "path_j": path.energy_j,
-        "heaviest_j": path.heaviest_j,
-        **{f"run_{part}": seconds for part, seconds in path.parts.items()},
+        **path_facts(path),
         "workers": len(workers),
         **{name: float(workers[name].sum()) for name in SERVICE},
         "steals": int(tasks["steals"].sum()),
         "cancelled": int(tasks["cancelled"].sum()),
-        "contradicting": path.contradicting,
     }

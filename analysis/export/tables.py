@@ -1,80 +1,128 @@
-"""The tables of a profile as files: CSV that a spreadsheet can open without running anything, and Parquet."""
+"""The tables of a profile as files: CSV that a spreadsheet opens without running anything, Parquet and Feather."""
 
 from __future__ import annotations
 
 import json
 import math
 import unicodedata
-from pathlib import Path
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pandas as pd
-from tprof.analysis.profile import ClusterProfile, Profile
+from tprof.analysis.profile import ClusterProfile, Profile, SumsProfile
+from tprof.analysis.profile.instances import SummedInstances
 
-from tprof.errors import TprofError, UsageError
 from tprof.trace.plain_values import FORMULA
+
+from .table_files import CsvFile, FeatherFile, ParquetFile
+from .whole_file import written_folder
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from pathlib import Path
+
+    from .formats import Progress
+    from .table_files import TableFile
 
 
-def write_csv(profile: Profile | ClusterProfile, directory: str | os.PathLike[str]) -> None:
+def write_csv(
+    profile: Profile | ClusterProfile | SumsProfile,
+    directory: str | os.PathLike[str],
+    *,
+    progress: Progress | None = None,
+) -> None:
     """Write tasks.csv, summary.csv, accounts.csv, power.csv and info.json; every row names its quality.
 
     Where a task runtime ran, also waits.csv, workers.csv, dependences.csv, critical_path.csv and runtime.json;
     where a policy decided on operating points, decisions.csv. Of a job of several hosts, also hosts.csv and
-    by_host.csv, and every row names its host.
+    by_host.csv, and every row names its host. Of a recording that kept sums, spans.csv in the place of tasks.csv.
 
     Raises
     ------
     TprofError
         A file cannot be written.
     """
-    _write(profile, directory, lambda frame, path: _safe(frame).to_csv(path.with_suffix(".csv"), index=False))
+    _write(profile, directory, CsvFile, progress)
 
 
-def write_parquet(profile: Profile | ClusterProfile, directory: str | os.PathLike[str]) -> None:
+def write_parquet(
+    profile: Profile | ClusterProfile | SumsProfile,
+    directory: str | os.PathLike[str],
+    *,
+    progress: Progress | None = None,
+) -> None:
     """Write the files of `write_csv`, the tables as Parquet.
 
     Raises
     ------
-    UsageError
-        pyarrow is not installed.
     TprofError
         A file cannot be written.
     """
-    try:
-        import pyarrow as pa  # noqa: F401, PLC0415 - optional: pandas would name it in three lines
-    except ImportError as error:
-        raise UsageError('Parquet files need pyarrow: run "pip install pyarrow", or export csv') from error
-    _write(
-        profile,
-        directory,
-        lambda frame, path: frame.to_parquet(path.with_suffix(".parquet"), engine="pyarrow", index=False),
-    )
+    _write(profile, directory, ParquetFile, progress)
+
+
+def write_arrow(
+    profile: Profile | ClusterProfile | SumsProfile,
+    directory: str | os.PathLike[str],
+    *,
+    progress: Progress | None = None,
+) -> None:
+    """Write the files of `write_csv`, the tables as Feather, which is Arrow's file format.
+
+    Raises
+    ------
+    TprofError
+        A file cannot be written.
+    """
+    _write(profile, directory, FeatherFile, progress)
+
+
+def tables_of(profile: Profile | ClusterProfile | SumsProfile) -> dict[str, pd.DataFrame]:
+    """Return all tables by name, indices as columns; each has a column `quality`."""
+    if isinstance(profile, SumsProfile):
+        return _tables_of_sums(profile)
+    return _tables_of_job(profile) if isinstance(profile, ClusterProfile) else _tables(profile)
 
 
 def _write(
-    profile: Profile | ClusterProfile,
+    profile: Profile | ClusterProfile | SumsProfile,
     directory: str | os.PathLike[str],
-    save: Callable[[pd.DataFrame, Path], object],
+    kind: type[TableFile],
+    progress: Progress | None,
 ) -> None:
-    folder = Path(directory)
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        tables = _tables_of_job(profile) if isinstance(profile, ClusterProfile) else _tables(profile)
-        for name, frame in tables.items():
-            save(frame, folder / name)
+    """Write all tables; the instances of a profile that does not keep them are written as they end."""
+    ended = None
+    if isinstance(profile, Profile) and isinstance(profile.instances, SummedInstances):
+        tables, ended = _other_tables(profile), profile.instances
+    else:
+        tables = tables_of(profile)
+    with written_folder(directory) as folder:
+        for number, (name, frame) in enumerate(tables.items()):
+            if progress is not None:
+                progress(name, number, len(tables))
+            with closing(kind(folder / name)) as file:
+                file.add(frame)
+        if ended is not None:
+            with closing(kind(folder / "tasks")) as file:
+                ended.share(lambda piece: file.add(piece.tasks), progress)
         _write_json(profile, folder)
-    except OSError as error:
-        raise TprofError(f"cannot write the tables to {folder}: {error.strerror}; name another directory") from error
+
+
+def _tables_of_sums(profile: SumsProfile) -> dict[str, pd.DataFrame]:
+    return {
+        "spans": profile.spans,
+        "summary": profile.summary().reset_index(),
+        "accounts": profile.accounts.reset_index(),
+        "power": profile.power,
+    }
 
 
 def _tables(profile: Profile) -> dict[str, pd.DataFrame]:
-    """Return the tables by name, indices as columns; each has a column `quality`."""
+    return {"tasks": profile.tasks, **_other_tables(profile)}
+
+
+def _other_tables(profile: Profile) -> dict[str, pd.DataFrame]:
     found = {
-        "tasks": profile.tasks,
         "summary": profile.summary().reset_index(),
         "accounts": profile.accounts.reset_index(),
         "power": profile.power,
@@ -93,8 +141,7 @@ def _tables(profile: Profile) -> dict[str, pd.DataFrame]:
 
 
 def _tables_of_job(profile: ClusterProfile) -> dict[str, pd.DataFrame]:
-    """Return the tables of a job by name, likewise."""
-    return {
+    found = {
         "tasks": profile.tasks,
         "summary": profile.summary().reset_index(),
         "accounts": profile.accounts.reset_index(),
@@ -102,9 +149,13 @@ def _tables_of_job(profile: ClusterProfile) -> dict[str, pd.DataFrame]:
         "hosts": profile.hosts.reset_index(),
         "by_host": profile.by_host().reset_index(),
     }
+    if any(one.instances is not None for one in profile.parts):
+        path = profile.critical_path()
+        found["critical_path"] = path.chain.assign(quality=path.quality)
+    return found
 
 
-def _write_json(profile: Profile | ClusterProfile, folder: Path) -> None:
+def _write_json(profile: Profile | ClusterProfile | SumsProfile, folder: Path) -> None:
     """Write what is no table. Raises OSError."""
     (folder / "info.json").write_text(json.dumps(profile.info, indent=1, default=str) + "\n", encoding="utf-8")
     if isinstance(profile, Profile) and profile.runtime is not None:
@@ -119,7 +170,8 @@ def safe_cell(text: str) -> str:
     return f"'{kept}" if formula or kept.startswith(FORMULA) else kept
 
 
-def _safe(frame: pd.DataFrame) -> pd.DataFrame:
+def safe_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose texts are harmless as a spreadsheet's cells."""
     changed = {}
     for name, column in frame.items():
         if isinstance(column.dtype, pd.CategoricalDtype):

@@ -1,0 +1,269 @@
+"""What one run says of its tasks: each figure with its variance, its bias, and where the tasks ran.
+
+A figure of one run scatters for two reasons: instances differ (`scatter`), and the attribution errs, by the sensor's
+resolution, the fit or the model, as the profile's intervals say.
+
+What another run of the same program would do differently as a whole is in neither.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from .circumstances import circumstances_of
+from .evidence import SURE_DF
+from .scatter import Counts, Ended, Spread
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tprof.analysis.profile import ClusterProfile, Profile
+    from tprof.analysis.profile.stored_instances import Piece, Progress
+
+    Summaries = tuple[pd.DataFrame, pd.DataFrame]
+    """Of tasks: with the errors that all of them share, and without."""
+    Compared = tuple[dict[str, pd.DataFrame], pd.DataFrame]
+    """`RunFigures.figures` and `where`."""
+
+FIGURES = ("energy_mean_j", "energy_j", "duration_mean_s", "own_mean_s", "power_w")
+"""What is compared of each task: joules of an instance and of all, seconds of an instance, watts."""
+ENERGIES = frozenset({"energy_mean_j", "energy_j", "power_w"})
+ACCOUNTS = ("measured_j", "tasks_j", "runtime_j", "other_j", "idle_j")
+NORMAL_95 = 1.96
+
+
+@dataclass(frozen=True)
+class RunFigures:
+    """The figures of one run.
+
+    Attributes
+    ----------
+    name : of the session
+    path : of the session
+    figures : of each of `FIGURES` a frame with index `task`: value, variance and df (NaN for a single instance), below
+        and above (bounds of what native threads may add), common_below and common_above (further bounds, by the error
+        of watts or of the sensor that all tasks share)
+    where : index `task`: instances, cores and packages (their numbers, in order), frequency_hz (mean, NaN if the
+        recording has no cycles)
+    totals : duration_s, program_j (all but other programs and idle) and of `ACCOUNTS` those that are known
+    circumstances : how it was measured
+    warnings : of the profile
+    program_task : the name of the task that stands for the whole program, if the program named none
+    """
+
+    name: str
+    path: str
+    figures: Mapping[str, pd.DataFrame]
+    where: pd.DataFrame
+    totals: Mapping[str, float]
+    circumstances: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
+    program_task: str | None = None
+
+    def renamed(self, names: Mapping[str, str]) -> RunFigures:
+        """Return the same figures with other names of tasks."""
+        figures = {figure: frame.rename(index=names) for figure, frame in self.figures.items()}
+        return replace(self, figures=figures, where=self.where.rename(index=names))
+
+    @property
+    def tasks(self) -> list[str]:
+        """The names of the tasks that ran, by falling energy."""
+        return [str(name) for name in self.where.index]
+
+
+def figures_of(
+    profile: Profile | ClusterProfile, *, by: Sequence[str] = (), progress: Progress | None = None
+) -> RunFigures:
+    """Return the figures of a profile.
+
+    Parameters
+    ----------
+    profile : of a session or a job. One without its table of instances is shared once more, window by window
+    by : ``"host"`` or names of labels, as for `Profile.by`: the figures are then those of groups instead of tasks
+    progress : called with what is done, how many windows are, and how many there are
+
+    Raises
+    ------
+    UsageError
+        If the profile of a job was made without its instances, or no process has a label that `by` names.
+    """
+    from tprof.analysis.profile import Profile  # noqa: PLC0415 - profiles have a method that compares
+
+    from tprof.errors import UsageError  # noqa: PLC0415 - with it
+
+    summaries = profile.summary(), profile.summary(common=False)
+    if isinstance(profile, Profile):
+        figures, where = _of_groups(profile, summaries, by) if by else _of_tasks(profile, summaries, progress)
+        totals = profile.counted_accounts
+    elif "own_s" in profile.tasks:
+        figures, where = _of_job(profile, summaries, by)
+        totals = _job_totals(profile)
+    else:
+        raise UsageError("tasks are compared by their instances: make the profile with tasks=True")
+    return RunFigures(
+        profile.trace.path.name,
+        str(profile.trace.path.resolve()),
+        figures,
+        where,
+        {"duration_s": float(profile.info["duration_s"]), **_accounts(totals)},
+        circumstances_of(profile),
+        tuple(str(text) for text in profile.info["warnings"]),
+        profile.trace.program_task if isinstance(profile, Profile) and not by else None,
+    )
+
+
+def _of_tasks(profile: Profile, summaries: Summaries, progress: Progress | None) -> Compared:
+    """Return the figures of a host's tasks and where these ran, from its instances as they end."""
+    names = pd.Index(profile.sums.names, dtype=object)
+    places, spread = Places(), Spread(names, Counts.of(profile.sums))
+    ended = Ended(profile.instances, spread)
+
+    def add(piece: Piece) -> None:
+        places.add(piece.tasks)
+        ended.add(piece)
+
+    profile.instances.share(add, progress)
+    return {name: _figure(name, *summaries, spread) for name in FIGURES}, places.table(summaries[0])
+
+
+def _of_job(profile: ClusterProfile, summaries: Summaries, by: Sequence[str]) -> Compared:
+    """Return the figures of a job's tasks, or of its groups, and where these ran."""
+    tasks = profile.tasks
+    own_s = tasks["own_s"].to_numpy(float)
+    if by:
+        from .group_figures import group_figures  # noqa: PLC0415 - it uses what is here
+
+        return group_figures(tasks, own_s, summaries, by)
+    spread, places = Spread.of(tasks, own_s), Places()
+    places.add(tasks)
+    return {name: _figure(name, *summaries, spread) for name in FIGURES}, places.table(summaries[0])
+
+
+def _of_groups(profile: Profile, summaries: Summaries, by: Sequence[str]) -> Compared:
+    from tprof.analysis.profile.grouped import with_host  # noqa: PLC0415 - with the class of profiles
+
+    from .group_figures import group_figures  # noqa: PLC0415 - it uses what is here
+
+    return group_figures(with_host(profile), profile.own_s, summaries, by)
+
+
+def run_of_values(profile: Profile, values: Mapping[str, pd.Series[float]]) -> RunFigures:
+    """Return a run whose tasks have given figures, one instance each; their own scatter is not known.
+
+    Parameters
+    ----------
+    profile : from which totals and circumstances are
+    values : energy_mean_j and duration_mean_s, index `task`
+    """
+    unknown = {"variance": math.nan, "df": math.nan}
+    bias = dict.fromkeys(("below", "above", "common_below", "common_above"), 0.0)
+    given = {**values, "energy_j": values["energy_mean_j"]}
+    return RunFigures(
+        profile.trace.path.name,
+        str(profile.trace.path.resolve()),
+        {name: pd.DataFrame({"value": value}).assign(**unknown, **bias) for name, value in given.items()},
+        pd.DataFrame({"instances": 1.0}, index=values["energy_mean_j"].index),
+        {"duration_s": float(profile.info["duration_s"]), **profile.counted_accounts},
+        circumstances_of(profile),
+    )
+
+
+def _accounts(totals: Mapping[str, float]) -> dict[str, float]:
+    """Return the accounts, and what the program took: all that is neither other programs nor idle."""
+    found = {name: totals.get(name, math.nan) for name in ACCOUNTS}
+    rest_j = sum(value for name in ("other_j", "idle_j") if math.isfinite(value := found[name]))
+    return {"program_j": found["measured_j"] - rest_j, **found}
+
+
+def _job_totals(profile: ClusterProfile) -> dict[str, float]:
+    hosts = profile.hosts
+    if len(profile.measured_j) > 1:  # hosts of unlike quality are not added
+        return {}
+    names = {"measured_j": "energy_j", **{name: name for name in ACCOUNTS[1:]}}
+    return {name: float(hosts[column].astype(float).sum(min_count=1)) for name, column in names.items()}
+
+
+def _figure(name: str, summary: pd.DataFrame, alone: pd.DataFrame, spread: Spread) -> pd.DataFrame:
+    """Return a figure of each task with its errors."""
+    stem = name.removesuffix("_j").removesuffix("_s").removesuffix("_w").removesuffix("_mean")
+    errors = spread.errors(stem).reindex(summary.index)
+    frame = pd.DataFrame({"value": summary[name], **errors}, index=summary.index)
+    if name not in ENERGIES:
+        return frame.assign(below=0.0, above=0.0, common_below=0.0, common_above=0.0)
+    resolved = summary["energy_j"] / summary["energy_mean_j"].where(summary["energy_mean_j"] > 0)
+    # From the joules of all instances to the figure, and from the scatter of a mean to it.
+    to_figure: Any = {
+        "energy_j": 1.0,
+        "energy_mean_j": 1 / resolved,
+        "power_w": (summary["power_w"] / summary["energy_j"].where(summary["energy_j"] > 0)),
+    }[name]
+    if name == "energy_j":
+        frame["variance"] *= resolved**2
+    reach = {side: part * to_figure for side, part in reach_of(summary, alone).items()}
+    attributed = (reach.pop("random") / NORMAL_95) ** 2
+    scatter, df = frame["variance"], frame["df"]
+    frame["variance"] = scatter + attributed
+    weight = (scatter / frame["variance"]).where(frame["variance"] > 0, 1.0)
+    frame["df"] = (df / weight**2).clip(upper=SURE_DF)
+    return frame.assign(**reach)
+
+
+def reach_of(summary: pd.DataFrame, alone: pd.DataFrame) -> dict[str, pd.Series]:
+    """Return how far the joules of all instances of a task may be off, by reason.
+
+    An interval does not go below zero, so where it ends there, its upper half stands for the lower.
+    """
+    value = summary["dynamic_j"]
+    above = (alone["dynamic_high_j"] - value).clip(lower=0)
+    below = (value - alone["dynamic_low_j"]).where(alone["dynamic_low_j"] > 0, above).clip(lower=0)
+    native = summary["native_high_j"] - summary["native_j"] if "native_j" in summary else 0.0 * value
+    random = (above - native).clip(lower=0)
+    count = summary["energy_j"] / summary["energy_mean_j"].where(summary["energy_mean_j"] > 0)
+    common_below = alone["energy_mean_low_j"] - summary["energy_mean_low_j"]
+    common_above = summary["energy_mean_high_j"] - alone["energy_mean_high_j"]
+    return {
+        "random": random,
+        "below": (below - random).clip(lower=0),
+        "above": native.clip(lower=0),
+        "common_below": (common_below * count).clip(lower=0),
+        "common_above": (common_above * count).clip(lower=0),
+    }
+
+
+class Places:
+    """Where tasks ran, by instances that are added in any order."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._pairs = {name: pd.DataFrame({"task": []}) for name in ("cores", "packages")}
+        self._sums: pd.DataFrame | None = None
+
+    def add(self, tasks: pd.DataFrame) -> None:
+        """Add instances."""
+        for name, source in (("cores", "cpu"), ("packages", "package")):
+            keys = [source] if "host" not in tasks else ["host", source]
+            pairs = tasks.loc[tasks[source] >= 0, ["task", *keys]].drop_duplicates().astype({"task": object})
+            self._pairs[name] = pd.concat([self._pairs[name], pairs]).drop_duplicates()
+        if "cycles" in tasks:
+            sums = tasks.groupby("task", observed=True, sort=False)[["cycles", "cpu_s"]].sum()
+            sums.index = sums.index.astype(object)
+            self._sums = sums if self._sums is None else self._sums.add(sums, fill_value=0.0)
+
+    def table(self, summary: pd.DataFrame) -> pd.DataFrame:
+        """Return the instances, cores, packages and frequency of each task of a summary."""
+        frame = pd.DataFrame({"instances": summary["instances"]}, index=summary.index)
+        for name, pairs in self._pairs.items():
+            keys = list(pairs.columns[1:])
+            texts = pairs[keys].astype(str).agg(" ".join, axis=1) if len(keys) > 1 else pairs[keys[0]].astype(int)
+            grouped = texts.groupby(pairs["task"])
+            found = grouped.agg(lambda one: tuple(sorted(one)))  # type: ignore[type-var]
+            frame[name] = [found.get(task, ()) for task in summary.index]
+        frame["frequency_hz"] = math.nan
+        if self._sums is not None:
+            hz = self._sums["cycles"] / self._sums["cpu_s"].where(self._sums["cpu_s"] > 0)
+            frame["frequency_hz"] = hz.reindex(summary.index)
+        return frame

@@ -1,0 +1,119 @@
+"""What a notebook shows of a profile, of the profile of a job, and of a recording."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from tprof.analysis.profile.answer import answer_of
+from tprof.analysis.profile.provenance import finding_texts, lead_in_text, uncertainty_text, warning_texts
+from tprof.analysis.quantities import DASH, percent, quantity
+
+from .frames import account_bar, tasks_table
+from .markup import LONGEST_SENTENCE, badge, folded, line, output, table, text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import pandas as pd
+    from tprof.analysis.profile import ClusterProfile, Profile
+
+TASKS = 10
+BINS = 130
+LISTED = 20
+
+
+def profile_html(profile: Profile) -> str:
+    """Return the answer first: joules, who took them, the power over time, and what stands behind the figures."""
+    info = profile.info
+    joules = quantity(profile.measured_j, "J")
+    seconds = float(info["duration_s"])
+    watts = quantity(profile.measured_j / seconds, "W") if seconds > 0 else DASH
+    count = f"{profile.sums.rows:,} instance{'' if profile.sums.rows == 1 else 's'}"
+    head = (
+        f"<p><b>{text(profile.trace.path.name)}</b>: <b>{joules}</b> {badge(info['quality'])} in "
+        f"{quantity(seconds, 's')}, {watts} on average, {count} of tasks</p>"
+    )
+    answer = answer_of(profile)
+    warnings = warning_texts(info)
+    sources = [info["sensor"], info["model_why"], *filter(None, (uncertainty_text(info), lead_in_text(info)))]
+    count = f"{len(warnings)} warning{'' if len(warnings) == 1 else 's'}"
+    return output(
+        head,
+        *(
+            f"<p>{text(one, LONGEST_SENTENCE)}</p>"
+            for one in (*answer.reasons, answer.headline, answer.certainty)
+            if one
+        ),
+        tasks_table(profile.summary(), TASKS),
+        account_bar(profile.counted_accounts),
+        power_line(profile),
+        folded("what would help", [one.text for one in answer.remedies]),
+        folded("findings", finding_texts(info)),
+        folded(count, warnings),
+        folded("what stands behind the figures", sources),
+    )
+
+
+def power_line(profile: Profile) -> str:
+    """Return the power of all counted domains over time, in at most `BINS` means."""
+    begin_s, watts, end_s = power_steps(profile)
+    return line(begin_s.tolist(), watts.tolist(), end_s, "W") if len(begin_s) else ""
+
+
+def power_steps(profile: Profile, most: int = BINS) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return the begins of steps in s, the mean power of all counted domains in each in W, and the end of the last."""
+    power = profile.power
+    names = [f"{one.name}_w" for one in profile.quanta if one.counted and f"{one.name}_w" in power]
+    if not len(power) or not names:
+        return np.empty(0), np.empty(0), 0.0
+    watts = power[names].sum(axis=1, min_count=len(names)).to_numpy(float)
+    time_s, length_s = power["time_s"].to_numpy(float), power["duration_s"].to_numpy(float)
+    starts = np.flatnonzero(np.diff(np.arange(len(power)) * most // max(len(power), most), prepend=-1))
+    sums = np.add.reduceat(watts * length_s, starts) / np.add.reduceat(length_s, starts)
+    return time_s[starts], sums, float(time_s[-1] + length_s[-1])
+
+
+def job_html(profile: ClusterProfile) -> str:
+    """Return the joules of a job by quality, its hosts and its tasks."""
+    joules = ", ".join(f"<b>{quantity(value, 'J')}</b> {badge(name)}" for name, value in profile.measured_j.items())
+    head = f"<p><b>{text(profile.trace.path.name)}</b>: {joules or 'no energy'} on {len(profile.hosts)} hosts</p>"
+    summary = profile.summary()
+    warnings = [str(one) for one in profile.info["warnings"]]
+    return output(
+        head,
+        _hosts(profile.hosts),
+        tasks_table(summary, TASKS),
+        folded(f"{len(warnings)} warnings", warnings),
+    )
+
+
+def _hosts(hosts: pd.DataFrame) -> str:
+    headings = ("host", "energy", "power", "time", "busy", "instances", "quality")
+    cells = [
+        (
+            text(name),
+            _known(row["energy_j"], "J"),
+            _known(row["power_w"], "W"),
+            _known(row["duration_s"], "s"),
+            percent(float(row["busy_share"])),
+            DASH if math.isnan(float(row["instances"])) else f"{int(row['instances']):,}",
+            badge(str(row["quality"])),
+        )
+        for name, row in hosts.head(LISTED).iterrows()
+    ]
+    more = f"<p class='quiet'>and {len(hosts) - LISTED} more hosts</p>" if len(hosts) > LISTED else ""
+    return table(headings, cells) + more
+
+
+def _known(value: float, unit: str) -> str:
+    return DASH if math.isnan(float(value)) else quantity(float(value), unit)
+
+
+def recording_html(path: Path, state: str, notes: Sequence[str]) -> str:
+    """Return where a recording is and whether it runs; its figures take a profile."""
+    head = f"<p><b>Recording</b> <code>{text(path)}</code>: {text(state)}</p>"
+    hint = "<p class='quiet'>its figures: <code>recording.profile()</code></p>" if state.startswith("ended") else ""
+    return output(head, hint, folded("notes", list(notes)))

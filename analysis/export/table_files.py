@@ -1,0 +1,90 @@
+"""Files that take a table in one piece or in several, one after the other: CSV, Parquet and Feather."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+
+class TableFile(Protocol):
+    """A file of one table, whose name is the path's last part without an ending."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin without rows."""
+
+    def add(self, frame: pd.DataFrame) -> None:
+        """Write rows. Raises OSError."""
+
+    def close(self) -> None:
+        """Complete the file. Raises OSError."""
+
+
+class CsvFile:
+    """A table as a spreadsheet opens it without running anything."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin without rows."""
+        self._path = path.with_suffix(".csv")
+        self._is_begun = False
+
+    def add(self, frame: pd.DataFrame) -> None:
+        """Write rows, and the header before the first ones. Raises OSError."""
+        from .tables import safe_frame  # noqa: PLC0415 - which writes these files
+
+        is_first = not self._is_begun
+        safe_frame(frame).to_csv(self._path, index=False, header=is_first, mode="w" if is_first else "a")
+        self._is_begun = True
+
+    def close(self) -> None:
+        """Do nothing: the file is complete after each piece."""
+
+
+class _ArrowWriter(ABC):
+    """Writes pieces with one of pyarrow's writers, which needs the schema of the first."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin without rows."""
+        self._path = path
+        self._writer: Any = None
+
+    def add(self, frame: pd.DataFrame) -> None:
+        """Write rows. Raises OSError."""
+        from .arrow import table_of  # noqa: PLC0415 - optional; `Format.write` asked for it
+
+        table = table_of(self._path.name, frame)
+        if self._writer is None:
+            self._writer = self._open(table.schema)
+        self._writer.write_table(table)
+
+    def close(self) -> None:
+        """Complete the file. Raises OSError."""
+        if self._writer is not None:
+            self._writer.close()
+
+    @abstractmethod
+    def _open(self, schema: Any) -> Any:
+        """Return a writer of `pyarrow` for this file."""
+
+
+class ParquetFile(_ArrowWriter):
+    """A table as Parquet; a piece is a group of rows, which readers take alone."""
+
+    def _open(self, schema: Any) -> Any:
+        import pyarrow.parquet as pq  # noqa: PLC0415 - as above
+
+        return pq.ParquetWriter(self._path.with_suffix(".parquet"), schema)
+
+
+class FeatherFile(_ArrowWriter):
+    """A table as Feather, which is Arrow's file format."""
+
+    def _open(self, schema: Any) -> Any:
+        import pyarrow as pa  # noqa: PLC0415 - as above
+
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        return pa.ipc.new_file(str(self._path.with_suffix(".arrow")), schema, options=options)

@@ -1,0 +1,287 @@
+"""What a profile says first, in words: which task takes most energy, how sure that is, and what would help.
+
+Every sentence is made of figures of the profile, and is left out where they do not bear it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from tprof.analysis.quantities import interval, quantity
+
+from tprof.trace import Quality
+from tprof.trace.estimate import EXACT
+
+from .remedies import Remedy, job_remedies, remedies
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tprof.trace.estimate import WattsError
+
+    Row = pd.Series[Any]
+
+    from .cluster import ClusterProfile
+    from .profile import Profile
+
+WELL, FAIRLY = 0.05, 0.2
+"""Half of an interval as a part of its figure, up to which it is called so."""
+LOPSIDED = 0.5
+"""The same, from which both ends are named, since they are unlike."""
+CLOSE = 2.0
+"""How many times the joules of another task the first has, up to which the headline names both."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The sentences that a report opens with.
+
+    Attributes
+    ----------
+    quality : of all joules: measured, estimated, simulated, or mixed for a job of unlike hosts
+    task : that takes most energy; None if none ran or no energy is known
+    energy_j, energy_low_j, energy_high_j : of its instances, with the 95 % interval; None where it is not known
+    share : of the energy of all tasks; None where it is not known
+    headline : which task takes most
+    certainty : how sure that is; may be empty
+    remedies : what would help, the largest part of the energy first
+    reasons : why no function became a task by ``--task``, which stands first; mostly empty
+    """
+
+    quality: str
+    task: str | None
+    energy_j: float | None
+    energy_low_j: float | None
+    energy_high_j: float | None
+    share: float | None
+    headline: str
+    certainty: str
+    remedies: tuple[Remedy, ...]
+    reasons: tuple[str, ...] = ()
+
+    def as_plain(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
+
+
+def answer_of(profile: Profile) -> Answer:
+    """Return the answer of a recording."""
+    summary = profile.summary()
+    total = f"the run's {quantity(profile.measured_j, 'J')}" if profile.measured_j > 0 else ""
+    answer = answer_from(
+        summary,
+        Lead.of(summary, profile.summary(common=False), profile.watts),
+        quality=str(profile.info["quality"]),
+        run=(profile.measured_j, total),
+        found=remedies(profile, summary),
+    )
+    return replace(answer, reasons=profile.trace.unmatched)
+
+
+def job_answer(profile: ClusterProfile) -> Answer:
+    """Return the answer of a job of several hosts."""
+    summary, sums = profile.summary(), profile.measured_j
+    (measured_j,) = sums.values() if len(sums) == 1 else (math.nan,)
+    total = f"the {quantity(measured_j, 'J')} of all hosts" if measured_j > 0 else ""
+    return answer_from(
+        summary,
+        Lead.of(summary, summary, EXACT),
+        quality=str(profile.info["quality"]),
+        run=(measured_j, total),
+        found=job_remedies(profile),
+    )
+
+
+@dataclass(frozen=True)
+class Lead:
+    """How sure it is that the first task takes more than the others.
+
+    Attributes
+    ----------
+    rivals : rows of the tasks that may take more, by energy
+    by_watts : whether they may only because the assumed watts may be wrong
+    others : number of other tasks with known energy
+    unknown : number of tasks without
+    """
+
+    rivals: tuple[Row, ...]
+    by_watts: bool
+    others: int
+    unknown: int
+
+    @classmethod
+    def of(cls, summary: pd.DataFrame, exact: pd.DataFrame, watts: WattsError) -> Lead:
+        """Compare the first task with every other.
+
+        Parameters
+        ----------
+        summary : one row per task, by energy
+        exact : the same without the error of watts that all tasks have in common
+        watts : that error
+        """
+        known = set(summary.index[np.isfinite(summary["energy_j"].to_numpy(float))])
+        rows = [row for name, row in exact.iterrows() if name in known]
+        found = [row for row in rows[1:] if _may_exceed(row, rows[0], EXACT)]
+        of_watts = [] if found else [row for row in rows[1:] if _may_exceed(row, rows[0], watts)]
+        rivals = tuple(cast("Row", summary.loc[str(row.name)]) for row in found or of_watts)
+        return cls(rivals, bool(of_watts), max(len(rows) - 1, 0), len(summary) - len(rows))
+
+    @property
+    def close(self) -> Row | None:
+        """The task that takes most of those that may take more."""
+        return self.rivals[0] if self.rivals else None
+
+
+def _may_exceed(row: Row, first: Row, watts: WattsError) -> bool:
+    """Return whether a task may take more than the first, with some idle and busy watts within their error.
+
+    Both energies are linear in the idle and the busy watts, so the ends of these decide. Where an interval is not
+    known, the energy itself stands for it.
+    """
+    low_j, high_j = interval_of_sum(first)[0], interval_of_sum(row)[1]
+    most_j = high_j if math.isfinite(high_j) else float(row["energy_j"])
+    least_j = low_j if math.isfinite(low_j) else float(first["energy_j"])
+    static_j, least_static_j = (float(one["energy_j"]) - float(one["dynamic_j"]) for one in (row, first))
+    least_static_j = min(least_static_j, least_j)
+    return any(
+        static_j * idle + (most_j - static_j) * busy >= least_static_j * idle + (least_j - least_static_j) * busy
+        for idle in (1 / watts.idle, watts.idle)
+        for busy in (1 / watts.busy, watts.busy)
+    )
+
+
+def answer_from(
+    summary: pd.DataFrame,
+    lead: Lead,
+    *,
+    quality: str,
+    run: tuple[float, str],
+    found: tuple[Remedy, ...],
+) -> Answer:
+    """Put the answer together.
+
+    Parameters
+    ----------
+    summary : one row per task, by energy
+    lead : how sure it is that the first takes most
+    quality : of all joules
+    run : joules of the whole, NaN if they are not known, and what they are called
+    found : what would help
+    """
+    known = summary[summary["energy_j"].notna()]
+    if known.empty:
+        return Answer(quality, None, None, None, None, None, _without_energy(summary, run), "", found)
+    first = known.iloc[0]
+    name, energy_j = str(first.name), float(first["energy_j"])
+    low_j, high_j = interval_of_sum(first)
+    share = float(first["share"])
+    second = known.iloc[1] if len(known) > 1 else None
+    is_close = lead.close is not None and energy_j <= CLOSE * float(lead.close["energy_j"])
+    headline = _either(first, lead.close, quality) if is_close else _headline(first, lead, quality, run)
+    sentences = [_width(first, low_j, high_j), _order(first, second, lead, is_close=is_close), _quality(quality)]
+    certainty = " ".join(filter(None, sentences))
+    return Answer(
+        quality, name, energy_j, _known(low_j), _known(high_j), _known(share), headline, certainty, found
+    )  # fmt: skip
+
+
+def interval_of_sum(row: Row) -> tuple[float, float]:
+    """Return the 95 % interval of the energy of a task's instances; NaN where it is not known."""
+    stem, unit = ("power", "w") if float(row["power_w"]) > 0 else ("energy_mean", "j")
+    middle = float(row[f"{stem}_{unit}"])
+    if not middle > 0:
+        return math.nan, math.nan
+    low, high = (float(row["energy_j"]) * float(row[f"{stem}_{end}_{unit}"]) / middle for end in ("low", "high"))
+    return low, high
+
+
+def _either(first: Row, second: Row | None, quality: str) -> str:
+    """Return the headline where either of two tasks may take most."""
+    rows = [first, *([] if second is None else [second])]
+    joules = " and ".join(quantity(float(row["energy_j"]), "J") for row in rows)
+    shares = " and ".join(_part(float(row["share"])) for row in rows)
+    names = " or ".join(str(row.name) for row in rows)
+    return f"{names} takes most energy: {joules} ({quality}), {shares} of the energy of all tasks."
+
+
+def _headline(first: Row, lead: Lead, quality: str, run: tuple[float, str]) -> str:
+    energy_j, count, share = float(first["energy_j"]), int(first["instances"]), float(first["share"])
+    of_tasks = f"{_part(share)} of the energy of all tasks" if lead.others and share > 0 else ""
+    of_run = f"{_part(energy_j / run[0])} of {run[1]}" if run[0] > 0 and run[1] else ""
+    parts = " and ".join(filter(None, (of_tasks, of_run)))
+    each = f"1 instance of {quantity(float(first['duration_mean_s']), 's')}"
+    if count > 1:
+        each = f"{count:,} instances of {quantity(float(first['energy_mean_j']), 'J')} on average"
+    verb = f"{'most likely ' if lead.rivals else ''}takes most energy"
+    if not lead.others:
+        verb = "is the only task with known energy"
+    words = f"{quantity(energy_j, 'J')} ({quality})"
+    return f"{first.name} {verb}: {words}{f', {parts}' if parts else ''}, in {each}."
+
+
+def _width(row: Row, low_j: float, high_j: float) -> str:
+    energy_j = float(row["energy_j"])
+    if not row["resolved"]:
+        high = float(row["energy_mean_high_j"])
+        most = f": at most {quantity(high, 'J')} an instance" if math.isfinite(high) else ""
+        return f"The energy of {row.name} above static power cannot be told from zero{most}: a longer run narrows it."
+    if not (energy_j > 0 and math.isfinite(low_j) and math.isfinite(high_j)):
+        return ""
+    half = (high_j - low_j) / 2 / energy_j
+    grade = "well" if half <= WELL else "fairly well" if half <= FAIRLY else "only roughly"
+    ends = f"± {100 * half:,.{0 if half >= 0.1 else 1}f} %"
+    if half >= LOPSIDED:
+        below, above = 100 * (1 - low_j / energy_j), 100 * (high_j / energy_j - 1)
+        ends = f"\N{MINUS SIGN}{below:.0f} … +{above:,.0f} %"
+    return (
+        f"The energy of {row.name} is known {grade}: {interval(energy_j, low_j, high_j, 'J')} with 95 % confidence, "
+        f"{ends}."
+    )
+
+
+def _order(first: Row, second: Row | None, lead: Lead, *, is_close: bool) -> str:
+    if second is None:
+        return ""
+    if not lead.rivals:
+        most_j = interval_of_sum(second)[1]
+        joules = quantity(float(second["energy_j"]), "J")
+        if not second["resolved"] and math.isfinite(most_j):
+            joules = f"at most {quantity(most_j, 'J')}"
+        known = f", of the {lead.others + 1} tasks with known energy" if lead.unknown else ""
+        most = f"that {first.name} takes most{known} is sure with 95 % confidence"
+        return f"The next is {second.name} with {joules}; {most}."
+    count, rival = len(lead.rivals), lead.rivals[0]
+    why = "their 95 % intervals overlap" if count == 1 else f"the 95 % intervals of {count} tasks overlap with its own"
+    if lead.by_watts:
+        why = "it depends on the idle and busy watts, which are assumed (--watts gives them)"
+    if is_close and count == 1:
+        return f"Which of the two takes more is not decided: {why}."
+    other = f"one of {count} others"
+    if count == 1:
+        other = f"{rival.name} ({quantity(float(rival['energy_j']), 'J')})"
+    return f"That {other} takes more than {first.name} is not excluded: {why}."
+
+
+def _quality(quality: str) -> str:
+    if quality == Quality.SIMULATED:
+        return "The sensor behind it is simulated: these are no joules of this machine."
+    if quality == "mixed":
+        return "Some hosts have a sensor and others an estimate: sums of both are mixed."
+    return ""
+
+
+def _without_energy(summary: pd.DataFrame, run: tuple[float, str]) -> str:
+    if summary.empty:
+        return f"No task ran{f', in {run[1]}' if run[1] else ''}."
+    return "Which task takes most is not known: no valid reading of a sensor covers their instances."
+
+
+def _part(value: float) -> str:
+    return f"{100 * value:.0f} %" if value >= 0.01 else "less than 1 %"
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,151 @@
+"""Builds the tree of a profile, with hosts, processes or threads as its top levels if they are asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from tprof.analysis.names import shown
+from tprof.analysis.profile.instances import SummedInstances
+
+from tprof.errors import UsageError
+
+from .functions import add_functions
+from .parts import NestedParts
+from .paths import REST, ROOT, Paths, nodes_of, rows_of_parents
+from .stack_weights import weigh_stacks
+from .tree import OUTSIDE, Flame, NodeTotals, flame_of, joined, sums_of_instances
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+    from tprof.analysis.profile.cluster import ClusterProfile
+    from tprof.analysis.profile.profile import Profile
+
+    from .stack_weights import Weighed
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+OF_HOST = ("process", "thread")
+"""Levels above the tasks of one host."""
+LEVELS = ("host", *OF_HOST)
+NAMELESS = "a task without a name"
+_COLUMNS = (
+    "task", "instance", "parent", "pid", "tid", "thread", "start_s", "duration_s", "energy_j", "energy_low_j",
+    "energy_high_j",
+)  # fmt: skip
+
+
+def flame(profile: Profile, by: Sequence[str] = ()) -> Flame:
+    """Return the tree of one host's tasks; see `Profile.flame`."""
+    levels = _levels(by)
+    host = str((profile.trace.manifest.get("host") or {}).get("hostname"))
+    quality = profile.info["quality"]
+    if isinstance(profile.instances, SummedInstances):
+        return _of_parts(profile, profile.instances, levels, host)
+    if not profile.trace.stack_files:
+        return _of_instances(profile.tasks, profile.own_s, profile.summary(), levels, host, quality)
+    paths = Paths()
+    node = instance_nodes(paths, profile.tasks, levels, host)
+    weighed = weigh_stacks(profile.recipe, profile.trace)
+    outside = [_outside(paths, one, levels, host) for one in weighed]
+    sums = sums_of_instances(profile.tasks, profile.own_s, profile.summary(), node, len(paths))
+    least, most = 1 / max(profile.watts.idle, profile.watts.busy), max(profile.watts.idle, profile.watts.busy)
+    for one, at in zip(weighed, outside, strict=True):
+        sums.own_j[at] += one.outside_j
+        sums.own_low_j[at] += one.outside_j * least
+        sums.own_high_j[at] += one.outside_j * most
+        sums.own_s[at] += one.outside_s
+    nodes = [np.append(node, at)[one.row] for one, at in zip(weighed, outside, strict=True)]
+    split, stacked = add_functions(paths, sums, list(zip(weighed, nodes, strict=True)), profile.trace.tasks)
+    return flame_of(paths, split, quality, of_tasks=sums, stacked=stacked)
+
+
+def _outside(paths: Paths, one: Weighed, levels: frozenset[str], host: str) -> int:
+    """Return the node of a thread's time outside tasks."""
+    thread = one.thread
+    top = paths.child(ROOT, host, "host") if "host" in levels else ROOT
+    name = shown(thread.name) or f"thread-{thread.ordinal}"
+    return paths.child(_top(paths, top, levels, (thread.pid, thread.tid, name)), OUTSIDE, REST)
+
+
+def cluster_flame(profile: ClusterProfile, by: Sequence[str] = ()) -> Flame:
+    """Return the tree of a job's tasks; see `ClusterProfile.flame`."""
+    levels = _levels(by)
+    trees = [(one.host, str(one.info["quality"]), one.flame) for one in profile.parts if one.flame is not None]
+    missing = levels & set(OF_HOST) and not any(set(one.nodes["kind"]) & set(OF_HOST) for _, _, one in trees)
+    if missing and any(len(one.nodes) > 1 for _, _, one in trees):
+        raise UsageError("processes and threads are told apart by instances: make the profile with tasks=True")
+    return joined(trees, levels)
+
+
+def _levels(by: Sequence[str]) -> frozenset[str]:
+    unknown = [name for name in by if name not in LEVELS]
+    if unknown:
+        raise UsageError(f"the top levels of a flame graph are {', '.join(LEVELS)}, got {unknown[0]!r}")
+    return frozenset(by)
+
+
+def _of_instances(
+    tasks: pd.DataFrame, own_s: Floats, summary: pd.DataFrame, levels: frozenset[str], host: str, quality: str
+) -> Flame:
+    paths = Paths()
+    node = instance_nodes(paths, tasks, levels, host)
+    return flame_of(paths, sums_of_instances(tasks, own_s, summary, node, len(paths)), quality)
+
+
+def _of_parts(profile: Profile, instances: SummedInstances, levels: frozenset[str], host: str) -> Flame:
+    """Return the tree of instances that are read in parts."""
+    paths, totals = Paths(), NodeTotals(profile.summary())
+    nested = NestedParts(paths, [*profile.sums.names, NAMELESS], lambda tasks: _tops(paths, tasks, levels, host))
+
+    def add(tasks: pd.DataFrame, node: Integers) -> None:
+        if len(tasks):
+            totals.add(tasks, tasks["own_s"].to_numpy(float), node, len(paths))
+
+    for tasks, own_s in instances.pieces(_COLUMNS, backwards=True):
+        add(*nested.add(tasks.assign(own_s=own_s)))
+    add(*nested.rest())
+    return flame_of(paths, totals.sums(), profile.info["quality"])
+
+
+def instance_nodes(paths: Paths, tasks: pd.DataFrame, levels: frozenset[str], host: str) -> Integers:
+    """Return the node of each instance, below the levels that are asked for."""
+    names = [*map(str, tasks["task"].cat.categories), NAMELESS]
+    codes = tasks["task"].cat.codes.to_numpy().astype(np.int64)
+    task = np.where(codes < 0, len(names) - 1, codes)
+    parent = rows_of_parents(tasks["instance"].to_numpy(), tasks["parent"].to_numpy())
+    return nodes_of(paths, names, task=task, parent=parent, top=_tops(paths, tasks, levels, host))
+
+
+def _tops(paths: Paths, tasks: pd.DataFrame, levels: frozenset[str], host: str) -> Integers | None:
+    """Return the node of each instance's host, process or thread, the innermost level that is asked for."""
+    if not levels:
+        return None
+    top = paths.child(ROOT, host, "host") if "host" in levels else ROOT
+    if levels == {"host"}:
+        return np.full(len(tasks), top, np.int64)
+    keys = ["pid", "tid", "thread"] if "thread" in levels else ["pid"]
+    groups = tasks.groupby(keys, sort=False, observed=True, dropna=False)
+    found = []
+    for key in groups.size().index:
+        pid, *thread = key if isinstance(key, tuple) else (key,)
+        at = paths.child(top, f"process {pid}", "process") if "process" in levels else top
+        if thread:
+            at = paths.child(
+                at, f"{thread[1]} ({thread[0]})", "thread", "" if "process" in levels else f"process {pid}"
+            )
+        found.append(at)
+    return np.array(found, np.int64)[groups.ngroup().to_numpy()]
+
+
+def _top(paths: Paths, host: int, levels: frozenset[str], key: Sequence[object]) -> int:
+    """Return the node of a process, or of a thread in it, given its process's number, its own and its name."""
+    pid = key[0]
+    at = paths.child(host, f"process {pid}", "process") if "process" in levels else host
+    if "thread" not in levels:
+        return at
+    return paths.child(at, f"{key[2]} ({key[1]})", "thread", "" if "process" in levels else f"process {pid}")

@@ -1,0 +1,102 @@
+"""What stands behind a profile's tables: warnings, provenance, and the limits of its joules."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from tprof.analysis.attribution.accounts import Account
+from tprof.analysis.attribution.meter_delay import delay_warning
+from tprof.analysis.display.frames import AccountsTable
+
+from tprof.trace import Quality
+from tprof.trace.estimate import EXACT, most_watts, watts_error
+
+from .intervals import common_error
+from .native_threads import native_warnings
+from .profile_warnings import fit_warnings, gpu_warnings, sample_warnings, unread_warnings
+from .provenance import describe
+from .removed import removed_part
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tprof.analysis.attribution.hidden import HiddenTime
+    from tprof.analysis.attribution.quanta import Quanta
+
+    from tprof.trace import Trace
+    from tprof.trace.estimate import WattsError
+
+    from .profile_warnings import SampleFacts
+    from .recipe import Prepared, Recipe
+
+
+@dataclass(frozen=True)
+class Found:
+    """What sharing the joules found.
+
+    Attributes
+    ----------
+    accounts : by domain
+    stuck : sentences on sensors that stood still
+    samples : what the samples show
+    hidden : CPU time without samples
+    native : facts on native threads; None if none serves a task
+    """
+
+    accounts: Mapping[str, Account]
+    stuck: Sequence[str]
+    samples: SampleFacts
+    hidden: HiddenTime
+    native: dict[str, Any] | None
+
+
+def informed(trace: Trace, prepared: Prepared, recipe: Recipe, found: Found) -> dict[str, Any]:
+    """Return the `info` of a profile."""
+    names = [entry.name for entry in trace.tasks]
+    warnings = [*trace.graph.notes, *trace.keys.notes, *prepared.problems, *found.stuck]
+    warnings += sample_warnings(found.samples, found.hidden, recipe.model, has_keys=len(trace.keys) > 0)
+    for domain in recipe.quanta:
+        warnings += unread_warnings(domain, trace.start_ns, integrated=trace.readings[domain.name].integrated)
+    warnings += fit_warnings(recipe.fits, names) + gpu_warnings(trace.gpu.notes)
+    read = {domain.name for domain in recipe.whole if domain.valid.any()}
+    late = (name for name, delay in prepared.delays.items() if delay.delay_s is None and name in read)
+    warnings += [delay_warning(name) for name in late]
+    measured_j = sum(found.accounts[domain.name].measured_j for domain in recipe.quanta if _counts(domain))
+    warnings += native_warnings(found.native, measured_j)
+    info: dict[str, Any] = describe(trace, recipe, warnings) | {
+        "native": found.native,
+        "removed": removed_part(trace, prepared.recorded),
+    }
+    info["meters"] = {name: asdict(delay) for name, delay in prepared.delays.items()} or None
+    info["static_power_w"] = recipe.static_power_w | {
+        name: float(fit.static_w.mean()) for name, fit in recipe.fits.items()
+    }
+    return info
+
+
+def _counts(domain: Quanta) -> bool:
+    return domain.counted and len(domain) > 0
+
+
+def limits_of(trace: Trace, recipe: Recipe) -> tuple[WattsError, float]:
+    """Return the error that all joules share, and the most watts of a thread; infinite if these are not known."""
+    counted = [domain for domain in recipe.quanta if _counts(domain)]
+    watts = common_error(counted, watts_error(trace.manifest)) if counted else EXACT
+    only_estimated = all(domain.quality == Quality.ESTIMATED for domain in counted)
+    return watts, most_watts(trace.manifest) if counted and only_estimated else np.inf
+
+
+def accounts_table(recipe: Recipe, accounts: Mapping[str, Account]) -> AccountsTable:
+    """Return the accounts of a profile."""
+    frame = pd.DataFrame([vars(account) for account in accounts.values()], columns=list(Account.__annotations__))
+    frame["quality"] = [domain.quality for domain in recipe.quanta]
+    return AccountsTable(frame.set_index("domain"))
+
+
+def with_quality(tasks: pd.DataFrame, quality: str) -> pd.DataFrame:
+    """Add the column `quality` to a table of instances."""
+    tasks["quality"] = pd.Categorical.from_codes(np.zeros(len(tasks), np.int8), categories=pd.Index([quality]))
+    return tasks

@@ -1,0 +1,124 @@
+"""What leaves the part of a host: its tables, wherever it is analysed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tprof.errors import TraceError
+from tprof.trace.clock_offset import wall_clock_step_ns
+from tprof.trace.metadata import clock_of
+
+from .build import build_profile
+from .flame import OF_HOST
+from .host_figures import Figures, binned_power, figures_of
+from .moments import moments
+from .task_graph import read_instances
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from tprof.trace import HostPart, Trace
+
+    from .flame import Flame
+    from .profile import Profile
+    from .task_graph import Instances
+
+
+class Recorded(NamedTuple):
+    """When a machine was recorded: its boot identity and name, begin and end by its own clock, and its domains."""
+
+    boot_id: str
+    name: str
+    begin_ns: int
+    end_ns: int
+    domains: frozenset[str]
+
+    def overlaps(self, other: Recorded) -> bool:
+        """Return whether both hold joules of the same domain at the same time."""
+        is_same = self.boot_id == other.boot_id and bool(self.domains & other.domains)
+        return is_same and self.begin_ns < other.end_ns and other.begin_ns < self.end_ns
+
+
+@dataclass(frozen=True)
+class PartTables:
+    """What leaves a part.
+
+    Attributes
+    ----------
+    part : its name
+    host : name of its host: that of the first part of the same machine, which was recorded more than once
+    missing : why there are no tables, or not of all of the part; None if they are whole
+    tasks : its instances; None if they are not asked for
+    accounts : its accounts, with the names of domains that are part of the total
+    moments : of each task, from which summaries of several hosts are made
+    flame : the tree of its nested tasks; below processes and threads if it has `tasks`
+    figures : of the host; None without tables
+    power : watts of all counted domains over its block: time_s, duration_s, power_w, in at most `POWER_BINS` rows
+    info : of the part's profile
+    start_ns : begin of its block in UNIX time of the job's clock; None if it is not known
+    recorded : the machine and the time of its block; None if the machine is not known
+    instances : what the critical path is found from; None without keys and events of a task runtime, or without `tasks`
+    """
+
+    part: str
+    host: str
+    missing: str | None
+    tasks: pd.DataFrame | None = None
+    accounts: pd.DataFrame | None = None
+    moments: pd.DataFrame | None = None
+    figures: Figures | None = None
+    power: pd.DataFrame | None = None
+    info: dict[str, Any] = field(default_factory=dict)
+    start_ns: int | None = None
+    recorded: Recorded | None = None
+    instances: Instances | None = field(default=None, repr=False)
+    flame: Flame | None = None
+
+
+def part_tables(part: HostPart, *, model: str, tasks: bool, options: dict[str, Any]) -> PartTables:
+    """Analyse a part; what a part lacks is said in the tables, so that the others are used."""
+    if part.path is None:
+        return PartTables(part.name, part.name, part.missing or "it is not there")
+    try:
+        trace = part.load()
+        profile = build_profile(trace, model=model, **options)
+    except TraceError as error:
+        return PartTables(part.name, part.name, str(error))
+    clock = clock_of(trace.manifest)
+    step_ns = wall_clock_step_ns(trace.manifest, trace.end)
+    if step_ns:
+        profile.info["warnings"].append(
+            f"the host's wall clock was set by {step_ns * 1e-9:+.3g} s during the recording: its place in timelines "
+            "may be off by as much; joules do not depend on it"
+        )
+    offset_ns = part.offset.offset_ns if part.offset is not None else clock[1] - clock[0] if clock else None
+    return PartTables(
+        part.name,
+        part.name,
+        part.missing,
+        profile.tasks.assign(own_s=profile.own_s) if tasks else None,
+        _counted_accounts(profile),
+        moments(profile),
+        figures_of(profile),
+        binned_power(profile),
+        profile.info,
+        None if offset_ns is None else trace.start_ns + offset_ns,
+        _recorded(trace, profile),
+        read_instances(profile) if tasks and (len(trace.keys) or len(trace.graph)) else None,
+        profile.flame(*(OF_HOST if tasks else ())),
+    )
+
+
+def _recorded(trace: Trace, profile: Profile) -> Recorded | None:
+    boot_id = trace.manifest.get("boot_id")
+    if not isinstance(boot_id, str):
+        return None
+    counted = frozenset(quanta.name for quanta in profile.quanta if quanta.counted)
+    name = (trace.manifest.get("host") or {}).get("hostname")
+    return Recorded(boot_id, name if isinstance(name, str) else "", trace.start_ns, trace.end_ns, counted)
+
+
+def _counted_accounts(profile: Profile) -> pd.DataFrame:
+    counted = {quanta.name: quanta.counted for quanta in profile.quanta}
+    return profile.accounts.assign(counted=[counted[str(name)] for name in profile.accounts.index])

@@ -1,0 +1,208 @@
+"""How a trace's joules are shared: decided once from its readings, before its samples are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from tprof.analysis.attribution.gpu import SCOPE as GPU
+from tprof.analysis.attribution.gpu import idle_watts
+from tprof.analysis.attribution.load import read_activity
+from tprof.analysis.attribution.meter_delay import SOURCE as METER
+from tprof.analysis.attribution.meter_delay import MeterDelay, aligned, find_delay
+from tprof.analysis.attribution.overlaps import distribute_energy, has_overlaps, split_overlaps
+from tprof.analysis.attribution.quanta import Quanta, build_quanta
+from tprof.analysis.attribution.sharing import Sharing, plan_sharing, split_static, static_watts
+from tprof.analysis.models import Chosen, Coefficients, choose_model, stored_model
+from tprof.analysis.models.fitted.base_fit import work_of
+from tprof.analysis.models.fitted.edges import estimate_edges
+
+from tprof import log
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from tprof.analysis.attribution.load import Activity
+    from tprof.analysis.attribution.segments import Segments
+    from tprof.analysis.models.fitted import Fit
+
+    from tprof.trace import Trace
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All inputs for sharing a trace's joules, which can be repeated.
+
+    Attributes
+    ----------
+    model : power model
+    quanta : of all domains, from the start of the recorded block to its end
+    whole : the same from each domain's first reading to its last, for fitting powers and static power
+    packages : their numbers
+    static_power_w : by domain, if known
+    fits : by domain, if the model was fitted
+    attribute_native : whether native threads' CPU time goes to the tasks that use them
+    """
+
+    model: Chosen
+    quanta: tuple[Quanta, ...]
+    whole: tuple[Quanta, ...]
+    packages: tuple[int, ...]
+    static_power_w: dict[str, float]
+    fits: dict[str, Fit]
+    attribute_native: bool = True
+
+    def read(self, trace: Trace) -> Activity:
+        """Read what ran in the trace."""
+        log.info("analysis", "reading %s: %d threads, %d domains", trace.path, len(trace.threads), len(self.whole))
+        return read_activity(trace, self.model, self.packages, attribute_native=self.attribute_native)
+
+    def plan(self, domain: Quanta, activity: Activity) -> Sharing:
+        """Compute the shares of a domain's joules."""
+        fit = self.fits.get(domain.name)
+        if fit is None:
+            return plan_sharing(activity.load(domain), self.static_power_w.get(domain.name, 0.0))
+        domain = domain.earlier(fit.late_s)
+        factors = fit.factors
+        if factors is None and fit.effects is not None:
+            load = activity.load(domain)
+            factors = fit.effects.factors(work_of(load.located, load.segments, len(fit.power) - 1))
+        if not has_overlaps(domain):
+            return plan_sharing(activity.load(domain).corrected(fit.power, factors), fit.static_w, fit.other)
+        split = split_overlaps(domain)
+        pieces = activity.load(split.pieces).corrected(fit.power, factors)
+        domain = estimate_edges(split, pieces, fit.static_w, fit.other, fit.own_w)
+        return share_overlapping(domain, activity, fit, factors)
+
+    def again(self, trace: Trace) -> tuple[list[Segments], list[Sharing]]:
+        """Read the trace once more and compute the shares of its counted domains, GPUs left out."""
+        activity = self.read(trace)
+        domains = [domain for domain in self.quanta if domain.counted and len(domain) and domain.scope != GPU]
+        return activity.segments, [self.plan(domain, activity) for domain in domains]
+
+
+def share_overlapping(
+    domain: Quanta,
+    activity: Activity,
+    fit: Fit,
+    factors: Sequence[NDArray[np.float32]] | None,
+    own: slice = slice(None),
+) -> Sharing:
+    """Share the joules of quanta that overlap.
+
+    Parameters
+    ----------
+    domain : the quanta with estimated edges
+    activity : what ran in them
+    fit : with the static power of these quanta
+    factors : of the segments; None: 1
+    own : the quanta whose joules are shared, up to the end of the overlap with the next one
+    """
+    static_j, dynamic_j = split_static(domain.energy_j, fit.static_w, np.diff(domain.edges_ns) * 1e-9)
+    split = split_overlaps(domain)
+    pieces = activity.load(split.pieces).corrected(fit.power, factors)
+    load = distribute_energy(split, pieces, dynamic_j, fit.other)
+    if own != slice(None):
+        is_own = (split.before >= own.start) & (split.before < own.stop)
+        load = replace(load, quanta=replace(load.quanta, energy_j=np.where(is_own, load.quanta.energy_j, 0.0)))
+        number = np.arange(len(domain))
+        static_j = np.where((number >= own.start) & (number < own.stop), static_j, 0.0)
+    sharing = plan_sharing(load, 0.0, fit.other)
+    sharing = replace(sharing, measured=domain, owner=split.owner, dynamic_j=dynamic_j)
+    return sharing.with_static(activity.load(domain), static_j)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What is known before the samples are read.
+
+    Attributes
+    ----------
+    recipe : without fits, and with the static power that is given or calibrated
+    known_w : static watts that the trace gives, by domain
+    delays : by which the readings of external meters were moved
+    problems : sentences on a stored power model that cannot be used
+    recorded : the quanta of the whole recording, of which the trace may be a window
+    """
+
+    recipe: Recipe
+    known_w: dict[str, float]
+    delays: dict[str, MeterDelay]
+    problems: tuple[str, ...]
+    recorded: tuple[Quanta, ...]
+
+    @property
+    def idles(self) -> tuple[Quanta, ...]:
+        """Domains whose calibrated static power gives way to the power of idle quanta, if there are any.
+
+        A calibrated C2 holds for its own frequency and temperature.
+        """
+        recipe = self.recipe
+        if recipe.model.coefficients is None:
+            return ()
+        return tuple(
+            domain
+            for domain in recipe.whole
+            if domain.scope != GPU
+            and domain.name in recipe.static_power_w
+            and domain.name not in self.known_w
+            and len(domain)
+        )
+
+    def idled(self, idle_w: Mapping[str, float | None]) -> Recipe:
+        """Return the recipe with the power of idle quanta, by domain, where that is known."""
+        found = {name: watts for name, watts in idle_w.items() if watts is not None}
+        return replace(self.recipe, static_power_w=self.recipe.static_power_w | found)
+
+
+def prepare(
+    trace: Trace,
+    model: str,
+    coefficients: str | Mapping[str, float] | Coefficients | None,
+    max_power_w: float | None,
+    *,
+    attribute_native: bool,
+) -> Prepared:
+    """Choose a model, and read the readings of all sensors; the parameters are those of `build_profile`."""
+    present = frozenset(column for thread in trace.threads for column in thread.columns)
+    stored, stored_problem = stored_model(trace.manifest.get("power_model"))
+    chosen = choose_model(model, present, coefficients, stored)
+    readings = sorted((r for r in trace.readings.values() if r.quantity == "energy"), key=lambda r: r.name)
+    delays = {one.name: find_delay(one, (trace.recorded or trace).threads) for one in readings if one.source == METER}
+    readings = [aligned(one, delays[one.name]) if one.name in delays else one for one in readings]
+    recorded = tuple(build_quanta(reading, max_power_w) for reading in readings)
+    known_w = static_watts(trace.manifest)
+    whole = _within(recorded, trace)
+    quanta = tuple(domain.between(trace.start_ns, trace.end_ns)[0] for domain in whole)
+    packages = tuple(sorted({q.package for q in quanta if q.package is not None}))
+    static_w = _static_power(known_w, chosen, quanta) | _gpu_idle(recorded, (trace.recorded or trace).start_ns, known_w)
+    problems = (trace.manifest.get("power_model_problem"), stored_problem)
+    return Prepared(
+        Recipe(chosen, quanta, whole, packages, static_w, {}, attribute_native),
+        known_w,
+        delays,
+        tuple(text for text in problems if isinstance(text, str)),
+        recorded,
+    )
+
+
+def _within(whole: tuple[Quanta, ...], trace: Trace) -> tuple[Quanta, ...]:
+    """Limit quanta to the window that a trace is; only there it is known what ran."""
+    if trace.recorded is None:
+        return whole
+    return tuple(domain.between(*trace.reach_ns)[0] for domain in whole)
+
+
+def _static_power(known_w: dict[str, float], model: Chosen, quanta: tuple[Quanta, ...]) -> dict[str, float]:
+    """Static watts by domain: those of the manifest, else the model's C2 for packages."""
+    if model.coefficients is not None and model.coefficients.c2 > 0:
+        return {q.name: model.coefficients.c2 for q in quanta if q.scope == "package"} | known_w
+    return known_w
+
+
+def _gpu_idle(whole: Sequence[Quanta], start_ns: int, known_w: Mapping[str, float]) -> dict[str, float]:
+    """Return the idle watts of GPUs, where they are known."""
+    idle_w = {one.name: idle_watts(one, start_ns, known_w.get(one.name)) for one in whole if one.scope == GPU}
+    return {name: watts for name, watts in idle_w.items() if watts is not None}

@@ -1,0 +1,353 @@
+"""What would help, by what a profile shows: each remedy names its figures, and is silent where they are small.
+
+A remedy is no promise: it says how many joules it is about, not how many it saves.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from tprof.analysis.quantities import quantity, three_digits
+
+from tprof.trace import Quality
+
+from .host_figures import cpus_of
+from .native_threads import native_costs
+from .provenance import uncertainty_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pandas as pd
+
+    from .cluster import ClusterProfile
+    from .profile import Profile
+
+NOTABLE = 0.1
+"""Part of all joules from which something is worth a sentence."""
+LEAST_OUTSIDE = 0.2
+LOW_CPU = 0.5
+"""Part of its time with a processor, below which a task mostly waits."""
+FEW_BUSY = 0.6
+"""Part of the processors, below which too few of them have work."""
+STARVED = 0.2
+LONG_CHAIN = 0.7
+UNEVEN = 1.3
+"""Work of the busiest thread or host over the mean, from which it is worth evening out."""
+WIDE = 0.25
+ALL_IN_ONE = 0.7
+FEW_INSTANCES = 3
+TASKS = 3
+MPI = "MPI_"
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A sentence on what would help.
+
+    Attributes
+    ----------
+    kind : outside, idle, other, static, waiting, chain, starved, uneven, native, mpi, budget, wide, split, sensor,
+        lost or missing
+    text : what the profile shows, and what would help
+    energy_j : that it is about; None where it is about no part of them
+    """
+
+    kind: str
+    text: str
+    energy_j: float | None
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A profile with the tables that several remedies need."""
+
+    profile: Profile
+    summary: pd.DataFrame
+    accounts: dict[str, float]
+
+    @property
+    def measured_j(self) -> float:
+        return self.accounts.get("measured_j", math.nan)
+
+    def share(self, account: str) -> float:
+        """Return an account's part of all joules, 0 where it is not known."""
+        joules = self.accounts.get(account, math.nan)
+        return joules / self.measured_j if self.measured_j > 0 and joules > 0 else 0.0
+
+    def amount(self, account: str) -> str:
+        """Return an account's joules and their part of all."""
+        return f"{quantity(self.accounts[account], 'J')} ({100 * self.share(account):.0f} %)"
+
+
+def remedies(profile: Profile, summary: pd.DataFrame) -> tuple[Remedy, ...]:
+    """Return what would help, the most joules first, then what is about no joules."""
+    seen = _Seen(profile, summary, profile.counted_accounts)
+    found = [one for rule in _RULES for one in rule(seen)]
+    return tuple(sorted(found, key=lambda one: -math.inf if one.energy_j is None else one.energy_j, reverse=True))
+
+
+def _outside(seen: _Seen) -> Iterator[Remedy]:
+    if seen.share("runtime_j") >= LEAST_OUTSIDE:
+        yield Remedy(
+            "outside",
+            f"{seen.amount('runtime_j')} went to the program outside its tasks: make more of its functions tasks "
+            "(@tprof.task, or tprof run --task) to see which of them.",
+            seen.accounts["runtime_j"],
+        )
+
+
+def _idle(seen: _Seen) -> Iterator[Remedy]:
+    if seen.share("idle_j") >= NOTABLE:
+        yield Remedy(
+            "idle",
+            f"{seen.amount('idle_j')} were drawn while nothing ran: the less the program waits for input, a network "
+            "or sleep, the less of it.",
+            seen.accounts["idle_j"],
+        )
+
+
+def _other(seen: _Seen) -> Iterator[Remedy]:
+    if seen.share("other_j") >= NOTABLE:
+        yield Remedy(
+            "other",
+            f"{seen.amount('other_j')} went to other programs of this machine and is in no task's figure: stop them to "
+            "save that, or to measure without them.",
+            seen.accounts["other_j"],
+        )
+
+
+def _static(seen: _Seen) -> Iterator[Remedy]:
+    """Few busy processors, and power that is drawn however few of them work."""
+    cpus, cpu_s, duration_s = cpus_of(seen.profile.trace), seen.profile.sums.cpu_s, seen.profile.info["duration_s"]
+    energy_j, dynamic_j = (float(seen.summary[name].sum()) for name in ("energy_j", "dynamic_j"))
+    static_j = energy_j - dynamic_j
+    if cpus < 2 or min(duration_s, cpu_s, energy_j) <= 0 or not static_j >= NOTABLE * seen.measured_j:
+        return
+    busy = cpu_s / duration_s
+    if busy < FEW_BUSY * cpus:
+        yield Remedy(
+            "static",
+            f"Tasks kept {three_digits(busy)} of {cpus} processors busy on average, and {quantity(static_j, 'J')} "
+            f"({100 * static_j / energy_j:.0f} % of their energy) is static power, which is drawn however few of them "
+            "work: running more at a time ends the run sooner and saves a part of it.",
+            static_j,
+        )
+
+
+def _waiting(seen: _Seen) -> Iterator[Remedy]:
+    """Tasks that mostly wait inside, and not for threads of a native library."""
+    sums = seen.profile.sums
+    own_s, with_s, native_sum_s = (sums.columns[name] for name in ("cpu_own_s", "cpu_s", "cpu_native_s"))
+    waits = "input and output, locks, other threads and processes"
+    if seen.share("other_j") >= NOTABLE:
+        waits += ", or a processor that other programs held"
+    for name, row in seen.summary.head(TASKS).iterrows():
+        at = sums.names.index(str(name))
+        is_served = native_sum_s[at] > NOTABLE * own_s[at]
+        joules = float(row["energy_j"])
+        if own_s[at] > 0 and with_s[at] < LOW_CPU * own_s[at] and not is_served and joules > NOTABLE * seen.measured_j:
+            yield Remedy(
+                "waiting",
+                f"{name} had a processor for only {100 * with_s[at] / own_s[at]:.0f} % of its own time and waited for "
+                f"the rest ({waits}): what it waits for is where it can end sooner.",
+                joules,
+            )
+
+
+def _runtime(seen: _Seen) -> Iterator[Remedy]:
+    facts = seen.profile.runtime
+    if facts is None or not facts["served_s"] > 0:
+        return
+    starved, chain = facts["starved_s"] / facts["served_s"], float(facts["share"] or 0.0)
+    if chain >= LONG_CHAIN:
+        yield Remedy(
+            "chain",
+            f"The longest chain of dependences takes {100 * chain:.0f} % of the run: more workers cannot end it much "
+            "sooner, a shorter chain or faster tasks on it can (section Runtime).",
+            float(facts["path_j"]) if math.isfinite(facts["path_j"]) else None,
+        )
+    elif starved >= STARVED:
+        yield Remedy(
+            "starved",
+            f"The {facts['workers']} workers had nothing ready for {100 * starved:.0f} % of their time, though the "
+            f"longest chain takes only {100 * chain:.0f} % of the run: more and smaller tasks that are spawned earlier "
+            "would keep them busy, or fewer workers do.",
+            None,
+        )
+
+
+def _uneven(seen: _Seen) -> Iterator[Remedy]:
+    """One thread that works much longer than the others, and for most of the run."""
+    by, duration_s = seen.profile.sums.by_thread, float(seen.profile.info["duration_s"])
+    if seen.profile.runtime is not None or not duration_s > 0:
+        return
+    most_s = max(by.values(), default=0.0)
+    busy = [cpu_s for cpu_s in by.values() if cpu_s > 0.01 * most_s]
+    if len(busy) > 1 and most_s >= UNEVEN * np.mean(busy) and most_s > LOW_CPU * duration_s:
+        _, _, name = max(by, key=by.__getitem__)
+        yield Remedy(
+            "uneven",
+            f"The busiest of {len(busy)} threads ({name}) worked {three_digits(float(most_s / np.mean(busy)))} times "
+            "as long in tasks as their mean: evening out their work would end the run sooner.",
+            None,
+        )
+
+
+def _native(seen: _Seen) -> Iterator[Remedy]:
+    for joules, text in native_costs(seen.profile.info["native"], seen.measured_j):
+        yield Remedy("native", f"{text[0].upper()}{text[1:]}.", joules)
+
+
+def _mpi(seen: _Seen) -> Iterator[Remedy]:
+    calls = seen.summary[seen.summary.index.astype(str).str.startswith(MPI)]
+    joules = float(calls["energy_j"].sum())
+    if joules >= NOTABLE * seen.measured_j > 0:
+        yield Remedy(
+            "mpi",
+            f"{quantity(joules, 'J')} ({100 * joules / seen.measured_j:.0f} %) went to calls of MPI, in which ranks "
+            "wait for each other and move data: tprof summary --by rank shows which rank works longest.",
+            joules,
+        )
+
+
+def _budget(seen: _Seen) -> Iterator[Remedy]:
+    if "over_budget" not in seen.summary:
+        return
+    for name, row in seen.summary[seen.summary["over_budget"] > 0].iterrows():
+        yield Remedy(
+            "budget",
+            f"{int(row['over_budget']):,} of {int(row['instances']):,} instances of {name} took more than their "
+            f"budget of {quantity(float(row['budget_j']), 'J')}.",
+            None,
+        )
+
+
+def _split(seen: _Seen) -> Iterator[Remedy]:
+    known = seen.summary[seen.summary["share"].notna()]
+    if known.empty:
+        return
+    first = known.iloc[0]
+    if first["share"] >= ALL_IN_ONE and first["instances"] <= FEW_INSTANCES:
+        count = int(first["instances"])
+        yield Remedy(
+            "split",
+            f"{100 * first['share']:.0f} % of the tasks' energy is in {first.name}, which ran "
+            f"{'once' if count == 1 else f'{count} times'}: {_where(seen.profile, str(first.name))}",
+            float(first["energy_j"]),
+        )
+
+
+def _where(profile: Profile, task: str) -> str:
+    """Return how to see where inside a task the joules went: by its sampled stacks, or by further tasks."""
+    if not profile.trace.stack_files:
+        return "tasks inside it (with tprof.region, or tprof run --task) show where."
+    dearest = _dearest_function(profile, task)
+    most = "" if dearest is None else f"; {dearest}"
+    return f"the flame graph of tprof report shows where{most}."
+
+
+def _dearest_function(profile: Profile, task: str) -> str | None:
+    """Return the sampled function below a task that takes most joules itself, with these; None if there is none."""
+    nodes = profile.flame().nodes
+    parents, names, kinds = (nodes[name].tolist() for name in ("parent", "name", "kind"))
+    inside = [False] * len(nodes)
+    for row in range(1, len(nodes)):
+        is_task = kinds[row] == "task" and names[row] == task
+        inside[row] = is_task or inside[parents[row]]
+    functions = nodes[np.array(inside) & (nodes["kind"] == "function") & ~nodes["name"].str.startswith("(")]
+    own_j = functions.groupby(["name", "place"])["own_j"].sum()
+    if own_j.empty or not own_j.max() > 0:
+        return None
+    name, place = own_j.index[int(own_j.to_numpy().argmax())]
+    return f"of its functions {name} ({place}) takes most itself, {quantity(float(own_j.max()), 'J')}"
+
+
+def _wide(seen: _Seen) -> Iterator[Remedy]:
+    """An interval that is wide by itself, not by the common error of assumed watts."""
+    exact = seen.profile.summary(common=False)
+    if exact.empty:
+        return
+    first = exact.iloc[0]
+    middle, low, high = (float(first[f"energy_mean{end}_j"]) for end in ("", "_low", "_high"))
+    if first["resolved"] and middle > 0 and (high - low) / 2 > WIDE * middle:
+        yield Remedy(
+            "wide",
+            f"The interval of {first.name} is wide (± {50 * (high - low) / middle:.0f} %) after "
+            f"{int(first['instances']):,} instance{'' if first['instances'] == 1 else 's'}: a longer run narrows it.",
+            None,
+        )
+
+
+def _sensor(seen: _Seen) -> Iterator[Remedy]:
+    if seen.profile.info["quality"] == Quality.ESTIMATED:
+        how = "shares and the order of tasks are surer than joules"
+        text = f"These joules are estimated, not measured: {how}."
+        if (range_text := uncertainty_text(seen.profile.info)) is not None:
+            text = f"{range_text[0].upper()}{range_text[1:]}."
+        yield Remedy(
+            "sensor",
+            f"{text} tprof doctor says whether a sensor can be read on this machine, and gives the command that grants "
+            "it; --watts IDLE,PER_CORE gives yours.",
+            None,
+        )
+
+
+def _lost(seen: _Seen) -> Iterator[Remedy]:
+    dropped = sum(int(count) for count in (seen.profile.info["dropped"] or {}).values())
+    if dropped:
+        yield Remedy("lost", f"{dropped:,} samples were dropped, so the figures lack a part of what ran.", None)
+
+
+_RULES: tuple[Callable[[_Seen], Iterator[Remedy]], ...] = (
+    _outside, _idle, _other, _static, _waiting, _runtime, _uneven, _native, _mpi, _budget, _split, _wide, _sensor,
+    _lost,
+)  # fmt: skip
+
+
+def job_remedies(profile: ClusterProfile) -> tuple[Remedy, ...]:
+    """Return what would help a job of several hosts, the most joules first."""
+    return tuple(
+        sorted(_of_job(profile), key=lambda one: -math.inf if one.energy_j is None else one.energy_j, reverse=True)
+    )
+
+
+def _of_job(profile: ClusterProfile) -> Iterator[Remedy]:
+    hosts = profile.hosts[profile.hosts["energy_j"].notna()]
+    total_j = float(hosts["energy_j"].sum())
+    for account, words in (
+        ("idle_j", "were drawn while nothing ran on its host"),
+        ("runtime_j", "went to the program outside its tasks: more of its functions as tasks show which"),
+        ("other_j", "went to other programs of the hosts, in no task's figure"),
+    ):
+        joules = float(hosts[account].sum())
+        least = LEAST_OUTSIDE if account == "runtime_j" else NOTABLE
+        if total_j > 0 and joules >= least * total_j:
+            share = 100 * joules / total_j
+            kind = {"runtime_j": "outside"}.get(account, account.removesuffix("_j"))
+            yield Remedy(kind, f"{quantity(joules, 'J')} ({share:.0f} %) {words}.", joules)
+    uneven = hosts["imbalance"].dropna()
+    if len(uneven) > 1 and uneven.max() >= UNEVEN - 1:
+        yield Remedy(
+            "uneven",
+            f"{uneven.idxmax()} worked {100 * uneven.max():.0f} % longer in tasks than the mean of the {len(uneven)} "
+            "hosts: evening out the work would end the job sooner.",
+            None,
+        )
+    if profile.info["missing"]:
+        count = len(profile.info["missing"])
+        yield Remedy(
+            "missing", f"{count} of {len(profile.hosts)} hosts gave no figures or not all: the sums lack them.", None
+        )
+    if Quality.ESTIMATED in set(hosts["quality"]):
+        estimated = int((hosts["quality"] == Quality.ESTIMATED).sum())
+        yield Remedy(
+            "sensor",
+            f"The joules of {estimated} of {len(hosts)} hosts are estimated, so shares and the order of tasks are "
+            "surer than joules: tprof doctor, run there, says whether a sensor can be read and gives the command "
+            "that grants it.",
+            None,
+        )

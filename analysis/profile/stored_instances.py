@@ -1,0 +1,117 @@
+"""The instances of a long recording in a Parquet file, which is read in parts and removed with its profile."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import closing
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from tprof.errors import TprofError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+    from tprof.analysis.export.table_files import TableFile
+
+    Progress = Callable[[str, int, int], None]
+    """Takes what is done now, how many are done, and how many there are."""
+    Share = Callable[[Callable[["Piece"], None], Progress | None], None]
+    """Calls a function with the instances of each window as they end; a second one with how far that is."""
+
+OWN = "own_s"
+"""The column that a table of instances has here besides its own."""
+NAMES = ("task", "thread")
+_lasting: list[tempfile.TemporaryDirectory[str]] = []
+"""Folders of datasets: the interpreter removes them at its end."""
+
+
+class Piece(NamedTuple):
+    """Some instances: a row each, and (n,) seconds in which its thread ran each, without nested tasks or suspension."""
+
+    tasks: pd.DataFrame
+    own_s: NDArray[np.float64]
+
+    def plus(self, later: Piece) -> Piece:
+        """Return both, with the same columns and categories."""
+        if not len(later.tasks):
+            return self
+        tasks = pd.concat([self.tasks, later.tasks], ignore_index=True)
+        return Piece(tasks, np.concatenate((self.own_s, later.own_s)))
+
+
+class StoredInstances:
+    """A file of instances below ``$TMPDIR``, a group of rows for each window, in the order in which windows ended."""
+
+    def __init__(self, share: Share, progress: Progress | None = None) -> None:
+        """Write the file.
+
+        Raises
+        ------
+        UsageError
+            If pyarrow is not installed.
+        TprofError
+            If the file cannot be written.
+        """
+        from tprof.analysis.export.formats import need  # noqa: PLC0415 - which names what installs it
+
+        need("pyarrow", "parquet", "reading the instances of a long recording in parts")
+        from tprof.analysis.export.table_files import ParquetFile  # noqa: PLC0415 - for the same reason
+
+        self._categories: dict[str, Any] = {}
+        try:
+            self._folder = tempfile.TemporaryDirectory(prefix="tprof-tasks-")
+            self.path = Path(self._folder.name) / "tasks.parquet"
+            with closing(ParquetFile(self.path.with_suffix(""))) as file:
+                share(lambda piece: self._add(file, piece), progress)
+        except OSError as error:
+            raise TprofError(
+                f"cannot keep instances in {tempfile.gettempdir()}: {error.strerror or error}; set TMPDIR to a folder "
+                "with more space, or take a window of the recording by --between"
+            ) from error
+
+    def _add(self, file: TableFile, piece: Piece) -> None:
+        for name in NAMES:
+            self._categories[name] = piece.tasks[name].cat.categories
+        file.add(piece.tasks.assign(**{OWN: piece.own_s}))
+
+    @cached_property
+    def _file(self) -> Any:
+        import pyarrow.parquet as pq  # noqa: PLC0415 - optional; it was asked for
+
+        return pq.ParquetFile(self.path)
+
+    def dataset(self) -> Any:
+        """Return the file as a dataset of pyarrow with the columns of a table of instances; it stays until the end."""
+        import pyarrow as pa  # noqa: PLC0415 - optional; it was asked for
+        import pyarrow.dataset as ds  # noqa: PLC0415 - for the same reason
+
+        _lasting.append(self._folder)  # a dataset is often used when its profile is gone
+        schema = self._file.schema_arrow
+        kept = pa.schema([one for one in schema if one.name != OWN], metadata=schema.metadata)
+        return ds.dataset(self.path, schema=kept)
+
+    def pieces(self, columns: Sequence[str] | None = None, *, backwards: bool = False) -> Iterator[Piece]:
+        """Yield the instances of one window after the other, or those of later windows first.
+
+        Parameters
+        ----------
+        columns : of the table of instances; None: all
+        backwards : whether later windows come first, so that an instance comes before those that it calls
+        """
+        names = None if columns is None else [*columns, OWN]
+        groups = range(self._file.num_row_groups)
+        for number in reversed(groups) if backwards else groups:
+            frame = self._file.read_row_group(number, columns=names).to_pandas()
+            own_s = frame.pop(OWN).to_numpy(float)
+            yield Piece(frame.assign(**self._named(frame)), own_s)
+
+    def _named(self, frame: pd.DataFrame) -> dict[str, Any]:
+        """Return the columns of names with the same categories in all parts."""
+        known = self._categories.items()
+        return {name: frame[name].cat.set_categories(categories) for name, categories in known if name in frame}

@@ -1,0 +1,281 @@
+"""A profile of a recording of any length: window after window is read and shared, and only sums are kept.
+
+The figures are those of the whole recording (see `tprof.analysis.attribution.windows`), up to the order of additions. A
+first pass over the samples is made where one is needed (`tprof.analysis.attribution.survey`). Memory holds the readings
+of the sensors, a window's samples, and the instances that have not ended. What needs all samples at a time is shared in
+memory instead; `why_in_memory` says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from tprof.analysis.attribution.accounts import Account
+from tprof.analysis.attribution.gpu import SCOPE as GPU
+from tprof.analysis.attribution.load import Activity, idle_power_w, losses
+from tprof.analysis.attribution.open_instances import OpenInstances
+from tprof.analysis.attribution.survey import survey
+from tprof.analysis.attribution.windows import STEP, Reach, cut_windows
+from tprof.analysis.models.fitted.powers import mean_errors
+from tprof.analysis.models.fitted.stored_work import ArrayFile
+
+from tprof import log
+
+from .fits import Ran, needs_fits
+from .fits import fitted as fit_powers_of
+from .information import Found, accounts_table, informed, limits_of
+from .instances import SampleIndex, SummedInstances
+from .profile import Profile
+from .profile_warnings import SampleFacts, stuck_sensor_warnings
+from .streamed_fit import fitted_domains, reach_of, store_run
+from .window_shares import Facts, Job, Sharer, Summed, Sums, Tables, read_activity_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+    from tprof.analysis.attribution.quanta import Quanta
+    from tprof.analysis.attribution.segments import Segments
+    from tprof.analysis.attribution.survey import Survey
+    from tprof.analysis.attribution.windows import Window
+
+    from tprof.trace import Thread, Trace
+
+    from .recipe import Prepared, Recipe
+    from .stored_instances import Piece, Progress
+    from .streamed_fit import FittedDomain
+    from .window_shares import Kept, Part, WindowShares
+
+    Map = Callable[..., Iterable[Any]]
+    Mask = NDArray[np.bool_]
+
+WINDOW_SAMPLES = 250_000
+"""Of a window, about: its arrays stay in memory that is used again, and in caches as far as they can."""
+STREAMED_FROM = 4_000_000
+"""Samples of a long recording."""
+STEPS = 8
+"""A window has so many of the times by which samples are found, or more."""
+
+
+def is_long(trace: Trace) -> bool:
+    """Return whether commands that need no table of instances read a recording window by window."""
+    return sum(thread.count for thread in trace.threads) >= STREAMED_FROM
+
+
+def why_in_memory(trace: Trace, prepared: Prepared) -> str | None:
+    """Return why a recording is shared with all its samples in memory; None: it need not be."""
+    recipe = prepared.recipe
+    reasons = {
+        "a GPU was measured": any(one.scope == GPU for one in recipe.quanta) or bool(trace.gpu.segments),
+        "a task runtime recorded events": bool(trace.events),
+        "tasks of an engine have keys": bool(trace.key_files),
+        "stacks were sampled": bool(trace.stack_files),
+        "native threads may serve tasks": recipe.attribute_native and _has_busy_natives(trace),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def _has_busy_natives(trace: Trace) -> bool:
+    return any(len(one.cpu_ns) > 1 and int(one.cpu_ns.max()) > int(one.cpu_ns.min()) for one in trace.native_threads)
+
+
+def build_streamed(
+    trace: Trace,
+    prepared: Prepared,
+    *,
+    asked: str,
+    samples: int,
+    progress: Progress | None = None,
+    map: Map | None = None,  # noqa: A002 - it stands in for the built-in one
+) -> Profile:
+    """Attribute a trace's joules window by window.
+
+    Parameters
+    ----------
+    trace : a whole recording
+    prepared : what was decided from its readings
+    asked : the model that was asked for
+    samples : of a window, about
+    progress : called with what is done, how many windows are, and how many there are
+    map : calls a function for each window, by default the built-in one; as that one, it returns what the function does
+        in the order of the windows
+
+    Raises
+    ------
+    UnorderedError
+        If this recording must be in memory: time stamps go backwards, or ids of instances are used again.
+    """
+    recipe = prepared.recipe
+    log.info("analysis", "streaming %s: %d threads, %d domains", trace.path, len(trace.threads), len(recipe.whole))
+    found = survey(trace, recipe.model, recipe.packages, min(STEP, max(samples // STEPS, 1)))
+    recipe = prepared.idled(_idle_watts(trace, prepared, found, samples))
+    reach = [reach_of(one) if needs_fits(recipe, asked) else Reach.of(one) for one in recipe.quanta]
+    windows = tuple(cut_windows(found.threads, reach, samples))
+    recipe, fitted, modelled = _fitted(trace, recipe, found, windows, asked)
+    stream = _Stream(trace, recipe, found, windows, fitted, map)
+    sums: list[Sums] = []
+    shared = stream.run(
+        Summed(trace, recipe, stream.threads),
+        lambda part: sums.append(sums.pop().plus(part) if sums else part),
+        progress,
+    )
+    total, last = sums[0]
+    facts = replace(shared.facts, instances=total.rows)
+    info = informed(trace, prepared, recipe, Found(shared.accounts, shared.stuck, facts, found.hidden, None))
+    instances = SummedInstances(
+        total, cast("Piece", last), partial(stream.share, info["quality"]), stream.segments, stream.index
+    )
+    accounts = accounts_table(recipe, shared.accounts)
+    errors_j = None
+    if recipe.fits:
+        names = [entry.name for entry in trace.tasks]
+        errors_j = mean_errors(recipe.fits, modelled, total.columns["instances"], names)
+    return Profile(trace, instances, accounts, info, recipe, errors_j, limits_of(trace, recipe)[0], None)
+
+
+def _fitted(
+    trace: Trace, recipe: Recipe, found: Survey, windows: Sequence[Window], asked: str
+) -> tuple[Recipe, dict[str, FittedDomain], NDArray[np.float64]]:
+    """Fit powers if the model needs that: returns the recipe, how fitted domains are shared, and modelled sums."""
+    tasks = len(trace.tasks)
+    if not needs_fits(recipe, asked):
+        return recipe, {}, np.zeros(tasks)
+
+    def read(window: Window) -> Activity:
+        return read_activity_of(trace, recipe, found, window, recipe.model.columns)[0]
+
+    with ArrayFile() as file:
+        run = store_run(file, read, windows, tasks, recipe.packages)
+
+        def ran(domain: Quanta) -> Ran:
+            other_s, unseen_s = found.hidden.between(domain.edges_ns, domain.package)
+            return Ran(run.work(domain), other_s + unseen_s)
+
+        chosen = fit_powers_of(recipe, trace, ran, asked=asked)
+        return chosen, fitted_domains(chosen, run, read, windows), run.modelled
+
+
+@dataclass
+class _Shared:
+    """What all windows found."""
+
+    accounts: dict[str, Account]
+    stuck: list[str]
+    facts: SampleFacts
+
+
+@dataclass
+class _Domain:
+    """One domain's account so far, and in which quanta anything ran."""
+
+    quanta: Quanta
+    number: int | None
+    sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(4))
+    ran: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
+
+    def account(self) -> Account:
+        if not len(self.quanta) or not self.quanta.valid.any():
+            return Account(self.quanta.name, *[float("nan")] * 7)
+        return Account(self.quanta.name, self.quanta.measured_j, *self.sums.tolist())
+
+
+@dataclass(frozen=True)
+class _Stream:
+    """A recording that is read window by window, as often as that is needed."""
+
+    trace: Trace
+    recipe: Recipe
+    found: Survey
+    windows: Sequence[Window]
+    fitted: Mapping[str, FittedDomain]
+    map: Map | None
+
+    @property
+    def threads(self) -> list[Thread]:
+        """Those with samples."""
+        return [one.thread for one in self.found.threads]
+
+    def share(self, quality: str, sink: Callable[[Piece], None], progress: Progress | None = None) -> None:
+        """Share all joules once more, and give the instances of each window to a sink."""
+        self.run(Tables(self.trace, self.recipe, self.threads, quality), sink, progress)
+
+    def segments(self) -> Iterator[tuple[tuple[int, int], list[Segments]]]:
+        """Yield for each window when the segments begin that count in it, and those of its threads."""
+        columns = self.recipe.model.columns
+        for window in self.windows:
+            yield window.own_ns, read_activity_of(self.trace, self.recipe, self.found, window, columns)[0].segments
+
+    @property
+    def index(self) -> SampleIndex:
+        """The times of some samples of all threads."""
+        t_ns = np.concatenate([np.empty(0, np.int64), *(one.t_ns for one in self.found.threads)])
+        return SampleIndex(np.sort(t_ns), self.found.step)
+
+    def run(self, keep: Kept[Part], sink: Callable[[Part], None], progress: Progress | None) -> _Shared:
+        """Share the joules of all windows; `sink` takes what is kept of instances that have ended."""
+        counted = [self._shared_quanta(one) for one in self.recipe.quanta if one.counted]
+        numbers = {one.name: number for number, one in enumerate(counted)}
+        domains = [_Domain(one, numbers.get(one.name), ran=np.zeros(len(one), bool)) for one in self.recipe.quanta]
+        instances, facts = OpenInstances(counted), Facts()
+        share = Sharer.of(self.trace, self.recipe, self.found, self.fitted, keep)
+        shared = (self.map or map)(share, [self._job(window) for window in self.windows])
+        for number, (window, shares) in enumerate(zip(self.windows, shared, strict=True)):
+            _add(domains, shares, window, instances)
+            facts.add(shares.samples)
+            rows, totals = instances.advance(window, shares.ids, shares.parts)
+            later = keep(rows, totals, np.ones(len(rows), bool), is_last=window.is_last)
+            sink(shares.kept.plus(later))
+            if progress is not None:
+                progress("instances", number + 1, len(self.windows))
+        stuck = [
+            text
+            for one in domains
+            if one.quanta.stuck.any()
+            for text in stuck_sensor_warnings(one.quanta, one.ran, self.trace.start_ns)
+        ]
+        known = replace(facts.known(), losses=tuple(losses(self.trace)))
+        return _Shared({one.quanta.name: one.account() for one in domains}, stuck, known)
+
+    def _job(self, window: Window) -> Job:
+        """Return a window with what is known of it: quanta next to its own may share the joules of its segments."""
+        ends_ns: list[int] = []
+        for whole, which in zip(map(self._shared_quanta, self.recipe.quanta), window.quanta, strict=True):
+            if which.stop > which.start:
+                near = whole.edges_ns[max(which.start - 1, 0) : which.stop + 3]
+                ends_ns += [int(near[0]), int(near[-1])]
+        quanta = tuple(whole.part(which) for whole, which in zip(self.recipe.quanta, window.quanta, strict=True))
+        return Job(window, quanta, self.found.hidden.part(min(ends_ns, default=0), max(ends_ns, default=0)))
+
+    def _shared_quanta(self, domain: Quanta) -> Quanta:
+        fitted = self.fitted.get(domain.name)
+        return domain if fitted is None else fitted.quanta
+
+
+def _add(domains: Sequence[_Domain], shares: WindowShares[Any], window: Window, instances: OpenInstances) -> None:
+    """Add what a window gives of each domain."""
+    for one, found, which in zip(domains, shares.domains, window.quanta, strict=True):
+        if found is None:
+            continue
+        one.sums += found.sums
+        if found.ran is not None:
+            one.ran[which] = found.ran
+        if one.number is not None:
+            instances.note_dynamic(one.number, which, found.dynamic_j)
+
+
+def _idle_watts(trace: Trace, prepared: Prepared, found: Survey, samples: int) -> dict[str, float | None]:
+    """Return the watts of domains in idle quanta, where a calibrated static power gives way to them."""
+    domains = prepared.idles
+    if not domains:
+        return {}
+    sums = {one.name: np.zeros(2) for one in domains}
+    columns = prepared.recipe.model.columns
+    for window in cut_windows(found.threads, [Reach.of(one) for one in domains], samples):
+        activity, _ = read_activity_of(trace, prepared.recipe, found, window, columns)
+        for domain, which in zip(domains, window.quanta, strict=True):
+            if which.stop > which.start:
+                sums[domain.name] += activity.load(domain.part(which)).idle()
+    return {name: idle_power_w(*both.tolist()) for name, both in sums.items()}

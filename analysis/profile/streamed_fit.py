@@ -1,0 +1,325 @@
+"""Fits powers to a recording that is read window by window, and shares its joules by them.
+
+1. **What ran** is written into a file, once, 26 bytes a segment. The fit, whose equations are of a bounded number,
+   reads it in parts (`tprof.analysis.models.fitted.stored_work`).
+2. **Edges** of quanta that overlap are estimated from all readings: each window gives the joules around its edges, and
+   one tridiagonal system has all of them.
+3. **Sharing**: a window's own joules are those from the end of the overlap at its first edge to the end of that at its
+   last one. Its segments reach as far as the quanta next to these.
+
+An effect on the power of a segment may depend on what is in other windows: on how long its instance runs, or on what
+runs beside a long segment. Both are noted of instances and segments that cross the end of a window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from tprof.analysis.attribution.load import part_on
+from tprof.analysis.attribution.native_time import NativeSegments
+from tprof.analysis.attribution.open_instances import ended_before
+from tprof.analysis.attribution.overlaps import has_overlaps, split_overlaps
+from tprof.analysis.attribution.segment_energy import sum_by
+from tprof.analysis.attribution.segments import task_of
+from tprof.analysis.attribution.sharing import plan_sharing
+from tprof.analysis.attribution.windows import Reach, UnorderedError
+from tprof.analysis.models.fitted.base_fit import LATE_S
+from tprof.analysis.models.fitted.beside import BesideCourse, follow
+from tprof.analysis.models.fitted.edges import evidence, place_edges, posterior, window_joules
+from tprof.analysis.models.fitted.equations import Work
+from tprof.analysis.models.fitted.stored_work import ArrayFile, Loader, StoredPart, StoredWork
+
+from .recipe import share_overlapping
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tprof.analysis.attribution.instances import InstanceRows
+    from tprof.analysis.attribution.load import Activity, Load
+    from tprof.analysis.attribution.quanta import Quanta
+    from tprof.analysis.attribution.segments import Segments
+    from tprof.analysis.attribution.sharing import Sharing
+    from tprof.analysis.attribution.windows import Window
+    from tprof.analysis.models.fitted import Fit
+    from tprof.analysis.models.fitted.stored_work import Place
+
+    from .recipe import Recipe
+
+    Read = Callable[[Window], Activity]
+
+Floats = NDArray[np.float64]
+MOST_OPEN = 1 << 24
+"""Instances that cross the ends of windows: their numbers are exact in single precision."""
+
+
+def reach_of(quanta: Quanta) -> Reach:
+    """Return when what the quanta of a domain share runs, wherever their edges lie and however late the sensor is."""
+    if not quanta.timed:
+        return Reach.of(quanta)
+    half_ns = np.ceil(quanta.window_s * 0.5e9).astype(np.int64) + 1
+    earliest_ns = (quanta.edges_ns - half_ns)[:-1] - round(LATE_S[-1] * 1e9)
+    latest_ns = quanta.edges_ns + half_ns
+    # Joules in an overlap depend on all that the next quantum has, up to the end of its overlap with the one after it.
+    after = np.minimum(np.arange(len(quanta)) + 2, len(quanta))
+    return Reach(np.minimum.accumulate(earliest_ns[::-1])[::-1], np.maximum.accumulate(latest_ns)[after])
+
+
+@dataclass
+class _Lengths:
+    """The own seconds of a thread's instances that cross the end of a window, by their ids, which are sorted."""
+
+    ids: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+    number: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    own_s: Floats = field(default_factory=lambda: np.empty(0))
+
+    def note(self, rows: InstanceRows, goes_on: NDArray[np.bool_]) -> NDArray[np.float32]:
+        """Add a window's rows; returns of each the logarithm of its length, or -1 less its number if it is here."""
+        self._begin(rows.instance[goes_on & ~self._find(rows.instance)[0]])
+        known, number = self._find(rows.instance)
+        np.add.at(self.own_s, number, rows.own_s[known])
+        found = _logarithm(rows.own_s)
+        found[known] = -1.0 - number
+        return found
+
+    def of(self, rows: InstanceRows) -> NDArray[np.float32]:
+        """Return the logarithms of the lengths of a window's rows."""
+        known, number = self._find(rows.instance)
+        found = _logarithm(rows.own_s)
+        found[known] = _logarithm(self.own_s[number])
+        return found
+
+    def resolved(self, logarithm: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return logarithms in place of numbers."""
+        at = np.flatnonzero(logarithm < 0)
+        logarithm[at] = _logarithm(self.own_s[(-1 - logarithm[at]).astype(np.int64)])
+        return logarithm
+
+    def _find(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Return which of some ids are known, and the numbers of these."""
+        if not len(self.ids):
+            return np.zeros(len(ids), bool), np.empty(0, np.int64)
+        at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
+        known = self.ids[at] == ids
+        return known, self.number[at[known]]
+
+    def _begin(self, ids: NDArray[np.uint64]) -> None:
+        every = np.concatenate((self.ids, ids))
+        if len(every) > MOST_OPEN:
+            raise UnorderedError("too many instances cross the ends of windows")
+        order = np.argsort(every, kind="stable")
+        self.number = np.concatenate((self.number, len(self.ids) + np.arange(len(ids))))[order]
+        self.ids = every[order]
+        self.own_s = np.concatenate((self.own_s, np.zeros(len(ids))))
+
+
+@dataclass
+class StoredRun:
+    """What all threads did, in a file.
+
+    Attributes
+    ----------
+    file : of the columns
+    tasks : their number
+    packages : numbers of the packages that have a domain
+    modelled : (tasks,) sums of modelled energy
+    """
+
+    file: ArrayFile
+    tasks: int
+    packages: tuple[int, ...]
+    modelled: Floats = field(init=False)
+    _parts: list[StoredPart] = field(default_factory=list)
+    _lengths: dict[int, _Lengths] = field(default_factory=dict)
+    _ran_on: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(1 << 16, bool))
+
+    def __post_init__(self) -> None:
+        """Begin the sums."""
+        self.modelled = np.zeros(self.tasks)
+
+    def add(self, one: Segments, own_ns: tuple[int, int]) -> None:
+        """Write a thread's segments that begin in a window. Raises UnorderedError, OSError."""
+        own = slice(*np.searchsorted(one.t_ns[:-1], own_ns).tolist())
+        lengths = self._lengths.setdefault(one.thread.ordinal, _Lengths())
+        logarithm = _by_slot(lengths.note(one.rows, ~ended_before(one.rows, own_ns[1])))
+        if own.start == own.stop:
+            return
+        task = task_of(one, self.tasks)[own]
+        self.modelled += sum_by(task, one.modelled[own], self.tasks + 1)[: self.tasks]
+        self._ran_on[one.cpu[own]] = True
+        columns: list[NDArray[Any]] = [one.modelled[own], task, one.cpu[own], logarithm[one.slot[own]]]
+        if one.package is not None and one.package_end is not None:
+            columns += [one.package[own], one.package_end[own]]
+        t_ns = one.t_ns[own.start : own.stop + 1]
+        self._parts.append(StoredPart.of(self.file, one.thread.ordinal, t_ns, *columns))
+
+    @cached_property
+    def _core_of(self) -> NDArray[np.int32]:
+        """The numbers of the processors on which anything ran, by those of all."""
+        return np.cumsum(self._ran_on, dtype=np.int32) - 1
+
+    def work(self, domain: Quanta) -> list[StoredWork]:
+        """Return what ran on a domain's package."""
+        loader = Loader(self.file, partial(self._decoded, domain.package))
+        return [StoredWork(loader, part) for part in self._parts]
+
+    def _decoded(self, package: int | None, part: StoredPart, columns: Sequence[NDArray[Any]]) -> Work:
+        t_ns, modelled, task, cpu, logarithm, *ends = columns
+        weight = part_on(ends[0], ends[1], package, self.packages) if ends else None
+        return Work(
+            t_ns, modelled if weight is None else modelled * weight, task,
+            self._core_of[cpu], self._lengths[part.thread].resolved(logarithm),
+        )  # fmt: skip
+
+    def in_window(self, load: Load) -> list[Work]:
+        """Return what threads did in a window, with what is known of it from others."""
+        return [
+            Work(
+                place.t_ns, place.modelled, task_of(one, self.tasks),
+                self._core_of[one.cpu],
+                _by_slot(self._lengths[one.thread.ordinal].of(one.rows))[one.slot],
+            )
+            for place, one in zip(load.located, load.segments, strict=True)
+            if not isinstance(one, NativeSegments)
+        ]  # fmt: skip
+
+
+def _logarithm(own_s: Floats) -> NDArray[np.float32]:
+    return np.log(np.maximum(own_s * 1e9, 1.0)).astype(np.float32)
+
+
+def _by_slot(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return values of rows by slot: 0 where no task ran."""
+    return np.concatenate((np.zeros(1, np.float32), values))
+
+
+def store_run(
+    file: ArrayFile, read: Read, windows: Sequence[Window], tasks: int, packages: tuple[int, ...]
+) -> StoredRun:
+    """Write what ran in all windows. Raises UnorderedError, TraceError, OSError."""
+    run = StoredRun(file, tasks, packages)
+    for window in windows:
+        for one in read(window).segments:
+            run.add(one, window.own_ns)
+    return run
+
+
+class Planned(NamedTuple):
+    """The sharing of some quanta, and which of them are a window's own."""
+
+    sharing: Sharing
+    own: slice
+
+
+@dataclass(frozen=True)
+class FittedDomain:
+    """A domain whose joules are shared by fitted powers.
+
+    Attributes
+    ----------
+    quanta : with estimated edges, of the whole recording
+    fit : of its tasks' powers, with the static power of these quanta
+    run : what is known of the length of instances
+    beside : what runs beside segments, by task and form
+    overlaps : whether any of its quanta overlap
+    """
+
+    quanta: Quanta
+    fit: Fit
+    run: StoredRun
+    beside: tuple[BesideCourse, ...]
+    overlaps: bool
+
+    def plan(self, which: slice, activity: Activity, window: Window) -> Planned:
+        """Share the joules of a window's quanta."""
+        near, own = self._near(which) if self.overlaps else (which, slice(0, which.stop - which.start))
+        quanta, fit = self.quanta.part(near), replace(self.fit, static_w=self.fit.static_w[near])
+        factors = self._factors(quanta, activity, window)
+        if self.overlaps:
+            return Planned(share_overlapping(quanta, activity, fit, factors, own), own)
+        load = activity.load(quanta).corrected(fit.power, factors)
+        return Planned(plan_sharing(load, fit.static_w, fit.other), own)
+
+    def evidence(self, which: slice, activity: Activity, window: Window) -> tuple[Floats, Floats, Floats]:
+        """Return the joules around the first edge of each of a window's quanta, and what `evidence` does."""
+        near, own = self._near(which)
+        quanta = self.quanta.part(near)
+        split = split_overlaps(quanta)
+        load = activity.load(split.pieces).corrected(self.fit.power, self._factors(quanta, activity, window))
+        joules = window_joules(split, load, self.fit.static_w[near], self.fit.other)
+        residual, variance = evidence(joules, quanta.energy_j)
+        return joules[own], residual[own], variance[own]
+
+    def _near(self, which: slice) -> tuple[slice, slice]:
+        """Return the quanta that decide how some quanta overlap, and these among them."""
+        first = max(which.start - 1, 0)
+        return slice(first, min(which.stop + 2, len(self.quanta))), slice(which.start - first, which.stop - first)
+
+    def _factors(self, quanta: Quanta, activity: Activity, window: Window) -> tuple[NDArray[np.float32], ...] | None:
+        effects = self.fit.effects
+        if effects is None:
+            return None
+        work = self.run.in_window(activity.load(quanta))
+        ends_ns = window.own_ns[0], window.until_ns
+        return effects.factors(work, {one.key: one.inside(work, *ends_ns) for one in self.beside})
+
+
+def fitted_domains(recipe: Recipe, run: StoredRun, read: Read, windows: Sequence[Window]) -> dict[str, FittedDomain]:
+    """Return the domains with fits, with their edges estimated, by name; `windows` belong to the recipe's quanta."""
+    ends_ns = sorted({end_ns for window in windows for end_ns in (*window.own_ns, window.until_ns)})
+    found = {}
+    for domain in recipe.quanta:
+        if domain.name in recipe.fits:
+            fit = recipe.fits[domain.name]
+            keys = () if fit.effects is None else fit.effects.besides
+            beside = tuple(follow(run.work(domain), keys, ends_ns)) if keys else ()
+            quanta = domain.earlier(fit.late_s)
+            found[domain.name] = FittedDomain(quanta, fit, run, beside, has_overlaps(quanta))
+    places = {one.name: number for number, one in enumerate(recipe.quanta)}
+    return found | _estimated({name: one for name, one in found.items() if one.overlaps}, places, read, windows)
+
+
+def _estimated(
+    domains: dict[str, FittedDomain], places: dict[str, int], read: Read, windows: Sequence[Window]
+) -> dict[str, FittedDomain]:
+    """Return domains with estimated edges."""
+    if not domains:
+        return {}
+    with ArrayFile() as file:
+        found = {name: _Edges(one.quanta, file) for name, one in domains.items()}
+        for window in windows:
+            activity = read(window)
+            for name, one in domains.items():
+                which = window.quanta[places[name]]
+                if which.stop > which.start:
+                    found[name].add(which, *one.evidence(which, activity, window))
+        return {name: replace(one, quanta=found[name].placed(one.fit.own_w)) for name, one in domains.items()}
+
+
+class _Edges:
+    """What the windows show of where the edges of a domain's quanta are."""
+
+    def __init__(self, quanta: Quanta, file: ArrayFile) -> None:
+        self._quanta, self._file = quanta, file
+        self._joules: list[tuple[slice, Place]] = []
+        self._residual, self._variance = np.zeros(len(quanta)), np.zeros(len(quanta) + 1)
+
+    def add(self, which: slice, joules: Floats, residual: Floats, variance: Floats) -> None:
+        """Take those of a window's quanta."""
+        self._joules.append((which, self._file.add(joules - joules[:, :1])))
+        self._residual[which], self._variance[which] = residual, variance
+
+    def placed(self, own_w: float) -> Quanta:
+        """Return the quanta with edges where all readings together show them."""
+        quanta = self._quanta
+        moved, left = posterior(quanta, self._residual, self._variance, own_w)
+        edges_ns, window_s = quanta.edges_ns.copy(), quanta.window_s.copy()
+        for which, place in self._joules:
+            (joules,) = self._file.read(place)
+            edges_ns[which], window_s[which] = place_edges(
+                edges_ns[which], window_s[which], joules, moved[which], left[which]
+            )
+        return replace(quanta, edges_ns=edges_ns, window_s=window_s)

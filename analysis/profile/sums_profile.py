@@ -1,0 +1,375 @@
+"""The tables of a recording that kept sums instead of samples: as those of a profile, without single instances."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import pandas as pd
+from tprof.analysis.attribution.instance_sums import joined
+from tprof.analysis.display.frames import AccountsTable, SummaryTable
+from tprof.analysis.names import shown
+
+from tprof.errors import UsageError
+from tprof.trace.estimate import EXACT, WattsError, watts_error
+from tprof.trace.kinds import Quality, least_certain
+from tprof.trace.sums import DOMAIN_SUMS, TASK_SUMS, THREADS
+from tprof.trace.sums_trace import refusal
+
+from .grouped import grouped_sums
+from .intervals import widened
+from .provenance import assumed_text
+from .summary import summarize
+from .task_sums import TaskSums
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+    from tprof.analysis.emissions import Footprint, Rates
+
+    from tprof.trace.sums import Block
+    from tprof.trace.sums_trace import SumsTrace
+
+    Table = NDArray[np.void]
+
+JOINED_BLOCKS = 256
+"""So many blocks are added up at a time, so that memory does not grow with the recording."""
+ACCOUNTS = ("measured_j", "tasks_j", "runtime_j", "other_j", "idle_j")
+MODEL_WHY = 'model "cputime": energy was shared by CPU time while the program ran, and only sums were kept'
+
+
+@dataclass(frozen=True, repr=False)
+class SumsProfile:
+    """The joules of a recording by task, from sums.
+
+    Attributes
+    ----------
+    trace : the sums
+    totals : of each task of each process over the recording, of dtype `TASK_SUMS`
+    accounts : index `domain`; as in a profile
+    info : quality, sensor, model, warnings and other provenance; as in a profile
+    watts : factors of the error of an estimate's watts
+    """
+
+    trace: SumsTrace
+    totals: Table = field(repr=False)
+    accounts: pd.DataFrame
+    info: dict[str, Any]
+    watts: WattsError = field(repr=False)
+
+    @property
+    def measured_j(self) -> float:
+        """Sum of the counted domains' joules; NaN if there are none."""
+        counted = [one["name"] for one in self.info["domains"] if one["counted"]]
+        return float(self.accounts.loc[counted, "measured_j"].sum(min_count=1))
+
+    @property
+    def tasks(self) -> NoReturn:
+        """Single instances are not there. Raises UsageError."""
+        raise UsageError(refusal(self.trace.path))
+
+    flame = critical_path = segments = waits = tasks
+
+    def summary(self, *, common: bool = True) -> pd.DataFrame:
+        """Return one row per task (index `task`), by energy; the columns and intervals are those of `Profile.summary`.
+
+        Without `common` the intervals exclude the error of an estimate's watts.
+        """
+        sums = _task_sums(self.trace, self.totals, has_energy=self.info["quality"] != "none")
+        table = summarize(sums, watts=self.watts, common=common)
+        return SummaryTable(table.assign(quality=self.info["quality"]))
+
+    def by(self, *names: str) -> pd.DataFrame:
+        """Return one row per process (``by("process")``) or, with ``keep="threads"``, thread; as `Profile.by`.
+
+        An instance counts in the thread in which it began, joules and times in that which ran it.
+
+        Raises
+        ------
+        UsageError
+            If no sums were kept by it.
+        """
+        kept = ("process", "thread") if self.keeps_threads else ("process",)
+        if not set(names) <= set(kept):
+            raise UsageError(
+                f"{self.trace.path} keeps sums by {' and '.join(kept)}, got {', '.join(map(shown, names))}: "
+                'record with keep="threads" for those of threads'
+            )
+        rows, _ = _totals(self.trace, ["process", "thread", "task"])
+        rows = rows[~np.isin(rows["task"], self.trace.table.left_out())]
+        codes, tasks = _codes(self.trace, rows["task"])
+        columns = {name: rows[name].astype(float) for name in ("energy_j", "own_s", "cpu_s")}
+        frame = pd.DataFrame({"process": rows["process"], "instances": rows["begun"].astype(float), **columns})
+        frame["task"], frame["half_squares"] = tasks[codes], rows["half_j2"].astype(float)
+        frame["thread"] = self._thread_of(rows)
+        return grouped_sums(frame, self.summary(), names)
+
+    @property
+    def keeps_threads(self) -> bool:
+        """Whether the sums are by thread."""
+        return self.trace.manifest.get("keep") == THREADS
+
+    def _thread_of(self, rows: Table) -> list[str]:
+        """Return name and number of the thread of each row; its place in the session without a name."""
+        known = {
+            (one["process"], one["thread"]): f"{shown(one['name'].decode(errors='replace'))} ({one['tid']})"
+            for block in self.trace.blocks()
+            for one in block.threads
+        }
+        keys = zip(rows["process"].tolist(), rows["thread"].tolist(), strict=True)
+        return [known.get(key, f"? ({key[1]})") for key in keys]
+
+    @cached_property
+    def spans(self) -> pd.DataFrame:
+        """One row per task, process, thread if they are kept, and span.
+
+        Columns time_s (when the span begins), span_s (its length), task, process, thread (name and number), instances
+        (that began in it), ended, cpu_s, own_s, energy_j, dynamic_j, power_w (energy over own time), quality.
+        """
+        rows = joined([_in_indices(self.trace, block.tasks) for block in self.trace.blocks()])
+        own_s = rows["own_s"]
+        power_w = np.divide(rows["energy_j"], own_s, out=np.full(len(rows), np.nan), where=own_s > 0)
+        thread = {"thread": pd.Categorical(self._thread_of(rows))} if self.keeps_threads else {}
+        return pd.DataFrame(
+            {
+                "time_s": rows["span"] * (self.trace.span_ns * 1e-9),
+                "span_s": self.trace.span_ns * 1e-9,
+                "task": pd.Categorical.from_codes(*_codes(self.trace, rows["task"])),
+                "process": rows["process"].astype(np.int64),
+                **thread,
+                "instances": rows["begun"].astype(np.int64),
+                "ended": rows["ended"].astype(np.int64),
+                **{name: rows[name] for name in ("cpu_s", "own_s", "energy_j", "dynamic_j")},
+                "power_w": power_w,
+                "quality": self.info["quality"],
+            }
+        )
+
+    @cached_property
+    def power(self) -> pd.DataFrame:
+        """Watts of each domain over time: `time_s`, `duration_s` and a column `<domain>_w` per domain."""
+        rows = _added_domains([block.domains for block in self.trace.blocks()], ["span", "domain"])
+        spans = np.unique(rows["span"])
+        found = {"time_s": spans * (self.trace.span_ns * 1e-9), "duration_s": np.zeros(len(spans))}
+        for place, domain in enumerate(self.info["domains"]):
+            mine = rows[rows["domain"] == place]
+            at, watts = np.searchsorted(spans, mine["span"]), np.full(len(spans), np.nan)
+            covered = mine["seconds"] > 0
+            watts[at[covered]] = mine["measured_j"][covered] / mine["seconds"][covered]
+            found["duration_s"][at] = np.maximum(found["duration_s"][at], mine["seconds"])
+            found[f"{domain['name']}_w"] = watts
+        return pd.DataFrame(found).assign(quality=self.info["quality"])
+
+    def footprint(self, rates: Rates) -> Footprint:
+        """Return what all joules emitted and cost; see `Profile.emissions`."""
+        from tprof.analysis.emissions import footprint_of  # noqa: PLC0415 - loaded when used
+
+        return footprint_of(self, rates)
+
+    def to_csv(self, directory: str | os.PathLike[str]) -> None:
+        """Write spans.csv, summary.csv, accounts.csv, power.csv and info.json into a directory."""
+        self._write("csv", directory)
+
+    def to_parquet(self, directory: str | os.PathLike[str]) -> None:
+        """Write the tables of `to_csv` as Parquet files into a directory."""
+        self._write("parquet", directory)
+
+    def _write(self, form: str, path: str | os.PathLike[str]) -> None:
+        from tprof.analysis.export import format_named  # noqa: PLC0415 - loaded when used
+
+        format_named(form).write(self, path)
+
+    def to_html(self, path: str | os.PathLike[str], *, plotly: str = "inline", rates: Rates | None = None) -> None:
+        """Write a report that needs no network; the parameters are those of a profile's."""
+        from tprof.analysis.report.sums_page import write_sums_report  # noqa: PLC0415 - loaded when used
+
+        write_sums_report(self, path, plotly=plotly, rates=rates)
+
+    def __repr__(self) -> str:
+        """Describe the profile in one line."""
+        joules = f"{self.measured_j:.4g} J" if self.measured_j == self.measured_j else "no energy"
+        return f"<SumsProfile of {self.trace.path.name}: {joules} ({self.info['quality']})>"
+
+
+def build_sums_profile(trace: SumsTrace) -> SumsProfile:
+    """Add up the sums of a recording; see `SumsTrace.profile`."""
+    totals, domains = _totals(trace, ["process", "task"])
+    described = [one for one in trace.manifest.get("domains", ()) if isinstance(one.get("name"), str)]
+    accounts = _accounts(trace, described, domains, _left_out_share(trace, totals))
+    watts = _common_error(trace, described, accounts)
+    info = _info(trace, described, accounts)
+    info["estimate"] = _estimate(trace, described, accounts, watts) if info["quality"] == Quality.ESTIMATED else None
+    return SumsProfile(trace, totals, AccountsTable(accounts), info, watts)
+
+
+def _totals(trace: SumsTrace, key: Sequence[str]) -> tuple[Table, Table]:
+    """Return the sums by some columns, with indices in the table of tasks, and those of the domains."""
+    tasks, domains = joined([]), np.empty(0, DOMAIN_SUMS)
+    for blocks in _batches(trace.blocks()):
+        tasks = joined([tasks, *(_in_indices(trace, block.tasks) for block in blocks)], key)
+        domains = _added_domains([domains, *(block.domains for block in blocks)], ["domain"])
+    return tasks, domains
+
+
+def _batches(blocks: Iterable[Block]) -> Iterable[list[Block]]:
+    batch: list[Block] = []
+    for block in blocks:
+        batch.append(block)
+        if len(batch) == JOINED_BLOCKS:
+            yield batch
+            batch = []
+    yield batch
+
+
+def _in_indices(trace: SumsTrace, rows: Table) -> Table:
+    """Return rows with indices in the table of tasks in the place of their processes' numbers."""
+    found = rows.copy()
+    for process in np.unique(rows["process"]).tolist():
+        numbers, mine = trace.table.numbers(process), rows["process"] == process
+        found["task"][mine] = [
+            numbers[number] if number in numbers else trace.table.lost(process, number)
+            for number in rows["task"][mine].tolist()
+        ]
+    return found
+
+
+def _codes(trace: SumsTrace, task: NDArray[np.uint32]) -> tuple[NDArray[np.int64], pd.Index]:
+    """Return the place of each index among the distinct names, and these."""
+    names = [shown(entry.name) for entry in trace.table.entries]
+    unique = list(dict.fromkeys(names))
+    place = {name: at for at, name in enumerate(unique)}
+    lookup = np.array([place[name] for name in names], np.int64)
+    return lookup[task.astype(np.int64)], pd.Index(unique, dtype=object)
+
+
+def _added_domains(tables: Sequence[Table], key: Sequence[str]) -> Table:
+    rows = np.concatenate([np.empty(0, DOMAIN_SUMS), *tables])
+    keys = np.column_stack([rows[name].astype(np.int64) for name in key])
+    distinct, place = np.unique(keys, axis=0, return_inverse=True)
+    found = np.zeros(len(distinct), DOMAIN_SUMS)
+    for column, name in enumerate(key):
+        found[name] = distinct[:, column]
+    for name in ("seconds", *ACCOUNTS):
+        found[name] = np.bincount(place.ravel(), weights=rows[name], minlength=len(distinct))
+    return found
+
+
+def _task_sums(trace: SumsTrace, totals: Table, *, has_energy: bool) -> TaskSums:
+    rows = totals[~np.isin(totals["task"], trace.table.left_out())]
+    codes, names = _codes(trace, rows["task"])
+    by_name = rows.copy()
+    by_name["task"] = codes
+    found = np.zeros(len(names), TASK_SUMS)
+    sums = joined([by_name], ["task"])
+    found[sums["task"]] = sums
+    ended, begun = found["ended"].astype(float), found["begun"].astype(np.int64)
+    resolved = begun - (found["ended"] - found["resolved"]).astype(np.int64) if has_energy else np.zeros_like(begun)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # Instances whose end was not seen, as of a program that was killed, count with the mean of the others.
+        scale = np.where(found["resolved"] > 0, resolved / found["resolved"], 1.0)
+        duration_s = np.where(ended > 0, found["ended_s"] * begun / ended, np.nan)
+    plain = {name: found[name].astype(float) for name in ("energy_j", "dynamic_j", "own_s", "cpu_s")}
+    squares = {name: found[name].astype(float) * scale for name in ("energy_m2", "duration_m2", "both_m2")}
+    columns = {
+        "instances": begun.astype(float),
+        "resolved": resolved.astype(float),
+        "duration_s": duration_s,
+        "resolved_duration_s": found["resolved_s"] * scale,
+        "resolved_own_s": plain["own_s"],
+        "half_squares": found["half_j2"].astype(float) * scale,
+        "cpu_own_s": plain["own_s"],
+        "cpu_native_s": np.zeros(len(names)),
+        "over": np.zeros(len(names)),
+        **plain,
+        **squares,
+    }
+    own_s, cpu_s = float(plain["own_s"].sum()), float(plain["cpu_s"].sum())
+    return TaskSums(tuple(names), columns, int(begun.sum()), own_s, cpu_s, {})
+
+
+def _left_out_share(trace: SumsTrace, totals: Table) -> float:
+    """Return the part of the tasks' joules that is of default tasks, which others of the program replaced."""
+    whole_j = float(totals["energy_j"].sum())
+    left_j = float(totals["energy_j"][np.isin(totals["task"], trace.table.left_out())].sum())
+    return left_j / whole_j if whole_j > 0 else 0.0
+
+
+def _accounts(trace: SumsTrace, described: Sequence[dict[str, Any]], domains: Table, left_out: float) -> pd.DataFrame:
+    """Return one row per domain; joules of tasks that are left out are in `runtime_j`, as in a profile."""
+    del trace
+    rows = []
+    for place, one in enumerate(described):
+        mine = domains[domains["domain"] == place]
+        figures = {name: float(mine[name][0]) if len(mine) else math.nan for name in ACCOUNTS}
+        moved_j = figures["tasks_j"] * left_out
+        figures["tasks_j"] -= moved_j
+        figures["runtime_j"] += moved_j
+        if not one.get("counted"):
+            figures |= dict.fromkeys(ACCOUNTS[1:], math.nan)
+        further = {"spin_j": 0.0, "unidentified_j": 0.0}
+        rows.append({"domain": one["name"], **figures, **further, "quality": str(one.get("quality"))})
+    columns = ["domain", *ACCOUNTS, "spin_j", "unidentified_j", "quality"]
+    return pd.DataFrame(rows, columns=columns).set_index("domain")
+
+
+def _common_error(trace: SumsTrace, described: Sequence[dict[str, Any]], accounts: pd.DataFrame) -> WattsError:
+    """Return the error that is the same for all joules: as `intervals.common_error`, weighted by joules."""
+    counted = [one for one in described if one.get("counted")]
+    joules = np.array([accounts.loc[one["name"], "measured_j"] for one in counted], float)
+    if not np.nansum(joules) > 0:
+        return EXACT
+    estimate = watts_error(trace.manifest)
+    errors = [estimate if one.get("quality") == Quality.ESTIMATED else _of_sensor(one) for one in counted]
+    idle, busy = (
+        float(np.average([getattr(one, name) for one in errors], weights=np.nan_to_num(joules)))
+        for name in ("idle", "busy")
+    )
+    return WattsError(idle, busy)
+
+
+def _of_sensor(described: dict[str, Any]) -> WattsError:
+    error = described.get("relative_error")
+    factor = 1 + float(error) if isinstance(error, int | float) and error > 0 else 1.0
+    return WattsError(factor, factor)
+
+
+def _estimate(
+    trace: SumsTrace, described: Sequence[dict[str, Any]], accounts: pd.DataFrame, watts: WattsError
+) -> dict[str, Any]:
+    """Return the inputs of an estimate, and the interval of all joules due to the error of its watts."""
+    static_w, seconds = trace.manifest.get("static_power_w") or {}, (trace.end_ns - trace.start_ns) * 1e-9
+    energy_j = np.array([accounts.loc[one["name"], "measured_j"] for one in described if one.get("counted")])
+    drawn_j = np.array([static_w.get(one["name"], 0.0) * seconds for one in described if one.get("counted")])
+    low_j, high_j = widened(energy_j, energy_j, np.minimum(drawn_j, energy_j), watts)
+    known = {"idle_factor": watts.idle, "per_core_factor": watts.busy}
+    inputs = trace.manifest.get("estimate") or {}
+    return {**inputs, **known, "energy_low_j": float(np.nansum(low_j)), "energy_high_j": float(np.nansum(high_j))}
+
+
+def _info(trace: SumsTrace, described: Sequence[dict[str, Any]], accounts: pd.DataFrame) -> dict[str, Any]:
+    counted = [one for one in described if one.get("counted")]
+    known = [one for one in counted if not math.isnan(float(accounts.loc[one["name"], "measured_j"]))]
+    quality = least_certain({str(one.get("quality")) for one in known})
+    sources = sorted({str(one.get("source")) for one in counted})
+    names = ", ".join(str(one["name"]) for one in counted)
+    sensor = f"{', '.join(sources)} ({quality}{assumed_text(trace.manifest)}): {names}"
+    return {
+        "quality": quality,
+        "sensor": sensor if counted else "no energy sensor: energies are not known",
+        "domains": [{**one, "counted": bool(one.get("counted"))} for one in described],
+        "left_out": trace.manifest.get("left_out") or [],
+        "model": "cputime",
+        "model_why": MODEL_WHY,
+        "complete": trace.complete,
+        "duration_s": max(trace.end_ns - trace.start_ns, 0) * 1e-9,
+        "span_s": trace.span_ns * 1e-9,
+        "dropped": trace.end.get("dropped") or {},
+        "warnings": list(trace.notes),
+        "host": trace.manifest.get("host") or {},
+        "argv": trace.manifest.get("argv") or [],
+    }

@@ -1,0 +1,213 @@
+"""Sums over a task's instances, from which its summary is made: sums of parts of the instances add.
+
+So instances need not be in memory at the same time, and those of several hosts or windows of a recording give the same
+summary as all of them together. Sums of squares about means are joined by Chan's rule (T. F. Chan, G. H. Golub, R. J.
+LeVeque, Updating formulae and a pairwise algorithm for computing sample variances, 1979).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from tprof.analysis.names import shown
+
+from .intervals import narrowed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from tprof.trace import TaskEntry
+    from tprof.trace.estimate import WattsError
+
+    Floats = NDArray[np.float64]
+
+FIGURES = ("duration_s", "cpu_s", "energy_j", "dynamic_j")
+"""Figures of instances of which sums are taken in every profile, with own_s and half_j."""
+OPTIONAL = ("native_cpu_s", "native_j", "spin_j", "gpu_j")
+"""Figures of instances that only some profiles have."""
+_SQUARES = (("energy_j", "energy_j", "energy_m2"), ("resolved_duration_s", "resolved_duration_s", "duration_m2"),
+            ("energy_j", "resolved_duration_s", "both_m2"))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TaskSums:
+    """Sums of some instances.
+
+    Attributes
+    ----------
+    names : (k,) distinct names of tasks
+    columns : each (k,) float64, by name. Of all instances: instances, duration_s, own_s. Of the resolved ones, whose
+        energy is known: resolved, energy_j, dynamic_j, resolved_duration_s, resolved_own_s, half_squares (of half the
+        width of the bounds that the sensor gives), sums of squares and products about their means (energy_m2,
+        duration_m2, both_m2) and those of `OPTIONAL` that there are. Of those whose CPU time is known: cpu_s,
+        cpu_own_s, cpu_native_s. over: instances over the task's budget
+    rows : instances, those of unknown tasks too
+    own_s, cpu_s : of these, the latter with that of native threads
+    by_thread : CPU seconds by pid, tid and name of the thread
+    """
+
+    names: tuple[str, ...]
+    columns: dict[str, Floats]
+    rows: int
+    own_s: float
+    cpu_s: float
+    by_thread: dict[tuple[int, int, str], float]
+
+    @classmethod
+    def of_table(cls, tasks: pd.DataFrame, own_s: Floats, half_j: Floats, limit_j: Floats | None = None) -> TaskSums:
+        """Sum instances of a table, one per row; the other parameters are those of `of`."""
+        columns = {name: tasks[name].to_numpy(float) for name in (*FIGURES, *OPTIONAL) if name in tasks}
+        names = tuple(map(str, tasks["task"].cat.categories))
+        by_thread = _by_thread(tasks, columns["cpu_s"])
+        code = tasks["task"].cat.codes.to_numpy().astype(np.intp)
+        return cls.of(names, code, columns | {"own_s": own_s, "half_j": half_j}, by_thread, limit_j)
+
+    @classmethod
+    def of(
+        cls,
+        names: tuple[str, ...],
+        code: NDArray[np.intp],
+        figures: Mapping[str, Floats],
+        by_thread: dict[tuple[int, int, str], float],
+        limit_j: Floats | None = None,
+    ) -> TaskSums:
+        """Sum instances.
+
+        Parameters
+        ----------
+        names : (k,) distinct names of tasks
+        code : (n,) index of each instance's task in these; -1: unknown
+        figures : each (n,) float64, by name: those of `FIGURES`; own_s, seconds in which each ran on its thread,
+            without nested tasks or suspension; half_j, half the width of the bounds that the sensor gives; and those of
+            `OPTIONAL` that there are
+        by_thread : CPU seconds of threads
+        limit_j : (k,) budgets of the tasks, infinite without one
+        """
+        energy_j, duration_s, cpu_s, own_s = (figures[name] for name in ("energy_j", "duration_s", "cpu_s", "own_s"))
+        native_s = np.nan_to_num(figures["native_cpu_s"]) if "native_cpu_s" in figures else None
+        known, good, timed = _kept(code, len(names), energy_j, cpu_s)
+        nothing = np.zeros(len(names))
+        columns = {
+            "instances": known.count,
+            "duration_s": known.sum(duration_s),
+            "own_s": known.sum(own_s),
+            "resolved": good.count,
+            "energy_j": good.sum(energy_j),
+            "dynamic_j": good.sum(figures["dynamic_j"]),
+            "resolved_duration_s": good.sum(duration_s),
+            "resolved_own_s": good.sum(own_s),
+            "half_squares": good.sum(figures["half_j"] ** 2),
+            **good.about_means(energy_j, duration_s),
+            **{name: good.sum(figures[name]) for name in OPTIONAL if name in figures},
+            "cpu_s": timed.sum(cpu_s),
+            "cpu_own_s": timed.sum(own_s),
+            "cpu_native_s": nothing if native_s is None else timed.sum(native_s),
+            "over": nothing if limit_j is None else good.over(energy_j, limit_j),
+        }
+        total_s = float(np.nansum(cpu_s)) + (0.0 if native_s is None else float(native_s.sum()))
+        return cls(names, columns, len(code), float(own_s.sum()), total_s, by_thread)
+
+    def plus(self, other: TaskSums) -> TaskSums:
+        """Return the sums of both; they are of the same tasks."""
+        joined = {name: values + other.columns[name] for name, values in self.columns.items()}
+        ours, theirs = self.columns, other.columns
+        part = ours["resolved"] * theirs["resolved"] / np.maximum(joined["resolved"], 1.0)
+        for first, second, name in _SQUARES:
+            joined[name] = joined[name] + part * self._apart(other, first) * self._apart(other, second)
+        by_thread = dict(self.by_thread)
+        for thread, cpu_s in other.by_thread.items():
+            by_thread[thread] = by_thread.get(thread, 0.0) + cpu_s
+        return TaskSums(
+            self.names, joined, self.rows + other.rows, self.own_s + other.own_s, self.cpu_s + other.cpu_s, by_thread
+        )
+
+    def _apart(self, other: TaskSums, name: str) -> Floats:
+        """Return how far the means of both are apart."""
+        mean, theirs = (one.columns[name] / np.maximum(one.columns["resolved"], 1.0) for one in (self, other))
+        return theirs - mean
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Some of the instances, by task: the code of all others is the number of tasks."""
+
+    code: NDArray[np.intp]
+    tasks: int
+    _sums: dict[int, tuple[Floats, Floats]] = field(default_factory=dict)
+
+    @cached_property
+    def count(self) -> Floats:
+        return np.bincount(self.code, minlength=self.tasks + 1)[:-1].astype(float)
+
+    def sum(self, values: Floats) -> Floats:
+        """Sum values by task; of the same array once, which is kept so that no other one gets its id."""
+        if id(values) not in self._sums:
+            sums = np.bincount(self.code, weights=values, minlength=self.tasks + 1)[:-1]
+            self._sums[id(values)] = values, sums.astype(float, copy=False)
+        return self._sums[id(values)][1]
+
+    def about_means(self, energy_j: Floats, duration_s: Floats) -> dict[str, Floats]:
+        """Return the sums of squares and products about the tasks' means."""
+        count = np.maximum(self.count, 1.0)
+        off_j, off_s = (
+            values - np.append(self.sum(values) / count, 0.0)[self.code] for values in (energy_j, duration_s)
+        )
+        products = {"energy_m2": off_j * off_j, "duration_m2": off_s * off_s, "both_m2": off_j * off_s}
+        return {name: self.sum(product) for name, product in products.items()}
+
+    def over(self, energy_j: Floats, limit_j: Floats) -> Floats:
+        above = energy_j > np.append(limit_j, np.inf)[self.code]
+        return np.bincount(self.code[above], minlength=self.tasks)[: self.tasks].astype(float)
+
+
+def _kept(code: NDArray[np.intp], tasks: int, *figures: Floats) -> Iterator[_Kept]:
+    """Yield the instances of known tasks, and of these those that have each of some figures."""
+    whole = _Kept(np.where(code >= 0, code, tasks), tasks)
+    yield whole
+    for one in figures:
+        is_there = np.isfinite(one)
+        yield whole if is_there.all() else _Kept(np.where(is_there, whole.code, tasks), tasks)
+
+
+def _by_thread(tasks: pd.DataFrame, cpu_s: Floats) -> dict[tuple[int, int, str], float]:
+    """Return the CPU seconds of each thread; instances mostly follow each other by thread, so runs are summed first."""
+    if not len(tasks):
+        return {}
+    pid, tid, thread = tasks["pid"].to_numpy(), tasks["tid"].to_numpy(), tasks["thread"].cat.codes.to_numpy()
+    changes = (pid[1:] != pid[:-1]) | (tid[1:] != tid[:-1]) | (thread[1:] != thread[:-1])
+    begins = np.concatenate(([0], np.flatnonzero(changes) + 1))
+    sums_s: dict[tuple[int, int, str], float] = {}
+    for at, run_s in zip(begins.tolist(), np.add.reduceat(np.nan_to_num(cpu_s), begins).tolist(), strict=True):
+        key = int(pid[at]), int(tid[at]), str(tasks["thread"].cat.categories[thread[at]])
+        sums_s[key] = sums_s.get(key, 0.0) + run_s
+    return sums_s
+
+
+def half_widths(tasks: pd.DataFrame, watts: WattsError) -> Floats:
+    """Return half the width of each instance's bounds, the error of an estimate's watts left out."""
+    low_j, high_j = tasks["energy_low_j"].to_numpy(float), tasks["energy_high_j"].to_numpy(float)
+    if not watts.is_none:
+        low_j, high_j = narrowed(low_j, high_j, tasks["static_j"].to_numpy(float), watts)
+    return np.asarray((high_j - low_j) / 2)
+
+
+def budgets(entries: Sequence[TaskEntry]) -> dict[str, float]:
+    """Return the budgets of a trace's tasks in joules; those of the same name get the smallest of theirs."""
+    found: dict[str, float] = {}
+    for entry in entries:
+        if entry.budget_j is not None:
+            name = shown(entry.name)
+            found[name] = min(entry.budget_j, found.get(name, np.inf))
+    return found
+
+
+def limits_j(names: Iterable[object], entries: Sequence[TaskEntry]) -> Floats | None:
+    """Return the budget of each name, infinite without one; None if no task has any."""
+    known = budgets(entries)
+    return np.array([known.get(str(name), np.inf) for name in names]) if known else None

@@ -1,0 +1,37 @@
+"""How figures are written for people: three digits, a prefix and a unit."""
+
+from __future__ import annotations
+
+import math
+
+NOT_RESOLVED = "not resolved"
+PREFIXES = ((1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+DASH = "–"
+
+
+def quantity(value: float, unit: str) -> str:
+    """Write a figure with three digits and a prefix, `not resolved` for NaN."""
+    if math.isnan(value):
+        return NOT_RESOLVED
+    for factor, prefix in PREFIXES:
+        if abs(value) >= factor:
+            return f"{three_digits(value / factor)} {prefix}{unit}"
+    return f"0 {unit}" if value == 0 else f"< 1 n{unit}"
+
+
+def interval(value: float, low: float, high: float, unit: str) -> str:
+    """Write a figure with its 95 % interval, all three in the unit of the figure."""
+    factor, prefix = next(((factor, prefix) for factor, prefix in PREFIXES if value >= factor), PREFIXES[-1])
+    written = [three_digits(one / factor) for one in (value, low, high)]
+    return f"{written[0]} ({written[1]} … {written[2]}) {prefix}{unit}"
+
+
+def three_digits(value: float) -> str:
+    """Write three significant digits, below a million without an exponent."""
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:.0f}" if 1000 <= abs(rounded) < 1e6 else f"{rounded:.3g}"
+
+
+def percent(value: float) -> str:
+    """Write a share."""
+    return DASH if math.isnan(value) else f"{100 * value:.1f} %"
