@@ -1,6 +1,5 @@
 (() => {
-const { at, make, plain, si, COLOURS, SYMBOLS, style, draw, named, theme } = drawing;
-const data = JSON.parse(at("data").textContent);
+const { at, make, plain, si, COLOURS, SYMBOLS, style, draw, named, section, data } = drawing;
 const BY = { energy: "energy", edp: "energy × time (EDP)", ed2p: "energy × time² (ED²P)" };
 const percent = (value) => (value === null ? "–" : `${(100 * value).toFixed(1)} %`);
 const point = (task, place) => {
@@ -69,7 +68,6 @@ at("objective").textContent = [`For the least ${BY[data.by]}`, ...conditions].jo
 data.tasks.forEach((task, i) => { make(at("task"), "option", task.name).value = String(i); });
 at("task").addEventListener("change", plots);
 choices();
-theme(plots);
-plots();
+section("points", plots);
 document.documentElement.dataset.drawn = "yes";
 })();

@@ -1,14 +1,9 @@
-"use strict";
 // What every page of tprof draws with; a page's own script follows it in the same element.
 const drawing = (() => {
-const at = (id) => document.getElementById(id);
-const make = (parent, tag, text, kind) => {
-  const one = document.createElement(tag);
-  if (text !== undefined) one.textContent = text;
-  if (kind) one.className = kind;
-  parent.appendChild(one);
-  return one;
-};
+const { at, make, section, addSection } = frame, data = JSON.parse(at("data").textContent);
+// What stands behind a figure that was not measured.
+const tag = data.info && data.info.quality !== "measured" ? ` (${data.info.quality})` : "";
+const share = (value) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(1)} %`);
 // Plotly reads some tags in its texts; escaped ones are shown as they are.
 const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 const si = (value, unit) => {
@@ -28,21 +23,22 @@ const narrow = () => matchMedia("(max-width: 600px)").matches;
 const style = () => {
   const of = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const axis = { gridcolor: of("--line"), zerolinecolor: of("--line"), automargin: true, tickangle: 0, ticklabelstandoff: 4, nticks: narrow() ? 5 : 10 };
-  return { of, axis, layout: { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: of("--ink"), family: "system-ui, sans-serif", size: narrow() ? 11 : 12 }, colorway: COLOURS, margin: { l: narrow() ? 44 : 56, r: 12, t: 30, b: 44 }, modebar: { bgcolor: "rgba(0,0,0,0)", color: of("--quiet"), activecolor: of("--ink") }, legend: { orientation: "h", y: -0.2, yanchor: "top", maxheight: 160 }, hovermode: "closest", hoverlabel: { namelength: -1 }, dragmode: narrow() ? false : "zoom" } };
+  return { of, axis, layout: { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: of("--ink"), family: "system-ui, sans-serif", size: narrow() ? 11 : 12 }, colorway: COLOURS, margin: { l: narrow() ? 44 : 56, r: 12, t: 30, b: 44 }, modebar: { bgcolor: "rgba(0,0,0,0)", color: of("--quiet"), activecolor: of("--ink") }, legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", maxheight: 160 }, hovermode: "closest", hoverlabel: { namelength: -1 }, dragmode: narrow() ? false : "zoom" } };
 };
 // A plot of one line a row is as high as its rows need.
 const fit = (id, rows, besides = 120) => { Object.assign(at(id).style, { height: `${besides + 26 * rows}px`, minHeight: "0" }); };
-const draw = (id, traces, layout) => Plotly.react(at(id), traces, layout, { responsive: true, displaylogo: false, displayModeBar: narrow() ? false : "hover" });
-const named = (base, text, unit) => Object.assign({ title: { text } }, unit ? { exponentformat: "SI", minexponent: 1, ticksuffix: unit } : {}, base);
-// The page follows the system's choice until its button is pressed; what is drawn takes its colours anew.
-const theme = (redraw) => {
-  const system = matchMedia("(prefers-color-scheme: dark)"), root = document.documentElement.classList;
-  const paint = (dark) => { root.toggle("dark", dark); root.toggle("light", !dark); COLOURS.splice(0, COLOURS.length, ...(dark ? DARK : LIGHT)); };
-  let chosen = false;
-  paint(system.matches);
-  system.addEventListener("change", () => { if (!chosen) { paint(system.matches); redraw(); } });
-  at("theme").addEventListener("click", () => { chosen = true; paint(!root.contains("dark")); redraw(); });
+// A plot in a section that is folded is drawn when it is opened: without a size it could not be.
+const waiting = new Map();
+const draw = (id, traces, layout) => {
+  const fold = at(id).closest("details.fold");
+  if (fold && !fold.open) { waiting.set(id, [traces, layout]); return; }
+  waiting.delete(id);
+  Plotly.react(at(id), traces, layout, { responsive: true, displaylogo: false, displayModeBar: narrow() ? false : "hover" });
+  describePlot(at(id), traces, layout);
 };
+document.addEventListener("toggle", () => [...waiting].forEach(([id, [traces, layout]]) => draw(id, traces, layout)), true);
+const named = (base, text, unit) => Object.assign({ title: { text, standoff: 8 } }, unit ? { exponentformat: "SI", minexponent: 1, ticksuffix: unit } : {}, base);
+frame.follow((dark) => { COLOURS.splice(0, COLOURS.length, ...(dark ? DARK : LIGHT)); });
 // Values of several series for each label, a line of dots a label: names stand beside it, however long and many.
 const dots = (id, { labels, series, format, zero, mark }) => {
   const { of, axis, layout } = style(), places = labels.map((_, i) => labels.length - 1 - i);
@@ -54,17 +50,18 @@ const dots = (id, { labels, series, format, zero, mark }) => {
   draw(id, series.map((one) => ({ type: "scatter", mode: "markers", name: plain(one.name), x: one.values, y: places, text: labels.map(plain), marker: { color: one.color, symbol: one.symbol, size: 10, opacity: 0.85 }, hovertemplate: `%{text}: %{x:${format}}` })),
     { ...layout, height: undefined, showlegend: true, margin: { ...layout.margin, l: 8 }, legend: { ...layout.legend, y: -60 / (26 * labels.length + 40) }, xaxis: { ...axis, tickformat: format, rangemode: zero ? "tozero" : "normal" }, yaxis: { ...axis, tickvals: places, ticktext: labels.map((one) => short(one, narrow() ? 18 : 40)), range: [-0.7, labels.length - 0.3], zeroline: false } });
 };
-// A table of text, its first `texts` columns words; `kind` may give a column a class.
+// A table of text, its first `texts` columns words; `kind` may give a column a class. It is a section of the page, or with
+// level h3 a part of one.
 const sheet = (parent, one, id, level = "h2", kind = () => "") => {
-  const section = make(parent, "section");
-  make(section, level, one.title).id = id;
-  const region = make(section, "div", undefined, "scroll");
-  region.tabIndex = 0; region.setAttribute("role", "region"); region.setAttribute("aria-labelledby", id);
+  const inside = level === "h2" ? addSection(parent, { id, title: one.title }) : make(parent, "div");
+  if (level !== "h2") make(inside, level, one.title).id = `${id}-title`;
+  const region = make(inside, "div", undefined, "scroll");
+  region.tabIndex = 0; region.setAttribute("role", "region"); region.setAttribute("aria-labelledby", `${id}-title`);
   const drawn = make(region, "table", undefined, "sheet"), titles = make(make(drawn, "thead"), "tr"), body = make(drawn, "tbody");
   const classOf = (column) => `${column < one.texts ? "word" : ""} ${kind(one.headings[column])}`.trim() || undefined;
   one.headings.forEach((heading, column) => { make(titles, "th", heading, classOf(column)).scope = "col"; });
   one.rows.forEach((row) => { const line = make(body, "tr"); row.forEach((cell, column) => make(line, "td", cell, classOf(column))); });
-  if (one.note) make(section, "p", one.note, "quiet");
+  if (one.note) make(inside, "p", one.note, "quiet");
 };
-return { at, make, plain, short, si, COLOURS, SYMBOLS, style, narrow, fit, draw, named, dots, sheet, theme };
+return { at, make, section, addSection, follow: frame.follow, redraw: frame.redraw, data, tag, share, plain, short, si, COLOURS, SYMBOLS, style, narrow, fit, draw, named, dots, sheet };
 })();

@@ -1,13 +1,10 @@
 (() => {
-const { at, make, plain, short, si, COLOURS, style, narrow, fit, draw, named, theme } = drawing;
-const data = JSON.parse(at("data").textContent), info = data.info;
-const share = (value) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(1)} %`);
-const tag = info.quality === "measured" ? "" : ` (${info.quality})`;
+const { at, make, plain, short, si, COLOURS, style, narrow, fit, draw, named, section, data, share, tag } = drawing, info = data.info;
 const known = data.hosts.filter((row) => row.quality !== "missing"), mixed = new Set(known.map((row) => row.quality)).size > 1;
 const joules = (value) => (value === null || value === undefined ? "–" : si(value, "J"));
 
 function cost() {
-  if (info.quality !== "measured") make(at("badges"), "span", info.quality.toUpperCase(), "badge");
+  make(at("badges"), "span", info.quality.toUpperCase(), "badge");
   if (Object.keys(info.missing).length) make(at("badges"), "span", "PARTS MISSING", "badge");
   const sums = Object.entries(data.measured_j).filter(([, value]) => value !== null);
   const figures = [...sums.map(([quality, value]) => [si(value, "J"), `energy, ${quality}`]), [`${known.length}`, `host${known.length === 1 ? "" : "s"}`], [si(info.duration_s, "s"), "duration"], [known.reduce((all, row) => all + row.instances, 0).toLocaleString("en"), "task instances"]];
@@ -67,29 +64,37 @@ function byHost() {
     { ...layout, barmode: "stack", bargap: 0.3, showlegend: true, margin: { ...layout.margin, l: 12 }, xaxis: named({ ...axis, rangemode: "tozero" }, `energy of tasks${tag}`, "J"), yaxis: ofHosts(axis, known) });
 }
 
-function sources() {
-  data.summary.forEach((row) => row.places.forEach((place) => {
-    const one = make(at("sources"), "details");
-    make(one, "summary", `${row.task} – ${place.file ? `${place.file}:${place.line}` : "source not known"}`);
-    if (place.source) make(one, "pre", place.source);
-  }));
+function path() {
+  const of = data.path;
+  at("path").hidden = !of;
+  if (!of) return;
+  const facts = of.facts, kind = of.quality === "measured" ? "" : ` (${of.quality})`, part = (name) => share(facts.makespan_s ? facts[`run_${name}_s`] / facts.makespan_s : null);
+  [[si(facts.makespan_s, "s"), "from first start to last end"], [si(facts.span_s, "s"), `longest chain, ${share(facts.share)} of it`], [facts.parallelism === null ? "–" : facts.parallelism.toFixed(1), "workers at once that the dependences allow (work / longest chain)"], [joules(facts.path_j), `of the longest chain${kind}`], [of.host_changes.toLocaleString("en"), "changes of the host"]].forEach(([text, name]) => { const one = make(at("path-figures"), "div", undefined, "figure"); make(one, "b", text); make(one, "span", name, "quiet"); });
+  at("path-parts").textContent = `What this run waited for, backwards from its last instance: running ${part("running")}, for data ${part("data")}, for data of another host ${part("transfer")}, for a worker ${part("worker")}, for the program to spawn ${part("spawning")}, paused ${part("paused")}.${facts.contradicting ? ` ${facts.contradicting.toLocaleString("en")} dependences contradict the recorded times, and are left out.` : ""}`;
+  rows("chain", [["Host", (row) => row.host], ["Task", (row) => row.task], ["Instances", (row) => row.instances.toLocaleString("en")], ["Time on it", (row) => si(row.path_s, "s")], [`Energy on it${kind}`, (row) => joules(row.energy_j)], ["Share", (row) => share(facts.span_s ? row.path_s / facts.span_s : null)]], of.chain);
+  if (of.links_left_out) at("links-title").textContent += ` (${of.links_left_out.toLocaleString("en")} more are not shown)`;
+  rows("links", [["Host", (row) => row.host], ["Task", (row) => row.task], ["Instance", (row) => String(row.instance)], ["Started at", (row) => si(row.start_s, "s")], ["Time on it", (row) => si(row.path_s, "s")], [`Energy on it${kind}`, (row) => joules(row.energy_j)]], of.links);
 }
 
 let timeline = null;
 const further = [["hosts", "Hosts", (value) => value.toLocaleString("en")], ...(mixed ? [...new Set(known.map((row) => row.quality))].map((quality) => [`${quality}_j`, quality[0].toUpperCase() + quality.slice(1), joules]) : [])];
 const table = taskTable(data, { at, make, si, share, further, opens: () => timeline });
-const plots = () => { shares(); power(); byHost(); if (timeline) timeline.redraw(); };
-theme(plots);
 at("title").textContent = `tprof report: ${data.job}`;
-["cost-title", "tasks-title"].forEach((id) => { at(id).textContent += tag; });
+["cost-title", "tasks-section-title"].forEach((id) => { at(id).textContent += tag; });
 at("unresolved").hidden = data.summary.every((row) => row.resolved || row.energy_mean_high_j === null);
 at("uncovered").hidden = data.summary.every((row) => row.energy_mean_high_j !== null);
 at("domains").hidden = data.accounts.length <= known.length;
-cost(); hosts(); sources();
+showAnswer(data); cost(); hosts(); path(); showSources(data);
 // Cores of unlike hosts have the same numbers.
 document.querySelector(".switch").hidden = true;
 if (data.timeline.lanes.length) timeline = exploreTimeline(data, { at, make, si, share, plain, short, style, fit, draw, named, COLOURS, tag, atMost });
-at("timeline-part").hidden = !timeline;
-table(); plots();
+at("timeline-section").hidden = !timeline;
+section("cost", shares);
+section("power-section", power);
+if (timeline) section("timeline-section", timeline.redraw);
+section("by-host-section", byHost);
+table();
+at("answer-more").hidden = !timeline || data.answer.task === null;
+at("answer-show").addEventListener("click", () => timeline.open(data.answer.task));
 document.documentElement.dataset.drawn = "yes";
 })();

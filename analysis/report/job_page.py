@@ -6,35 +6,46 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tprof.analysis.profile.answer import job_answer
+from tprof.analysis.profile.task_graph import chain_by, path_facts
 
-from .embed import Parts, clean, embed, write_page
+from .embed import INLINE, Parts, clean, write_parts
+from .flame import flame_data
 from .job_timeline import joined_longest, joined_timeline, lanes_of
+from .profile_page import lead_of
+from .report_sections import fragment, script
 
 if TYPE_CHECKING:
     import os
 
     import pandas as pd
+    from tprof.analysis.emissions import Rates
     from tprof.analysis.profile import ClusterProfile
 
-SCRIPTS = ("lanes", "timeline", "explore", "task_table", "job")
+SCRIPTS = ("answer", "lanes", "timeline", "explore", "flame", "task_table", "job")
 TIME_BINS = 400
 MOST_HOSTS_DRAWN = 256
 MOST_WARNINGS = 200
+MOST_LINKS = 200
 
 
-def write_job_report(profile: ClusterProfile, path: str | os.PathLike[str]) -> None:
-    """Write the report of a job to `path`, replacing a file that is there.
+def write_job_report(
+    profile: ClusterProfile, path: str | os.PathLike[str], *, plotly: str = INLINE, rates: Rates | None = None
+) -> None:
+    """Write the report of a job to `path`, replacing a file that is there; the rest as in `write_report`.
 
     Raises
     ------
+    UsageError
+        `plotly` is no place.
     TprofError
         `path` is a directory or cannot be written.
     """
-    package = files(__package__)
-    body = (package / "job.html").read_text("utf-8")
-    body = body.replace("@TIMELINE@", (package / "timeline.html").read_text("utf-8"))
-    script = "\n".join((package / f"{name}.js").read_text("utf-8") for name in SCRIPTS)
-    write_page(path, embed(Parts("tprof report", body, script, page_data(profile))))
+    body = (files(__package__) / "job.html").read_text("utf-8")
+    for mark, section in (("@TIMELINE@", "timeline-section"), ("@FLAME@", "flame-section")):
+        body = body.replace(mark, fragment(section))
+    parts = Parts("tprof report", body, script(SCRIPTS), page_data(profile), lead=lead_of(profile, rates))
+    write_parts(path, parts, plotly=plotly)
 
 
 def page_data(profile: ClusterProfile) -> dict[str, Any]:
@@ -46,6 +57,7 @@ def page_data(profile: ClusterProfile) -> dict[str, Any]:
             places.setdefault(name, found)
     info = profile.info
     data = {
+        "answer": job_answer(profile).as_plain(),
         "job": profile.trace.path.name,
         "info": {key: info[key] for key in ("quality", "engine", "duration_s", "missing")},
         "warnings": info["warnings"][:MOST_WARNINGS],
@@ -57,8 +69,10 @@ def page_data(profile: ClusterProfile) -> dict[str, Any]:
         "by_host": _records(profile.by_host().reset_index()),
         "offsets": _offsets(profile),
         "power": power_data(profile),
+        "flame": flame_data(profile.flame("host")),
         "timeline": joined_timeline(parts, float(info["duration_s"])),
         "longest": joined_longest(parts),
+        "path": path_data(profile),
     }
     plain: dict[str, Any] = clean(data)
     return plain
@@ -73,6 +87,21 @@ def power_data(profile: ClusterProfile) -> dict[str, Any]:
         assert power is not None  # noqa: S101 - the parts above have it
         rows.append({"host": part.host, "watts": _sliced(power, profile.late_s(part), edges_s)})
     return {"x": ((edges_s[1:] + edges_s[:-1]) / 2).tolist(), "hosts": rows}
+
+
+def path_data(profile: ClusterProfile) -> dict[str, Any] | None:
+    """Return the longest chain over all hosts: its figures, its sums and its first links; None without dependences."""
+    if all(one.instances is None for one in profile.parts):
+        return None
+    path = profile.critical_path()
+    return {
+        "facts": path_facts(path),
+        "quality": path.quality,
+        "host_changes": path.host_changes,
+        "chain": _records(chain_by(path.chain, "host", "task").head(MOST_LINKS).reset_index()),
+        "links": _records(path.chain.head(MOST_LINKS)),
+        "links_left_out": max(len(path.chain) - MOST_LINKS, 0),
+    }
 
 
 def _sliced(power: pd.DataFrame, late_s: float, edges_s: np.ndarray[Any, np.dtype[np.float64]]) -> list[float]:

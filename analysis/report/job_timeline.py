@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tprof.trace import HostPart
 
 LONGEST = 12  # instances of a task
-LISTED = 6_000  # of all tasks together
+LISTED = 1_000  # of all tasks together
 _FACTS = ("energy_j", "energy_low_j", "energy_high_j", "cpu", "pid", "tid")
 
 
@@ -119,7 +119,7 @@ def _longest(profile: Profile, host: str, late_ns: int, hosts: int) -> pd.DataFr
 
 def lanes_of(profile: ClusterProfile, *, pieces: int = PIECES) -> list[PartLanes]:
     """Read the parts of a job again, as `map` does; returns the lanes of those that are there."""
-    late_ns = {one.host: round(profile.late_s(one) * 1e9) for one in profile.parts if one.figures is not None}
+    late_ns = {one.part: round(profile.late_s(one) * 1e9) for one in profile.parts if one.figures is not None}
     most = max(pieces // max(len(late_ns), 1), 1)
     way = profile.analysis
     read = partial(part_lanes, model=way.model, options=way.options, late_ns=late_ns, most=most)

@@ -1,15 +1,13 @@
 (() => {
-const { at, make, plain, short, si, COLOURS, SYMBOLS, style, narrow, fit, draw, named, theme } = drawing;
-const data = JSON.parse(at("data").textContent);
-const share = (value) => (value === null ? "–" : `${(100 * value).toFixed(1)} %`);
+const { at, make, section, data, tag, share, plain, short, si, COLOURS, SYMBOLS, style, narrow, fit, draw, named } = drawing;
 const BINS = 60;
-const info = data.info, estimated = info.quality !== "measured", tag = estimated ? ` (${info.quality})` : "";
+const info = data.info, estimated = info.quality !== "measured";
 
 function cost() {
   const counted = data.accounts.filter((row) => row.counted !== false);
   const sum = (name) => counted.reduce((total, row) => total + (row[name] || 0), 0);
   const measured = counted.length ? sum("measured_j") : null;
-  if (estimated) make(at("badges"), "span", info.quality.toUpperCase(), "badge");
+  make(at("badges"), "span", info.quality.toUpperCase(), "badge");
   if (!info.complete) make(at("badges"), "span", "INCOMPLETE", "badge");
   const watts = measured !== null && info.duration_s ? measured / info.duration_s : null;
   for (const [text, label] of [[si(measured, "J"), `energy${tag}`], [si(watts, "W"), `mean power${tag}`], [si(info.duration_s, "s"), "duration"], [data.instances.count.toLocaleString("en"), "task instances"]]) {
@@ -61,43 +59,39 @@ function distribution(axisName, values, log) {
 // Axes say nothing of one instance: the table and the timeline do.
 const single = data.instances.count === 1;
 function instances() {
-  at("instances").hidden = single;
-  if (single) return;
   const all = data.instances, task = at("task").value, core = at("core").value, { axis, layout } = style();
   const rows = all.task.map((_, i) => i).filter((i) => (task === "" || all.task[i] === Number(task)) && (core === "" || all.cpu[i] === Number(core)));
   const key = task === "" ? (core === "" ? "all" : `cpu ${core}`) : core === "" ? `task ${all.names[Number(task)]}` : "";
-  const view = all.views[key];
-  at("note").textContent = [all.dense ? (view ? "Density of all instances, with a sample of points over it." : "A sample of the instances.") : "", all.unresolved ? `${all.unresolved} instances are not resolved by the sensor and not drawn.` : "", all.count ? "" : "No task ran."].join(" ");
+  const packed = all.views[key], view = packed && { energy: unpackGrid(packed.energy), time_energy: unpackGrid(packed.time_energy), time_duration: unpackGrid(packed.time_duration) };
+  at("note").textContent = [all.dense ? (view ? `Density of all instances in cells, with a sample of ${rows.length.toLocaleString("en")} of the ${all.count.toLocaleString("en")} as points over it.` : `A sample of the instances: ${rows.length.toLocaleString("en")} points.`) : "", all.unresolved ? `${all.unresolved} instances are not resolved by the sensor and not drawn.` : "", all.count ? "" : "No task ran."].join(" ");
   const points = (x, y, more) => [...new Set(rows.map((i) => all.task[i]))].sort((a, b) => a - b).map((code) => {
     const mine = rows.filter((i) => all.task[i] === code);
     return Object.assign({ type: "scatter", mode: "markers", name: short(all.names[code]), legendgroup: String(code), x: mine.map((i) => all[x][i]), y: mine.map((i) => all[y][i]), text: mine.map((i) => `${plain(all.names[code])}<br>${si(all.energy_j[i], "J")}${tag}, ${si(all.duration_s[i], "s")}, core ${all.cpu[i]}`), hoverinfo: "text", marker: { color: COLOURS[code % 8], symbol: SYMBOLS[code % 10], size: 7, opacity: 0.75 } }, more);
   });
-  const heat = (grid, more) => view && grid.z.length ? [Object.assign({ type: "heatmap", x: grid.x, y: grid.y, z: grid.z.map((row) => row.map((n) => (n ? Math.log10(n) : null))), colorscale: "Cividis", showscale: false, hoverinfo: "skip" }, more)] : [];
+  const heat = (grid, more) => grid ? [Object.assign({ type: "heatmap", x: grid.x, y: grid.y, z: grid.z.map((row) => row.map((n) => (n ? Math.log10(n) : null))), colorscale: "Cividis", showscale: false, hoverinfo: "skip" }, more)] : [];
   // Within a decade a logarithmic axis has too many labels or none.
   const isWide = (name) => { const good = rows.map((i) => all[name][i]).filter((value) => value > 0); return Math.max(...good) >= 10 * Math.min(...good); };
   const log = { duration_s: isWide("duration_s"), energy_j: isWide("energy_j") }, wanted = at("log").checked || all.dense;
   const scale = (name) => (wanted && log[name] ? { type: "log" } : {});
   const bins = (axisName, values) => {
-    if (!view) return distribution(axisName, rows.map((i) => all[values][i]), wanted && log[values]);
+    if (!view || !view.energy) return distribution(axisName, rows.map((i) => all[values][i]), wanted && log[values]);
     const grid = view.energy, counts = axisName === "x" ? grid.x.map((_, c) => grid.z.reduce((n, row) => n + row[c], 0)) : grid.z.map((row) => row.reduce((a, b) => a + b, 0));
     const edges = axisName === "x" ? grid.x : grid.y;
     const places = counts.map((_, i) => (edges[i] + edges[i + 1]) / 2), width = counts.map((_, i) => edges[i + 1] - edges[i]);
     return axisName === "x" ? { type: "bar", x: places, y: counts, width } : { type: "bar", orientation: "h", y: places, x: counts, width };
   };
   const side = { showlegend: false, marker: { color: COLOURS[0] }, hoverinfo: "skip" };
-  // Below, the legend of many tasks would lie over the axis of so small a plot.
-  const legend = narrow() ? { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", maxheight: 160 } : layout.legend;
   // On a phone the points need the width of the histogram beside them.
   const beside = narrow() ? [] : [Object.assign(bins("y", "energy_j"), side, { xaxis: "x2" })], wide = beside.length ? 0.82 : 1;
   draw("scatter", heat(view && view.energy).concat(points("duration_s", "energy_j"), Object.assign(bins("x", "duration_s"), side, { yaxis: "y2" }), beside),
-    Object.assign(layout, { bargap: 0.05, showlegend: all.names.length > 1, legend, xaxis: named({ ...axis, ...scale("duration_s"), domain: [0, wide] }, "duration", "s"), yaxis: named({ ...axis, ...scale("energy_j"), domain: [0, 0.8] }, `energy${tag}`, "J"), xaxis2: { ...axis, domain: [0.85, 1], showticklabels: false, nticks: 4 }, yaxis2: { ...axis, domain: [0.84, 1], showticklabels: false, nticks: 4 } }));
+    Object.assign(layout, { bargap: 0.05, showlegend: all.names.length > 1, xaxis: named({ ...axis, ...scale("duration_s"), domain: [0, wide] }, "duration", "s"), yaxis: named({ ...axis, ...scale("energy_j"), domain: [0, 0.8] }, `energy${tag}`, "J"), xaxis2: { ...axis, domain: [0.85, 1], showticklabels: false, nticks: 4 }, yaxis2: { ...axis, domain: [0.84, 1], showticklabels: false, nticks: 4 } }));
   draw("overtime", heat(view && view.time_energy).concat(points("start_s", "energy_j"), heat(view && view.time_duration, { yaxis: "y2" }), points("start_s", "duration_s", { yaxis: "y2", showlegend: false })),
     Object.assign(style().layout, { showlegend: all.names.length > 1 && !narrow(), xaxis: named({ ...axis, anchor: "y2" }, "time of the run", "s"), yaxis: named({ ...axis, ...scale("energy_j"), nticks: 5, domain: [0.54, 1] }, `energy${tag}`, "J"), yaxis2: named({ ...axis, ...scale("duration_s"), nticks: 5, domain: [0, 0.46] }, "duration", "s") }));
 }
 
 function power() {
   const { axis, layout } = style(), names = Object.keys(data.power.watts);
-  at("power-part").hidden = !names.length;
+  if (!names.length) return;
   const ends = (watts) => watts.concat(watts.slice(-1));
   draw("power", names.map((name, i) => ({ type: "scatter", mode: "lines", line: { shape: "hv", width: 1.5, color: COLOURS[i % 8] }, name: plain(name), showlegend: names.length > 1, x: data.power.x, y: ends(data.power.watts[name]), hovertemplate: "%{y:.3s}W at %{x:.4s}s" })),
     Object.assign(layout, { xaxis: named(axis, "time of the run", "s"), yaxis: named({ ...axis, rangemode: "tozero" }, `power${tag}`, "W") }));
@@ -117,7 +111,6 @@ function means() {
 
 function expected() {
   const all = data.expected, { axis, layout } = style();
-  at("sure").hidden = !all.length_s.length;
   at("expected").hidden = all.length_s.length < 2;
   if (!all.length_s.length) return;
   at("sure-note").textContent = `This recording played again with known powers under its own sensor (simulated): the root mean square error of one instance's energy above static power, by the instance's length. Not in it: ${all.left_out}.${all.length_s.length === 1 ? ` About ${si(all.length_s[0], "s")} long: ${share(all.error[0])}.` : ""}`;
@@ -151,26 +144,18 @@ function native() {
     line.firstChild.title = one.libraries.filter((name) => name).join(", ");
   });
 }
-function sources() {
-  data.summary.forEach((row) => row.places.forEach((place) => {
-    const one = make(at("sources"), "details");
-    make(one, "summary", `${row.task} – ${place.file ? `${place.file}:${place.line}` : "source not known"}`);
-    if (place.source) make(one, "pre", place.source);
-  }));
-}
 const pick = (id, first, pairs) => { [["", first], ...pairs].forEach(([value, text]) => { make(at(id), "option", text).value = value; }); at(id).addEventListener("change", instances); };
 let timeline = null;
 const tools = { at, make, si, share, plain, short, style, fit, draw, named, COLOURS, tag, atMost };
 const table = taskTable(data, { at, make, si, share, opens: () => timeline });
-const plots = () => { account(); instances(); power(); means(); expected(); if (timeline) timeline.redraw(); drawRuntime(data, tools); drawOperating(data, tools); };
-theme(plots);
-at("tasks-title").textContent += tag;
-at("found-section").hidden = !data.findings.length;
-data.findings.forEach((text) => make(at("findings"), "li", text));
-at("findings-title").textContent += tag;
+at("tasks-section-title").textContent += tag;
+if (data.findings) {
+  data.findings.forEach((text) => make(at("findings"), "li", text));
+  at("found-section-title").textContent += tag;
+}
 at("unresolved").hidden = data.summary.every((row) => row.resolved || row.energy_mean_high_j === null);
 at("uncovered").hidden = data.summary.every((row) => row.energy_mean_high_j !== null);
-cost(); native(); sources();
+showAnswer(data); cost(); native(); showSources(data);
 pick("task", "all tasks", data.instances.names.map((name, i) => [String(i), name]));
 pick("core", "all cores", data.instances.cpus.map((cpu) => [String(cpu), `core ${cpu}`]));
 at("log").addEventListener("change", instances);
@@ -178,7 +163,23 @@ at("log").parentElement.hidden = data.instances.dense;
 at("task").parentElement.hidden = data.instances.names.length < 2;
 at("core").parentElement.hidden = data.instances.cpus.length < 2;
 if (data.timeline.lanes.length) timeline = exploreTimeline(data, tools);
-at("timeline-part").hidden = !timeline;
-table(); plots();
+at("timeline-section").hidden = !timeline;
+at("power-section").hidden = !Object.keys(data.power.watts).length;
+at("instances").hidden = single;
+at("sure").hidden = !data.expected.length_s.length;
+section("cost", account);
+section("tasks-section", means);
+if (timeline) section("timeline-section", timeline.redraw);
+section("power-section", power);
+section("instances", () => { if (!single) instances(); });
+section("sure", expected);
+table();
+filterTasks(data);
+if (data.left_out_tasks.tasks) {
+  at("tasks-left").hidden = false;
+  at("tasks-left").textContent = `${data.left_out_tasks.tasks.toLocaleString("en")} more tasks of less energy, together ${si(data.left_out_tasks.energy_j, "J")}, are not on this page: tprof summary lists them.`;
+}
+at("answer-more").hidden = !timeline || data.answer.task === null;
+at("answer-show").addEventListener("click", () => timeline.open(data.answer.task));
 document.documentElement.dataset.drawn = "yes";
 })();

@@ -1,12 +1,9 @@
-"use strict";
-// The section of a task runtime; `tools` are what report.js draws everything with.
-const drawRuntime = (data, tools) => {
-  const { at, make, si, share, short, fit, style, draw, named, COLOURS } = tools, of = data.runtime;
-  at("runtime").hidden = !of;
-  if (!of) return;
+// The section of a task runtime.
+if (drawing.data.runtime) drawing.section("runtime", () => {
+  const { at, make, si, share, short, fit, style, draw, named, COLOURS, tag, data } = drawing, of = data.runtime;
   const facts = of.facts, rest = (name) => share(facts.makespan_s ? facts[`run_${name}_s`] / facts.makespan_s : null);
   at("runtime-figures").replaceChildren();
-  for (const [text, label] of [[si(facts.makespan_s, "s"), "from first spawn to last end"], [si(facts.span_s, "s"), `longest chain, ${share(facts.share)} of it`], [facts.parallelism === null ? "–" : facts.parallelism.toFixed(1), "average parallelism (work / longest chain)"], [si(facts.path_j, "J"), `of the longest chain${tools.tag}`]]) {
+  for (const [text, label] of [[si(facts.makespan_s, "s"), "from first spawn to last end"], [si(facts.span_s, "s"), `longest chain, ${share(facts.share)} of it`], [facts.parallelism === null ? "–" : facts.parallelism.toFixed(1), "workers at once that the dependences allow (work / longest chain)"], [si(facts.path_j, "J"), `of the longest chain${tag}`]]) {
     const one = make(at("runtime-figures"), "div", undefined, "figure");
     make(one, "b", text); make(one, "span", label, "quiet");
   }
@@ -30,17 +27,15 @@ const drawRuntime = (data, tools) => {
   };
   const link = (row, cell) => { make(cell, "a", row.task).href = `#task-${data.summary.findIndex((one) => one.task === row.task)}`; };
   const text = (show) => (row, cell) => { cell.textContent = show(row); };
-  const chain = (id, rows, by, total) => fill(id, [["Task", link], ["Instances", text((row) => row.instances.toLocaleString("en"))], ["Time on it", text((row) => si(row.path_s, "s"))], [`Energy on it${tools.tag}`, text((row) => si(row.energy_j, "J"))], ["Share", text((row) => share(total && row[by] !== null ? row[by] / total : null))]], rows);
+  const chain = (id, rows, by, total) => fill(id, [["Task", link], ["Instances", text((row) => row.instances.toLocaleString("en"))], ["Time on it", text((row) => si(row.path_s, "s"))], [`Energy on it${tag}`, text((row) => si(row.energy_j, "J"))], ["Share", text((row) => share(total && row[by] !== null ? row[by] / total : null))]], rows);
   chain("chain", of.chain, "path_s", facts.span_s);
   chain("heaviest", of.heaviest, "energy_j", facts.heaviest_j);
   at("links-title").textContent = `The longest chain, instance by instance${of.links_left_out ? ` (${of.links_left_out.toLocaleString("en")} more are not shown)` : ""}`;
-  fill("links", [["Task", link], ["Instance", text((row) => String(row.instance))], ["Started at", text((row) => si(row.start_s, "s"))], ["Time on it", text((row) => si(row.path_s, "s"))], [`Energy on it${tools.tag}`, text((row) => si(row.energy_j, "J"))]], of.links);
-};
-// The section of a policy's decisions; `tools` are what report.js draws everything with.
-const drawOperating = (data, tools) => {
-  const { at, make, si, short, style, draw, named, COLOURS } = tools, of = data.operating;
-  at("operating").hidden = !of;
-  if (!of) return;
+  fill("links", [["Task", link], ["Instance", text((row) => String(row.instance))], ["Started at", text((row) => si(row.start_s, "s"))], ["Time on it", text((row) => si(row.path_s, "s"))], [`Energy on it${tag}`, text((row) => si(row.energy_j, "J"))]], of.links);
+});
+// The section of a policy's decisions.
+if (drawing.data.operating) drawing.section("operating", () => {
+  const { at, make, si, short, style, draw, named, COLOURS, data } = drawing, of = data.operating;
   const acted = at("acted");
   acted.replaceChildren();
   of.acted.why.forEach((why, i) => { make(acted, "li", `A budget, at ${si(of.acted.time_s[i], "s")}: ${why}`); });
@@ -61,4 +56,4 @@ const drawOperating = (data, tools) => {
     const line = make(body, "tr");
     [row.task, row.frequency_hz === null ? "–" : `${(row.frequency_hz / 1e9).toFixed(3)} GHz`, `${si(row.energy_j, "J")}${row.quality ? `, ${row.quality}` : ""}`, si(row.instance_s, "s"), row.why, si(row.time_s, "s"), row.changes.toLocaleString("en")].forEach((text) => make(line, "td", text));
   });
-};
+});

@@ -39,6 +39,21 @@ const table = () => {
       cell.append(show("", row));
     });
   });
+  at("tasks").dispatchEvent(new Event("sorted"));
 };
 return table;
+};
+// Where the tasks are defined: a list that folds, of those whose place is known.
+const showSources = (data) => {
+  const { at, make } = drawing, known = data.summary.flatMap((row) => row.places.filter((place) => place.file).map((place) => ({ task: row.task, ...place })));
+  if (!known.length) return;
+  const all = make(at("sources"), "details");
+  make(all, "summary", "Where the tasks are defined");
+  known.forEach((place) => {
+    const text = `${place.task} – ${place.file}:${place.line}`;
+    if (!place.source) { make(all, "p", text); return; }
+    const one = make(all, "details");
+    make(one, "summary", text);
+    make(one, "pre", place.source).tabIndex = 0;
+  });
 };

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution.segments import task_of
 from tprof.analysis.names import places, shown
+from tprof.analysis.profile.instances import SummedInstances
 
 from tprof.trace.layout import NO_CPU
 
@@ -26,11 +27,14 @@ if TYPE_CHECKING:
 
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.profile import Profile
+    from tprof.analysis.profile.instances import SampleIndex
+
+    from tprof.trace import Thread
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-PIECES = 200_000
+PIECES = 36_000
 IN_WINDOWS = PIECES // 4
 WINDOWS = 16
 LANES = 2_000  # threads that are drawn; more make no page that anybody scrolls
@@ -62,7 +66,7 @@ class Pieces:
     def __len__(self) -> int:
         return len(self.start_ns)
 
-    def where(self, rows: NDArray[Any]) -> Pieces:
+    def where(self, rows: slice | NDArray[Any]) -> Pieces:
         """Return some of them."""
         return Pieces(*(values[rows] for values in vars(self).values()))
 
@@ -82,22 +86,117 @@ def timeline_data(profile: Profile, *, pieces: int = PIECES) -> dict[str, Any]:
     """
     trace = profile.trace
     names, number = places([shown(entry.name) for entry in trace.tasks])
-    segments = segments_in_tasks(profile)
-    kept = segments[:LANES]
-    every = [own_segments(one, np.append(number, len(names)), trace.start_ns) for one in kept]
-    lanes, cell_ns, windows = fitted(every, pieces)
+    number = np.append(number, len(names))
+    instances = profile.instances
+    drawn = (
+        _drawn_in_windows(instances, number, trace.start_ns, pieces)
+        if isinstance(instances, SummedInstances)
+        else _drawn(segments_in_tasks(profile), number, trace.start_ns, pieces)
+    )
     return {
-        "lanes": [_lane(one, len(lane)) for one, lane in zip(kept, lanes, strict=True)],
+        "lanes": [_lane(one, len(lane)) for one, lane in zip(drawn.threads, drawn.lanes, strict=True)],
         "names": names,
         "duration_ns": max(trace.end_ns - trace.start_ns, 0),
-        "columns": pack(lanes),
-        "segments": sum(map(len, every)),
-        "merged": sum(int(lane.count[lane.count > 1].sum()) for lane in lanes),
-        "not_drawn": sum(map(len, every)) - sum(int(lane.count.sum()) for lane in lanes),
-        "cell_ns": cell_ns,
-        "windows": windows,
-        "threads_left_out": len(segments) - len(kept),
+        "columns": pack(drawn.lanes),
+        "segments": drawn.segments,
+        "merged": sum(int(lane.count[lane.count > 1].sum()) for lane in drawn.lanes),
+        "not_drawn": drawn.segments - sum(int(lane.count.sum()) for lane in drawn.lanes),
+        "cell_ns": drawn.cell_ns,
+        "windows": drawn.windows,
+        "threads_left_out": drawn.threads_left_out,
     }
+
+
+class _Drawn(NamedTuple):
+    """The lanes of a page, one for each of the threads, and what they are of; see `fitted`."""
+
+    threads: Sequence[Thread]
+    lanes: Sequence[Pieces]
+    segments: int
+    cell_ns: int
+    windows: list[list[int]]
+    threads_left_out: int
+
+
+def _drawn(segments: Sequence[Segments], number: Integers, start_ns: int, most: int) -> _Drawn:
+    kept = segments[:LANES]
+    every = [own_segments(one, number, start_ns) for one in kept]
+    lanes, cell_ns, windows = fitted(every, most)
+    threads = [one.thread for one in kept]
+    return _Drawn(threads, lanes, sum(map(len, every)), cell_ns, windows, len(segments) - len(kept))
+
+
+def _drawn_in_windows(instances: SummedInstances, number: Integers, start_ns: int, most: int) -> _Drawn:
+    """Return the lanes of a long recording, read window by window."""
+    windows = _windows_of_index(instances.index, start_ns, min(IN_WINDOWS, most // 4))
+    growing = _GrowingLanes(most, windows)
+    for own_ns, segments in instances.segments():
+        for one in segments:
+            pieces = own_segments(one, number, start_ns)
+            begins = range(own_ns[0] - start_ns, own_ns[1] - start_ns)
+            first, last = np.searchsorted(pieces.start_ns, (begins.start, begins.stop))
+            growing.add(one.thread, pieces.where(slice(first, last)))
+    return growing.drawn()
+
+
+def _windows_of_index(index: SampleIndex, start_ns: int, most: int) -> list[list[int]]:
+    """Return windows as `_windows` does, from the times of some samples: between two of them are about `step`."""
+    times_ns = np.unique(index.t_ns) - start_ns
+    if len(times_ns) < 2:
+        return []
+    first = np.unique(np.linspace(0, len(times_ns) - 2, WINDOWS).astype(int))
+    length_ns = (times_ns[first + 1] - times_ns[first]) * min(most / (WINDOWS * index.step), 1.0)
+    ends = times_ns[first] + np.maximum(length_ns.astype(np.int64), 1)
+    return [[max(int(begin), 0), int(end)] for begin, end in zip(times_ns[first], ends, strict=True) if end > 0]
+
+
+class _GrowingLanes:
+    """Lanes whose segments come window by window; where they get too many, those of a cell are merged, as in `fitted`.
+
+    Cells grow to twice their length and more, so that merged pieces are shorter than a cell again.
+    """
+
+    def __init__(self, most: int, windows: list[list[int]]) -> None:
+        self._most, self._windows = most, windows
+        self._threads: dict[int, Thread] = {}
+        self._lanes: dict[int, Pieces] = {}
+        self._segments: dict[int, int] = {}
+        self._cell_ns = 0
+
+    def add(self, thread: Thread, pieces: Pieces) -> None:
+        """Add the segments of a thread in a window, each a piece, by their start."""
+        if not len(pieces):
+            return
+        ordinal = thread.ordinal
+        self._threads.setdefault(ordinal, thread)
+        self._segments[ordinal] = self._segments.get(ordinal, 0) + len(pieces)
+        if self._cell_ns:
+            pieces = self._fewer(pieces)
+        self._lanes[ordinal] = self._lanes[ordinal].then(pieces) if ordinal in self._lanes else pieces
+        while self._count() > self._most and self._cell_ns <= 2 * max(self._spans_ns()):
+            self._cell_ns = max(2 * self._cell_ns, sum(self._spans_ns()) // self._most, 1)
+            self._lanes = {number: self._fewer(lane) for number, lane in self._lanes.items()}
+
+    def drawn(self) -> _Drawn:
+        """Return the lanes in the order of their threads."""
+        order = sorted(self._threads, key=lambda ordinal: (self._threads[ordinal].process, ordinal))
+        kept = order[:LANES]
+        lanes = [self._lanes[ordinal] for ordinal in kept]
+        if sum(map(len, lanes)) > self._most:
+            lanes = _longest(lanes, self._most)
+        windows = self._windows if self._cell_ns else []
+        segments = sum(self._segments[ordinal] for ordinal in kept)
+        threads = [self._threads[ordinal] for ordinal in kept]
+        return _Drawn(threads, lanes, segments, self._cell_ns, windows, len(order) - len(kept))
+
+    def _fewer(self, pieces: Pieces) -> Pieces:
+        return _merged(pieces, self._cell_ns, _inside(pieces, self._windows))
+
+    def _count(self) -> int:
+        return sum(map(len, self._lanes.values()))
+
+    def _spans_ns(self) -> list[int]:
+        return [int(lane.end_ns.max() - lane.start_ns[0]) for lane in self._lanes.values()]
 
 
 def segments_in_tasks(profile: Profile) -> list[Segments]:
@@ -106,8 +205,7 @@ def segments_in_tasks(profile: Profile) -> list[Segments]:
     return sorted(segments, key=lambda one: (one.thread.process, one.thread.ordinal))
 
 
-def _lane(one: Segments, count: int) -> dict[str, Any]:
-    thread = one.thread
+def _lane(thread: Thread, count: int) -> dict[str, Any]:
     name = shown(thread.name) or f"thread-{thread.ordinal}"
     return {"process": thread.process, "pid": thread.pid, "tid": thread.tid, "name": name, "pieces": count}
 

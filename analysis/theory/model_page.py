@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tprof.analysis.text_table import Table
 
 BAND_COLOUR = "#00805a"
+ANSWER = '<section class="answer" aria-label="The answer"><ul id="sentences"></ul></section>\n'
 
 
 class Axis(NamedTuple):
@@ -108,7 +109,7 @@ def render(page: Page) -> str:
     for one in plots:
         del one["plot"]["layout"]["template"]
     data = {**vars(page), "figures": plots, "tables": [asdict(one) for one in page.tables]}
-    return embed(Parts("tprof scaling", body, script, clean(data)))
+    return embed(Parts("tprof scaling", body, script, clean(data), lead=ANSWER))
 
 
 def write(page: Page, path: str | os.PathLike[str]) -> None:

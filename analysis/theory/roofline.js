@@ -1,6 +1,5 @@
 (() => {
-const { at, make, plain, short, si, COLOURS, SYMBOLS, style, narrow, draw, theme } = drawing;
-const data = JSON.parse(at("data").textContent);
+const { at, make, plain, short, si, COLOURS, SYMBOLS, style, narrow, draw, addSection, section, data } = drawing;
 const ROOF = 3, ARCH = 0, POWER = 2, CAP = 7;  // places in the palette, which changes with light and dark
 const LOG2 = Math.log10(2);
 
@@ -25,16 +24,15 @@ function facts(view) {
   return rows;
 }
 
-function addSection(view) {
-  const section = make(at("views"), "section"), id = view.precision;
-  make(section, "h2", `${id} precision`);
-  const table = make(make(section, "div", undefined, "scroll"), "table", undefined, "facts"), body = make(table, "tbody");
+function addView(view) {
+  const id = view.precision, inside = addSection(at("views"), { id, title: `${id} precision` });
+  const table = make(make(inside, "div", undefined, "scroll"), "table", undefined, "facts"), body = make(table, "tbody");
   facts(view).forEach(([name, value]) => { const row = make(body, "tr"); make(row, "td", name); make(row, "td", value); });
-  make(section, "h3", view.has_energy ? "Roofline (time) and arch line (energy), relative to the best of each" : "Roofline (time), relative to the peak; energies are not known");
-  make(section, "div", undefined, "plot tall").id = `roof-${id}`;
+  make(inside, "h3", view.has_energy ? "Roofline (time) and arch line (energy), relative to the best of each" : "Roofline (time), relative to the peak; energies are not known");
+  make(inside, "div", undefined, "plot tall").id = `roof-${id}`;
   if (!view.has_energy) return;
-  make(section, "h3", "Power line");
-  make(section, "div", undefined, "plot tall").id = `power-${id}`;
+  make(inside, "h3", "Power line");
+  make(inside, "div", undefined, "plot tall").id = `power-${id}`;
 }
 
 const fraction = (power) => (power >= 0 ? String(2 ** power) : `1/${2 ** -power}`);
@@ -99,10 +97,7 @@ function power(view) {
   draw(`power-${view.precision}`, traces, layout);
 }
 
-const figures = () => data.views.forEach((view) => { roof(view); power(view); });
 head();
-data.views.forEach(addSection);
-theme(figures);
-figures();
+data.views.forEach((view) => { addView(view); section(view.precision, () => { roof(view); power(view); }); });
 document.documentElement.dataset.drawn = "yes";
 })();

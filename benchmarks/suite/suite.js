@@ -1,6 +1,5 @@
 (() => {
-const { at, make, plain, short, si, COLOURS, SYMBOLS, style, draw, named, sheet, theme } = drawing;
-const data = JSON.parse(at("data").textContent);
+const { at, make, plain, short, si, COLOURS, SYMBOLS, style, draw, named, sheet, addSection, section, data } = drawing;
 const GAP = 0.08, ABOVE = 32, PANEL = 240, BELOW = 58, CELL = ABOVE + PANEL + BELOW;  // pixels, but the gap
 
 function head() {
@@ -13,10 +12,7 @@ function head() {
   data.checks.forEach((one) => make(at("checks"), "li", one.text));
 }
 
-function link(id, text) { make(at("contents"), "a", text).href = `#${id}`; }
-
 function table(one, place) {
-  link(`table-${place}`, one.title.split(/[:,]/)[0]);
   sheet(at("tables"), one, `table-${place}`, "h2", (heading) => (heading.startsWith("paper") ? "paper" : ""));
 }
 
@@ -25,18 +21,16 @@ const tag = (one) => (one.quality === "measured" ? "" : ` (${one.quality})`);
 const most = () => (matchMedia("(min-width: 700px)").matches ? 3 : 1);
 const isLog = (one) => at(`log-${one.program}`).checked;
 
-function addSection(one) {
-  const section = make(at("programs"), "section"), id = `figure-${one.program}`;
-  make(section, "h2", `${title(one)} – energy of each instance over its time, core by core`).id = id;
-  link(id, title(one));
-  const controls = make(section, "p", undefined, "controls"), label = make(controls, "label"), box = make(label, "input");
+function addProgram(one) {
+  const inside = addSection(at("programs"), { id: `figure-${one.program}`, title: `${title(one)} – energy of each instance over its time, core by core` });
+  const controls = make(inside, "p", undefined, "controls"), label = make(controls, "label"), box = make(label, "input");
   box.type = "checkbox"; box.checked = one.wide; box.id = `log-${one.program}`;
   label.append(" Logarithmic axes");
   box.addEventListener("change", () => figure(one));
-  make(section, "p", undefined, "quiet").id = `note-${one.program}`;
-  make(section, "div", undefined, "plot").id = `cores-${one.program}`;
-  make(section, "h3", `${one.program} over the run's time, and how its instances are distributed`);
-  make(section, "div", undefined, "plot").id = `time-${one.program}`;
+  make(inside, "p", undefined, "quiet").id = `note-${one.program}`;
+  make(inside, "div", undefined, "plot").id = `cores-${one.program}`;
+  make(inside, "h3", `${one.program} over the run's time, and how its instances are distributed`);
+  make(inside, "div", undefined, "plot").id = `time-${one.program}`;
 }
 
 // Panels are placed by hand: row by row from the top, all of the same size, their titles and axes between them.
@@ -111,11 +105,9 @@ function figure(one) {
   cores(one); overTime(one);
 }
 
-const figures = () => data.figures.forEach(figure);
 head();
 data.tables.forEach(table);
-data.figures.forEach(addSection);
-theme(figures);
-figures();
+data.figures.forEach(addProgram);
+data.figures.forEach((one) => section(`figure-${one.program}`, () => figure(one)));
 document.documentElement.dataset.drawn = "yes";
 })();

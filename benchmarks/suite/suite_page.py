@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.analysis.export import safe_cell
+from tprof.analysis.report.density import sample
 from tprof.analysis.report.embed import Parts, clean, embed, write_page
-from tprof.analysis.report.profile_page import sample
 from tprof.benchmarks.machine_description import machine_sentence
 from tprof.benchmarks.published.paper import PAPER
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from tprof.analysis.profile.intervals import widened
 from tprof.analysis.profile.summary import summarize
+from tprof.analysis.profile.task_sums import TaskSums, half_widths
 from tprof.benchmarks.programs.catalogue import PROGRAMS
 from tprof.benchmarks.published.paper import MACHINE, PAPER, SOURCE
 
@@ -151,7 +152,8 @@ def pooled(profiles: Sequence[Profile]) -> pd.DataFrame:
     tasks = pd.concat([profile.tasks.assign(task=profile.tasks["task"].astype(str)) for profile in profiles])
     tasks["task"] = tasks["task"].astype("category")
     own_s = np.concatenate([profile.own_s for profile in profiles])
-    table = summarize(tasks.reset_index(drop=True), own_s, watts=watts, common=False)
+    sums = TaskSums.of_table(tasks.reset_index(drop=True), own_s, half_widths(tasks, watts))
+    table = summarize(sums, watts=watts, common=False)
     half_j = pd.concat([one["energy_mean_high_j"] - one["energy_mean_j"] for one in summaries]).groupby(level=0).mean()
     half_j = half_j.reindex(table.index)
     dynamic_j = tasks.groupby("task", observed=True)["dynamic_j"].mean().reindex(table.index)

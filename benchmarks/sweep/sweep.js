@@ -1,6 +1,5 @@
 (() => {
-const { at, make, plain, short, si, COLOURS, SYMBOLS, style, draw, named, theme } = drawing;
-const data = JSON.parse(at("data").textContent);
+const { at, make, plain, short, si, COLOURS, SYMBOLS, style, draw, named, section, data } = drawing;
 const estimated = data.qualities.filter((one) => one !== "measured");
 
 function head() {
@@ -31,7 +30,7 @@ function panel(one, place) {
     hovertemplate: `${plain(task.name)}, ${what}: %{y:.3f} of the reference ${one.over === "frequency" ? "at %{x:.4s}Hz" : "with workers: %{x}"}<extra></extra>`,
   })));
   const across = one.over === "frequency" ? named(axis, "frequency", "Hz") : { ...axis, title: { text: "workers" }, dtick: 1 };
-  draw(`panel-${place}`, lines, { ...layout, height: 460, xaxis: across, yaxis: { ...axis, title: { text: "against the reference" }, rangemode: "tozero" }, legend: { orientation: "h", y: -0.2 } });
+  draw(`panel-${place}`, lines, { ...layout, height: 460, xaxis: across, yaxis: { ...axis, title: { text: "against the reference" }, rangemode: "tozero" } });
 }
 
 function addPanels() {
@@ -59,7 +58,6 @@ const figures = () => data.panels.forEach(panel);
 head();
 addPanels();
 table();
-theme(figures);
-figures();
+section("figure", figures);
 document.documentElement.dataset.drawn = "yes";
 })();

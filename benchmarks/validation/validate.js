@@ -1,6 +1,5 @@
 (() => {
-const { at, make, plain, COLOURS, SYMBOLS, style, draw, named, dots, sheet, theme } = drawing;
-const data = JSON.parse(at("data").textContent);
+const { at, make, plain, COLOURS, SYMBOLS, style, draw, named, dots, sheet, section, data } = drawing;
 const ofModel = (model) => { const place = data.models.indexOf(model); return { color: COLOURS[place % COLOURS.length], symbol: SYMBOLS[place % SYMBOLS.length] }; };
 
 function errors(one, place) {
@@ -42,7 +41,6 @@ panels("coverage", [data.coverage]);
 panels("kernels", data.kernels);
 panels("pairs", data.pairs);
 data.tables.forEach((one, place) => sheet(at("tables"), one, `table-${place}`, "h3"));
-theme(figures);
-figures();
+section("main", figures);
 document.documentElement.dataset.drawn = "yes";
 })();
