@@ -1,6 +1,6 @@
 """The native scheduler: dependences, queues, workers, waiting. Only `tprof.runtime` itself calls it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 from tprof.declarations import Access
@@ -72,8 +72,10 @@ class Scheduler:
         note: Callable[[BaseException, Any], object],
         most_unfinished: int,
         graph: list[Any] | None,
-        on_task: Callable[[int, Callable[..., Any], int], object] | None = None,
     ) -> Self: ...
+    def operate(self, gate: Gate, /) -> None:
+        """Report the tasks of all threads to a policy's gate; before any thread serves."""
+
     def serve(self) -> None:
         """Work on the calling thread until the scheduler stops."""
 
@@ -104,6 +106,72 @@ class Scheduler:
 
     def counts(self) -> dict[str, int]:
         """Return spawned, executed, stolen, peak_unfinished, unfinished, threads."""
+
+class Gate:
+    """Knows what runs, and asks a policy where that may change something; csrc/gate.h explains it.
+
+    `on_event(moment, place, task, slot)` is called by the thread that reported. Moments are those of
+    `policy.control`; for the first four the event has not been applied, and `on_event` calls `begin` and so on. A place
+    is a thread's. All but `report` are called under the policy's lock.
+    """
+
+    def __new__(
+        cls,
+        on_event: Callable[[int, int, int, int], object],
+        controls: Sequence[int],
+        *,
+        times: bool = False,
+        clock_ns: Callable[[], int] | None = None,
+    ) -> Self:
+        """Begin with the control of each slot; `times`: measure `busy_ns`. By default the clock is CLOCK_MONOTONIC."""
+
+    def place(self) -> int:
+        """Return a number for one more thread; threads of a scheduler get theirs by themselves."""
+
+    def report(self, moment: int, place: int, task: int = 0, slot: int = 0, /) -> None:
+        """Report an event, as threads of a scheduler do."""
+
+    def begin(self, place: int, task: int, slot: int, /) -> int:
+        """Apply the begin of a task; returns the instance's depth on its thread, or -1 without memory."""
+
+    def end(self, place: int, task: int, /) -> int:
+        """Apply the end of a task; returns the depth that it had, or -1 if the innermost is another."""
+
+    def pause(self, place: int, /) -> bool:
+        """Apply a pause; returns whether there is anything to pause."""
+
+    def resume(self, place: int, slot: int, /) -> bool:
+        """Apply the end of a pause; returns whether there was one."""
+
+    def running(self) -> list[tuple[int, int, int, int]]:
+        """Return place, depth, task and control of each thread's innermost instance."""
+
+    def ended(self) -> dict[int, int]:
+        """Return how many instances of each task have ended."""
+
+    def busy_ns(self) -> int:
+        """Return the time in which some task ran."""
+
+    def set_due(self, due_ns: int, /) -> None:
+        """Ask about the first event from this time on."""
+
+    def set_kind(self, task: int, kind: int, /) -> None:
+        """Set how the policy treats the task's later instances."""
+
+    def unsettle(self, place: int, /) -> list[tuple[int, int, int, int]]:
+        """Ask about each begin on the control of a thread until `hold`; returns what `running` does from then on."""
+
+    def hold(self, control: int, hz: int, /) -> None:
+        """Note the control's frequency."""
+
+    def remember(self, control: int, tasks: Sequence[int], /) -> None:
+        """Do not ask while these tasks run on the control at the frequency that it has now."""
+
+    def renew(self) -> None:
+        """Forget what was remembered."""
+
+    def close(self) -> None:
+        """Ask nothing any more."""
 
 def spawn(task: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Spawn a call of the task if there is a current scheduler that takes works, else call it."""

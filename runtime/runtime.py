@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import time
-from types import MethodType
 from typing import TYPE_CHECKING, Any, Self
 
 from tprof.runtime import _scheduler
+from tprof.runtime.declared_call import declared_call
 from tprof.runtime.entered import Enterable, receiver, set_default
 from tprof.runtime.future import Task, name_of
 from tprof.runtime.group import GROUP, Group, Part, raise_first, raise_refusal
 from tprof.runtime.kept_graph import Graph
 from tprof.runtime.workers import Workers, usable_cpus
 
-from tprof import _core
-from tprof.declarations import NOTHING, pack
 from tprof.errors import UsageError
 from tprof.session.process_state import this_process
-from tprof.task import innermost, make_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,7 +129,6 @@ class Runtime(Enterable):
             note=_note,
             most_unfinished=limit,
             graph=self._nodes,
-            on_task=None if self._operator is None else self._operator.on_task,
         )
         self._begun = self._ended = False
         self._refusals: dict[Exception, bool] = {}
@@ -144,7 +140,7 @@ class Runtime(Enterable):
         self._begun = True
         try:
             if self._operator is not None:
-                self._operator.start(self._scheduler.set_active)
+                self._scheduler.operate(self._operator.start(self._scheduler.set_active))
             self._workers.limit_libraries()
             for _ in range(self.workers):
                 self._start_thread()
@@ -218,15 +214,10 @@ class Runtime(Enterable):
             As in `tprof.task` and in spawning a task; TypeError if the function returns a coroutine or a generator.
         """
         self._check_running()
-        if isinstance(function, MethodType):
-            # The object is the first parameter of the function, and `reads` etc. may name it.
-            args = (function.__self__, *args)
-            function = function.__func__
-        access = getattr(function, "access", None) or NOTHING
-        if reads or writes or updates or priority != 0:
-            plain = getattr(function, "__wrapped__", function)
-            access = pack(plain, reads=reads, writes=writes, updates=updates, priority=priority)
-        task: Task | None = self._scheduler.submit(as_task(function), access, *args, **kwargs)
+        called, access, given = declared_call(
+            function, args, reads=reads, writes=writes, updates=updates, priority=priority
+        )
+        task: Task | None = self._scheduler.submit(called, access, *given, **kwargs)
         if task is None:
             raise UsageError(ENDED)
         return task
@@ -407,25 +398,6 @@ def _operator(policy: str | Policy, workers: int, cpus: list[int] | None) -> Ope
     from tprof.runtime.policy.operator import Operator  # noqa: PLC0415
 
     return Operator(policy_of(policy), workers, cpus)
-
-
-_numbers: dict[object, int] = {}
-
-
-def as_task(function: Callable[..., Any]) -> _core.Task:
-    """Return the function as a task; functions of the same code, as made in a loop, share one, and so do builtins."""
-    if isinstance(function, _core.Task):
-        return function
-    plain = innermost(function)
-    key = getattr(plain, "__code__", None) or (type(plain), getattr(plain, "__qualname__", None))
-    number = _numbers.get(key)
-    if number is not None:
-        return _core.Task(function, number, NOTHING)
-    task = make_task(function, None, NOTHING)
-    if not isinstance(task, _core.Task):
-        raise TypeError(f"a runtime runs plain functions: {function!r} gives back a coroutine or generator")
-    _numbers[key] = task.number
-    return task
 
 
 def _note(error: BaseException, task: Task) -> None:

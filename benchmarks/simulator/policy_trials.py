@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from tprof.analysis.operating_points.curves import Knowledge, Point
 from tprof.analysis.operating_points.goals import PowerCap
-from tprof.runtime.policy.control import Control, MachineInterface
+from tprof.runtime.policy.control import BEGINS, ENDS, Control, MachineInterface
 from tprof.runtime.policy.controls import spread
 from tprof.runtime.policy.decision import Decision, Thresholds
 from tprof.runtime.policy.learning import Learning
@@ -121,8 +121,7 @@ class Trial:
 
     def _run(self, strategy: Callable[[Processor], Strategy], log: Log = discard) -> Outcome:
         def make(processor: Processor) -> Control:
-            machine = MachineInterface(processor, processor.now_ns, log, processor.set_active)
-            return Control(strategy(processor), machine, self.workers)
+            return Control(strategy(processor), processor.interface(log), self.workers)
 
         return Processor(self.mix, self.workers, shared=self.shared, static_w=self.static_w).run(make)
 
@@ -167,8 +166,7 @@ def capped_together(
 
 def _capped_control(limiter: PowerLimiter, workers: int, log: Log, processor: Processor) -> Control:
     inner = Voting("power_cap", processor, Decision(Thresholds()), workers)
-    machine = MachineInterface(processor, processor.now_ns, log, processor.set_active)
-    return Control(Capped(limiter, inner), machine, workers)
+    return Control(Capped(limiter, inner), processor.interface(log), workers)
 
 
 def _divide(watts: float, limiters: Sequence[PowerLimiter], busy_s: list[float], running: Sequence[int]) -> None:
@@ -279,6 +277,7 @@ class Processor:
         self._now_s = self._energy_j = self._updated_j = 0.0
         self._running: dict[int, _Running] = {}
         self.changes = 0
+        self._numbers = {task: number for number, task in enumerate(mix.tasks)}
         self._task_s = dict.fromkeys(mix.tasks, 0.0)
         self._task_j = dict.fromkeys(mix.tasks, 0.0)
 
@@ -318,6 +317,10 @@ class Processor:
         """Let so many workers take tasks."""
         self.active = workers
 
+    def interface(self, log: Log) -> MachineInterface:
+        """Return the machine as a loop sees it; a task's number is its place among the mix's."""
+        return MachineInterface(self, self.now_ns, log, self.set_active, self._mix.tasks.__getitem__)
+
     def run(self, make: Callable[[Processor], Control]) -> Outcome:
         """Run the program under a loop."""
         for _ in self.steps(make):
@@ -330,8 +333,8 @@ class Processor:
 
     def steps(self, make: Callable[[Processor], Control]) -> Iterator[float]:
         """Run the program under a loop, from one event to the next; yields the simulated seconds."""
-        control = make(self)
-        jobs = self._mix.jobs
+        gate, jobs = make(self).gate, self._mix.jobs
+        places = [gate.place() for _ in range(self._workers)]
         followers: list[list[int]] = [[] for _ in jobs]
         unmet = [len(job.after) for job in jobs]
         for place, job in enumerate(jobs):
@@ -342,21 +345,18 @@ class Processor:
         while ready or self._running:
             for worker in range(self.active):
                 if ready and worker not in self._running:
-                    self._start(control, worker, heapq.heappop(ready))
+                    place = heapq.heappop(ready)
+                    self._running[worker] = _Running(jobs[place], place, jobs[place].seconds, 0.0)
+                    gate.report(BEGINS, places[worker], self._numbers[jobs[place].task], worker)
             for worker in self._advance():
                 place = self._running[worker].place
-                control.end(worker, jobs[place].task)
+                gate.report(ENDS, places[worker], self._numbers[jobs[place].task])
                 del self._running[worker]
                 for follower in followers[place]:
                     unmet[follower] -= 1
                     if unmet[follower] == 0:
                         heapq.heappush(ready, follower)
             yield self._now_s
-
-    def _start(self, control: Control, worker: int, place: int) -> None:
-        job = self._mix.jobs[place]
-        self._running[worker] = _Running(job, place, job.seconds, 0.0)
-        control.begin(worker, job.task, worker)
 
     def _advance(self) -> list[int]:
         """Go on to the next end of a job or update of the counter; returns the workers whose jobs ended."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from types import MethodType
 from typing import TYPE_CHECKING, Any, Self
 
 from tprof.runtime import _scheduler
+from tprof.runtime.declared_call import declared_call
 from tprof.runtime.entered import set_default
 from tprof.runtime.group import raise_first
-from tprof.runtime.runtime import ENDED, MAX_PENDING, Runtime, as_task, whole
+from tprof.runtime.runtime import ENDED, MAX_PENDING, Runtime, whole
 
-from tprof.declarations import NOTHING, pack
+from tprof.declarations import NOTHING
 from tprof.errors import UsageError
 from tprof.session.process_state import this_process
 
@@ -141,15 +141,11 @@ class ClusterRuntime(Runtime):
         **kwargs: Any,
     ) -> ClusterTask:
         """Spawn a call of any function; see `Runtime.submit`."""
-        if isinstance(function, MethodType):
-            args = (function.__self__, *args)
-            function = function.__func__
-        access = getattr(function, "access", None) or NOTHING
-        if reads or writes or updates or priority != 0:
-            plain = getattr(function, "__wrapped__", function)
-            access = pack(plain, reads=reads, writes=writes, updates=updates, priority=priority)
+        called, access, given = declared_call(
+            function, args, reads=reads, writes=writes, updates=updates, priority=priority
+        )
         graph = self._running()
-        task = graph.spawn(as_task(function), access, args, kwargs)
+        task = graph.spawn(called, access, given, kwargs)
         for block in around(graph):
             block.add(task)
         return task

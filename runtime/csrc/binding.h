@@ -8,14 +8,15 @@
 #include <assert.h>
 
 #include "core.h"
+#include "gate.h"
 
 #if PY_VERSION_HEX < 0x030D0000
 #define Py_BEGIN_CRITICAL_SECTION(object) {
 #define Py_END_CRITICAL_SECTION() }
 #endif
 
-extern PyType_Spec tprof_work_spec, tprof_group_spec, tprof_scheduler_spec;
-extern PyTypeObject *tprof_work_type, *tprof_group_type, *tprof_scheduler_type;
+extern PyType_Spec tprof_work_spec, tprof_group_spec, tprof_scheduler_spec, tprof_gate_spec;
+extern PyTypeObject *tprof_work_type, *tprof_group_type, *tprof_scheduler_type, *tprof_gate_type;
 
 /* A work, a group and a scheduler is the body of an object of Python, whose head is in front of it. */
 #define TPROF_FOLLOWS_HEAD(body)                                                                                       \
@@ -58,9 +59,10 @@ static inline void tprof_unref(const void *body)
         tprof_unref(former);                                                                                           \
     } while (0)
 
-/* binding_deferred.c; attached to Python, without the mutex */
+/* binding_deferred.c; attached to Python, without a lock */
 /* Before any other event of this thread; `tprof_run_deferred` does it first. */
 void tprof_write_events(struct deferred *deferred);
+/* Settles first. */
 void tprof_run_deferred(struct scheduler *scheduler, struct deferred *deferred);
 /* Empties the list and acknowledges its works. Returns those that were not acknowledged before, in the order of
  * failure, or NULL with an exception set. */
@@ -87,9 +89,15 @@ void tprof_run(struct thread *thread, struct work *work, int victim);
 void tprof_thread_serve(struct scheduler *scheduler);
 void tprof_thread_sleep(struct thread *thread);
 void tprof_thread_report_slot(struct thread *thread); /* if the slot has changed */
-enum moment { TPROF_TASK_BEGINS, TPROF_TASK_ENDS, TPROF_TASK_PAUSES, TPROF_TASK_RESUMES };
-/* Call `on_task`, which sets the processor's operating point between tasks. An exception that is set stays. */
-void tprof_notify_operator(const struct thread *thread, const struct work *work, enum moment moment);
+/* Report to the policy's gate. An exception that is set stays. */
+void tprof_report(const struct thread *thread, const struct work *work, enum moment moment);
+PyObject *tprof_take_exception(void);
+void tprof_put_exception(PyObject *error);
+
+/* binding_gate.c; attached to Python, without the mutex. The last two take NULL too. */
+void tprof_report_to_gate(PyObject *gate, const struct tprof_event *event);
+uint32_t tprof_place_at_gate(PyObject *gate);
+void tprof_leave_gate(PyObject *gate, uint32_t place);
 
 /* binding_waiting.c; attached to Python, without the mutex. Returns 0, 1 after the timeout, or -1 with an exception set.
  * A worker meanwhile runs works that the wait depends on: the wanted one, and descendants of its own. A timeout below 0

@@ -39,32 +39,25 @@ static struct datum *next_datum(struct reading *reading)
     return &reading->data[reading->count];
 }
 
-static void leave_handle(struct domain *domain, struct region *region, struct deferred *deferred)
-{
-    region->users--;
-    tprof_region_left(domain->table, region, deferred);
-}
-
 void tprof_reading_begin(struct reading *reading, struct scheduler *scheduler, struct work *parent)
 {
     reading->scheduler = scheduler;
     reading->data = NULL;
     reading->count = reading->capacity = 0;
-    tprof_lock(scheduler);
-    scheduler->entering++;
     reading->domain = tprof_domain_of(scheduler, parent);
-    tprof_unlock(scheduler);
+    if (reading->domain != NULL)
+        (void)atomic_fetch_add(&reading->domain->entering, 1);
 }
 
 void tprof_reading_end(struct reading *reading)
 {
     struct deferred deferred = {0};
-    tprof_lock(reading->scheduler);
-    reading->scheduler->entering--;
+    if (reading->domain == NULL)
+        return;
     for (size_t i = 0; i < reading->count; i++)
         if (reading->data[i].region != NULL)
-            leave_handle(reading->domain, reading->data[i].region, &deferred);
-    tprof_unlock(reading->scheduler);
+            tprof_region_leave(reading->domain, reading->data[i].region, &deferred);
+    (void)atomic_fetch_sub(&reading->domain->entering, 1);
     tprof_run_deferred(reading->scheduler, &deferred);
     if (reading->data != reading->few)
         free(reading->data);
@@ -150,9 +143,9 @@ static int add_array(struct reading *reading, PyObject *object, PyObject *owner,
 
 /* The regions of the same hash and another handle; each is marked as used.
  *
- * Python code decides whether handles are equal, so they are compared without the mutex; a region that is marked as
+ * Python code decides whether handles are equal, so they are compared without the lock; a region that is marked as
  * used is not freed meanwhile. Handles that other threads add in between are compared in the next round. If a round
- * finds none, the handle is new and is added before the mutex is released. */
+ * finds none, the handle is new and is added before the lock is released. */
 struct others {
     struct region **regions, *few[4];
     size_t count, capacity;
@@ -181,18 +174,17 @@ static uint64_t spread(Py_hash_t hash)
     return product ^ product >> 32;
 }
 
-/* Under the mutex, which it releases to compare. 1: found. 0: there is none. -1: an exception is set. -2: no memory. */
-static int search(struct scheduler *scheduler, struct domain *domain, PyObject *object, uint64_t hash,
-                  struct others *others, struct region **found)
+/* Under the lock, which it releases to compare. 1: found. 0: there is none. -1: an exception is set. -2: no memory. */
+static int search(struct domain *domain, PyObject *object, uint64_t hash, struct others *others, struct region **found)
 {
     int equal = 0;
     while (equal == 0 && (*found = tprof_region_of_hash(domain->table, hash, others->regions, others->count)) != NULL) {
-        (*found)->users++;
+        (void)atomic_fetch_add(&(*found)->users, 1);
         if ((*found)->handle == object)
             return 1;
-        tprof_unlock(scheduler);
+        tprof_release(&domain->lock);
         equal = PyObject_RichCompareBool((*found)->handle, object, Py_EQ);
-        tprof_lock(scheduler);
+        tprof_acquire(&domain->lock);
         if (equal == 0 && !note_other(others, *found))
             equal = -2;
     }
@@ -208,21 +200,19 @@ static struct region *find_handle(struct scheduler *scheduler, struct domain *do
     if (hash == -1)
         return NULL;
     others.regions = others.few;
-    tprof_lock(scheduler);
+    tprof_acquire(&domain->lock);
     int outcome = -2;
     if (tprof_table_of(domain) != NULL)
-        outcome = search(scheduler, domain, object, spread(hash), &others, &region);
-    if (outcome < 0 && region != NULL)
-        leave_handle(domain, region, &deferred);
+        outcome = search(domain, object, spread(hash), &others, &region);
     if (outcome == 0) {
         region = tprof_region_add(domain, object, spread(hash), &deferred);
         outcome = region == NULL ? -2 : 1;
-        if (region != NULL)
-            region->users++;
     }
+    tprof_release(&domain->lock);
+    if (outcome < 0 && region != NULL)
+        tprof_region_leave(domain, region, &deferred);
     for (size_t i = 0; i < others.count; i++)
-        leave_handle(domain, others.regions[i], &deferred);
-    tprof_unlock(scheduler);
+        tprof_region_leave(domain, others.regions[i], &deferred);
     if (outcome == -2)
         PyErr_NoMemory();
     tprof_run_deferred(scheduler, &deferred);

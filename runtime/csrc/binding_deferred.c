@@ -1,4 +1,4 @@
-/* Deferred work, done after the mutex is released: drop references, call callbacks, start threads. */
+/* Deferred work, done when no lock is held: drop references, call callbacks, start threads. */
 #include "binding.h"
 
 #include "regions.h"
@@ -86,20 +86,19 @@ void tprof_failures_drop(struct failures *failures)
         tprof_unref(work);
 }
 
+/* Not the domain itself: the thread of the last child may still look at its count. */
 static void drop_children(struct work *work, struct deferred *deferred)
 {
     struct domain *children = work->children;
-    work->children = NULL;
     if (children == NULL)
         return;
     if (children->table != NULL)
         tprof_table_free(children->table, deferred);
+    children->table = NULL;
     tprof_failures_drop(&children->failures);
-    free(children);
 }
 
-/* Without memory the event is lost. */
-void tprof_add_event(struct deferred *deferred, uint64_t generation, const struct tprof_graph_event *event)
+struct tprof_graph_event *tprof_new_event(struct deferred *deferred, uint64_t generation)
 {
     if (deferred->events == NULL) {
         deferred->events = deferred->few_events;
@@ -110,20 +109,21 @@ void tprof_add_event(struct deferred *deferred, uint64_t generation, const struc
         const size_t capacity = deferred->event_capacity * 4;
         struct logged *grown = realloc(few ? NULL : deferred->events, capacity * sizeof *grown);
         if (grown == NULL)
-            return;
+            return NULL;
         if (few)
             memcpy(grown, deferred->few_events, sizeof deferred->few_events);
         deferred->events = grown;
         deferred->event_capacity = capacity;
     }
-    deferred->events[deferred->event_count++] = (struct logged){generation, *event};
+    struct logged *logged = &deferred->events[deferred->event_count++];
+    logged->generation = generation;
+    return &logged->event;
 }
 
 void tprof_write_events(struct deferred *deferred)
 {
     for (size_t i = 0; i < deferred->event_count; i++)
-        if (deferred->events[i].generation == tprof_api->join())
-            tprof_api->write_event(&deferred->events[i].event);
+        tprof_api->write_event(deferred->events[i].generation, &deferred->events[i].event);
     if (deferred->events != deferred->few_events)
         free(deferred->events);
     deferred->events = NULL;
@@ -152,13 +152,12 @@ static void call_back(struct work *work)
 
 static void clean_up_work(struct work *work, struct deferred *deferred)
 {
-    for (uint32_t i = 0; i < work->successor_count; i++)
-        tprof_unref(work->successors[i].work);
-    free(work->successors);
-    free(work->accesses);
-    work->successors = NULL;
-    work->accesses = NULL;
-    work->successor_count = work->access_count = 0;
+    struct node *node = work->node;
+    for (uint32_t i = 0; i < node->successor_count; i++)
+        tprof_unref(node->successors[i].work);
+    free(node->successors);
+    node->successors = NULL;
+    node->successor_count = 0;
     drop_children(work, deferred);
     call_back(work);
     Py_CLEAR(work->args);
@@ -183,11 +182,13 @@ static void start_threads(struct scheduler *scheduler, size_t count)
 
 void tprof_run_deferred(struct scheduler *scheduler, struct deferred *deferred)
 {
+    tprof_graph_settle(scheduler, false, deferred);
+    tprof_wake_deferred(deferred);
     tprof_write_events(deferred);
     start_threads(scheduler, deferred->threads_wanted);
     for (struct work *work = deferred->ended, *next; work != NULL; work = next) {
-        next = work->next_ended;
-        work->next_ended = NULL;
+        next = work->next;
+        work->next = NULL;
         clean_up_work(work, deferred);
         tprof_unref(work);
     }

@@ -115,10 +115,7 @@ static PyObject *cancel_method(PyObject *object, PyObject *unused)
     (void)unused;
     if (self->scheduler->dead)
         Py_RETURN_NONE;
-    tprof_lock(self->scheduler);
     tprof_graph_cancel_all(self->scheduler, self, &deferred);
-    tprof_wake_for(self->scheduler, deferred.readied, &deferred);
-    tprof_unlock(self->scheduler);
     tprof_run_deferred(self->scheduler, &deferred);
     Py_RETURN_NONE;
 }

@@ -1,6 +1,7 @@
 /* The type Scheduler of Python; runtime/runtime.py is its public interface. */
 #include "binding.h"
 
+#include "queues.h"
 #include "regions.h"
 
 #include <stdlib.h>
@@ -11,13 +12,14 @@ static _Atomic uint32_t next_worker;
 
 static int take_arguments(struct scheduler *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"slot_count", "future_type",     "start_thread", "on_slot_taken", "group_variable",
-                            "note",       "most_unfinished", "graph",        "on_task",       NULL};
-    PyObject *future_type, *start_thread, *on_slot_taken, *group_variable, *note, *graph, *on_task = Py_None;
+    static char *names[] = {"slot_count",      "future_type",    "start_thread",
+                            "on_slot_taken",   "group_variable", "note",
+                            "most_unfinished", "graph",          NULL};
+    PyObject *future_type, *start_thread, *on_slot_taken, *group_variable, *note, *graph;
     unsigned int slot_count;
     Py_ssize_t most;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IO!OOOOnO|O", names, &slot_count, &PyType_Type, &future_type,
-                                     &start_thread, &on_slot_taken, &group_variable, &note, &most, &graph, &on_task))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IO!OOOOnO", names, &slot_count, &PyType_Type, &future_type,
+                                     &start_thread, &on_slot_taken, &group_variable, &note, &most, &graph))
         return -1;
     if (slot_count < 1 || slot_count > MOST_SLOTS) {
         PyErr_Format(PyExc_ValueError, "a runtime has from 1 to %d workers, got %u", MOST_SLOTS, slot_count);
@@ -27,7 +29,8 @@ static int take_arguments(struct scheduler *self, PyObject *args, PyObject *kwar
         PyErr_SetString(PyExc_TypeError, "future_type must be a kind of Work");
         return -1;
     }
-    self->slot_count = self->active = slot_count;
+    self->slot_count = slot_count;
+    atomic_init(&self->active, slot_count);
     self->first_worker = atomic_fetch_add_explicit(&next_worker, slot_count, memory_order_relaxed);
     self->starting = slot_count;
     self->future_type = (PyTypeObject *)Py_NewRef(future_type);
@@ -37,7 +40,6 @@ static int take_arguments(struct scheduler *self, PyObject *args, PyObject *kwar
     self->note = Py_NewRef(note);
     self->most_unfinished = (size_t)most;
     self->graph = graph == Py_None ? NULL : Py_NewRef(graph);
-    self->on_task = on_task == Py_None ? NULL : Py_NewRef(on_task);
     return 0;
 }
 
@@ -70,7 +72,7 @@ static int traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->group_variable);
     Py_VISIT(self->note);
     Py_VISIT(self->graph);
-    Py_VISIT(self->on_task);
+    Py_VISIT(self->gate);
     return 0;
 }
 
@@ -82,7 +84,7 @@ static int clear(PyObject *object)
     Py_CLEAR(self->group_variable);
     Py_CLEAR(self->note);
     Py_CLEAR(self->graph);
-    Py_CLEAR(self->on_task);
+    Py_CLEAR(self->gate);
     return 0;
 }
 
@@ -130,9 +132,7 @@ static struct work *current_work(const struct scheduler *self)
 
 static struct domain *current_domain(struct scheduler *self)
 {
-    tprof_lock(self);
     struct domain *domain = tprof_domain_of(self, current_work(self));
-    tprof_unlock(self);
     if (domain == NULL)
         PyErr_NoMemory();
     return domain;
@@ -155,9 +155,7 @@ static PyObject *take_failures(PyObject *object, PyObject *unused)
     (void)unused;
     if (domain == NULL)
         return NULL;
-    tprof_lock(self);
     tprof_graph_mark_handled(self, domain, &deferred);
-    tprof_unlock(self);
     tprof_run_deferred(self, &deferred);
     return tprof_failures_take(self, &domain->failures);
 }
@@ -181,10 +179,12 @@ static int wait_for_works(struct scheduler *self, struct works *works)
 static int wait_for_users(const struct reading *reading)
 {
     struct works works = {0};
-    tprof_lock(reading->scheduler);
+    struct deferred deferred = {0};
+    tprof_acquire(&reading->domain->lock);
     for (size_t i = 0; i < reading->count; i++)
-        tprof_graph_touching(reading->domain, &reading->data[i], &works);
-    tprof_unlock(reading->scheduler);
+        tprof_graph_touching(reading->domain, &reading->data[i], &works, &deferred);
+    tprof_release(&reading->domain->lock);
+    tprof_run_deferred(reading->scheduler, &deferred);
     return wait_for_works(reading->scheduler, &works);
 }
 
@@ -192,10 +192,10 @@ static struct work *find_poison(const struct reading *reading)
 {
     struct deferred deferred = {0};
     struct work *cause = NULL;
-    tprof_lock(reading->scheduler);
+    tprof_acquire(&reading->domain->lock);
     for (size_t i = 0; i < reading->count && cause == NULL; i++)
         cause = tprof_graph_poisoned_by(reading->domain, &reading->data[i], &deferred);
-    tprof_unlock(reading->scheduler);
+    tprof_release(&reading->domain->lock);
     tprof_run_deferred(reading->scheduler, &deferred);
     return cause;
 }
@@ -226,10 +226,7 @@ static PyObject *cancel_method(PyObject *object, PyObject *unused)
     struct scheduler *self = tprof_as_scheduler(object);
     struct deferred deferred = {0};
     (void)unused;
-    tprof_lock(self);
     tprof_graph_cancel_all(self, NULL, &deferred);
-    tprof_wake_for(self, deferred.readied, &deferred);
-    tprof_unlock(self);
     tprof_run_deferred(self, &deferred);
     Py_RETURN_NONE;
 }
@@ -239,20 +236,22 @@ static PyObject *stop(PyObject *object, PyObject *unused)
     struct scheduler *self = tprof_as_scheduler(object);
     (void)unused;
     tprof_lock(self);
-    atomic_store_explicit(&self->stopping, true, memory_order_relaxed);
+    atomic_store(&self->stopping, true);
+    (void)tprof_close(self);
     tprof_wake_all(self);
     tprof_unlock(self);
     Py_RETURN_NONE;
 }
 
-/* In a forked child: the threads do not exist, and any of them may have held the mutex. */
+/* In a forked child: the threads do not exist, and any of them may have held the locks. */
 static PyObject *abandon(PyObject *object, PyObject *unused)
 {
     struct scheduler *self = tprof_as_scheduler(object);
     (void)unused;
     pthread_mutex_init(&self->mutex, NULL);
+    self->root.lock = self->queues->lock = (struct lock){TPROF_LOCK_FREE};
     self->dead = true;
-    atomic_store_explicit(&self->stopping, true, memory_order_relaxed);
+    atomic_store(&self->stopping, true);
     Py_RETURN_NONE;
 }
 
@@ -279,10 +278,7 @@ static PyObject *active(PyObject *object, PyObject *unused)
 {
     struct scheduler *self = tprof_as_scheduler(object);
     (void)unused;
-    tprof_lock(self);
-    const uint32_t number = self->active;
-    tprof_unlock(self);
-    return PyLong_FromUnsignedLong(number);
+    return PyLong_FromUnsignedLong(atomic_load(&self->active));
 }
 
 static PyObject *counts(PyObject *object, PyObject *unused)
@@ -290,15 +286,27 @@ static PyObject *counts(PyObject *object, PyObject *unused)
     struct scheduler *self = tprof_as_scheduler(object);
     (void)unused;
     tprof_lock(self);
-    const unsigned long long spawned = self->spawned, executed = self->executed, stolen = self->stolen;
-    const unsigned long long peak = self->peak;
-    const Py_ssize_t unfinished = (Py_ssize_t)self->unfinished, threads = (Py_ssize_t)self->threads;
+    const unsigned long long spawned = atomic_load(&self->spawned), executed = atomic_load(&self->executed);
+    const unsigned long long peak = atomic_load(&self->peak), stolen = atomic_load(&self->stolen);
+    const Py_ssize_t unfinished = (Py_ssize_t)tprof_unfinished(self), threads = (Py_ssize_t)self->threads;
     tprof_unlock(self);
     return Py_BuildValue("{s:K,s:K,s:K,s:K,s:n,s:n}", "spawned", spawned, "executed", executed, "stolen", stolen,
                          "peak_unfinished", peak, "unfinished", unfinished, "threads", threads);
 }
 
+/* Before any thread serves. */
+static PyObject *operate(PyObject *object, PyObject *gate)
+{
+    if (!PyObject_TypeCheck(gate, tprof_gate_type)) {
+        PyErr_SetString(PyExc_TypeError, "a scheduler reports tasks to a Gate");
+        return NULL;
+    }
+    Py_XSETREF(tprof_as_scheduler(object)->gate, Py_NewRef(gate));
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+    {"operate", operate, METH_O, NULL},
     {"serve", serve, METH_NOARGS, NULL},
     {"submit", (PyCFunction)(void (*)(void))submit, METH_FASTCALL | METH_KEYWORDS, NULL},
     {"wait", (PyCFunction)(void (*)(void))wait_method, METH_FASTCALL, NULL},

@@ -178,8 +178,7 @@ static struct work *make_work(struct scheduler *scheduler, PyObject *callable, P
         work->depth = work->parent->depth + 1;
     }
     if (tprof_api->view(callable, &view))
-        work->instance = tprof_api->number();
-    work->spawner = tprof_api->running();
+        work->instance = tprof_api->number(&work->spawner);
     work->task = view.number;
     if (work->args == NULL || find_group(work) < 0) {
         Py_DECREF(future);
@@ -202,29 +201,19 @@ static int keep_node(struct scheduler *scheduler, const struct work *work, const
     return failed;
 }
 
-static int make_accesses(struct work *work, size_t count)
-{
-    if (count > 0 && (work->accesses = calloc(count, sizeof *work->accesses)) == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    work->access_count = (uint32_t)count;
-    return 0;
-}
-
 /* Returns 1 if the runtime has ended, -1 with an exception set. */
 static int enter(struct scheduler *scheduler, struct work *work, const struct reading *reading,
                  const struct needed *needed)
 {
     struct deferred deferred = {.edges_wanted = scheduler->graph != NULL};
-    if (make_accesses(work, reading->count) < 0)
+    if (tprof_node_make(work, reading->count) < 0) {
+        PyErr_NoMemory();
         return -1;
-    work->unmet = (uint32_t)(needed->all - needed->ours);
+    }
+    atomic_store_explicit(&work->unmet, (uint32_t)(needed->all - needed->ours), memory_order_relaxed);
     tprof_ref(work);
-    tprof_lock(scheduler);
     int failed = tprof_graph_enter(work, reading->data, needed->works, needed->ours, &deferred);
-    tprof_wake_for(scheduler, deferred.readied, &deferred);
-    tprof_unlock(scheduler);
+    tprof_graph_settle(scheduler, false, &deferred);
     tprof_write_events(&deferred);
     if (failed < 0)
         PyErr_NoMemory();

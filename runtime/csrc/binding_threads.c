@@ -1,5 +1,6 @@
 /* A worker's thread: takes a work, runs it, reports its end to the graph, and sleeps when there is none. */
 #include "binding.h"
+#include "queues.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,17 +17,16 @@ void tprof_thread_sleep(struct thread *thread)
 
 static void log_begin(struct thread *thread)
 {
-    const uint64_t generation = tprof_api->join();
-    if (generation == thread->logged_generation || thread->slot < 0)
+    if (tprof_api->generation() == thread->logged_generation || thread->slot < 0)
         return;
-    thread->logged_generation = generation;
+    const uint64_t generation = thread->logged_generation = tprof_api->join();
     if (generation == 0)
         return;
     const struct tprof_graph_event event = {.t_ns = tprof_api->now_ns(),
                                             .task = TPROF_NO_TASK,
                                             .worker = tprof_worker_number(thread->scheduler, thread->slot),
                                             .kind = TPROF_EVENT_BEGIN};
-    tprof_api->write_event(&event);
+    tprof_api->write_event(generation, &event);
 }
 
 void tprof_thread_report_slot(struct thread *thread)
@@ -42,7 +42,7 @@ void tprof_thread_report_slot(struct thread *thread)
     log_begin(thread);
 }
 
-static PyObject *take_exception(void)
+PyObject *tprof_take_exception(void)
 {
 #if PY_VERSION_HEX >= 0x030C0000
     return PyErr_GetRaisedException();
@@ -58,7 +58,7 @@ static PyObject *take_exception(void)
 #endif
 }
 
-static void put_exception(PyObject *error)
+void tprof_put_exception(PyObject *error)
 {
 #if PY_VERSION_HEX >= 0x030C0000
     PyErr_SetRaisedException(error);
@@ -70,7 +70,7 @@ static void put_exception(PyObject *error)
 
 static PyObject *failure_of(struct work *work)
 {
-    PyObject *error = take_exception();
+    PyObject *error = tprof_take_exception();
     PyObject *noted = PyObject_CallFunctionObjArgs(work->scheduler->note, error, tprof_object(work), NULL);
     if (noted == NULL)
         PyErr_WriteUnraisable(work->scheduler->note);
@@ -99,31 +99,19 @@ static void log_steal(const struct work *work, int victim)
                                             tprof_worker_number(work->scheduler, victim),
                                             TPROF_EVENT_STEAL,
                                             0};
-    if (work->instance.number != 0 && work->instance.generation == tprof_api->join())
-        tprof_api->write_event(&event);
+    if (work->instance.number != 0)
+        tprof_api->write_event(work->instance.generation, &event);
 }
 
-/* Relaxed: a callback that is added meanwhile may be called by the thread that adds it. */
-static bool calls_back(const struct work *ended)
+void tprof_report(const struct thread *thread, const struct work *work, enum moment moment)
 {
-    for (; ended != NULL; ended = ended->next_ended)
-        if (atomic_load_explicit(&ended->has_callbacks, memory_order_relaxed))
-            return true;
-    return false;
-}
-
-void tprof_notify_operator(const struct thread *thread, const struct work *work, enum moment moment)
-{
-    PyObject *on_task = thread->scheduler->on_task;
-    if (on_task == NULL || work == NULL)
+    PyObject *gate = thread->scheduler->gate;
+    if (gate == NULL || work == NULL)
         return;
-    PyObject *waiting = PyErr_Occurred() == NULL ? NULL : take_exception();
-    PyObject *result = PyObject_CallFunction(on_task, "iOi", (int)moment, work->callable, thread->slot);
-    if (result == NULL)
-        PyErr_WriteUnraisable(on_task);
-    Py_XDECREF(result);
-    if (waiting != NULL)
-        put_exception(waiting);
+    const bool knows_recording = moment == TPROF_TASK_BEGINS && thread->slot >= 0;
+    const struct tprof_event event = {thread->place, moment, work->task, thread->slot,
+                                      knows_recording ? thread->logged_generation : TPROF_SAME_GENERATION};
+    tprof_report_to_gate(gate, &event);
 }
 
 void tprof_run(struct thread *thread, struct work *work, int victim)
@@ -138,22 +126,17 @@ void tprof_run(struct thread *thread, struct work *work, int victim)
     const Py_ssize_t names = work->names == NULL ? 0 : PyTuple_GET_SIZE(work->names);
     thread->work = work;
     thread->depth++;
-    tprof_notify_operator(thread, work, TPROF_TASK_BEGINS);
+    tprof_report(thread, work, TPROF_TASK_BEGINS);
     PyObject *result = tprof_api->run(work->callable, &PyTuple_GET_ITEM(work->args, 0),
                                       (size_t)(PyTuple_GET_SIZE(work->args) - names), work->names, work->instance);
     PyObject *error = result == NULL ? failure_of(work) : NULL;
-    tprof_notify_operator(thread, work, TPROF_TASK_ENDS);
+    tprof_report(thread, work, TPROF_TASK_ENDS);
     thread->work = outer;
-    tprof_lock(scheduler);
     work->result = result;
     work->error = error;
-    scheduler->executed++;
+    (void)atomic_fetch_add_explicit(&scheduler->executed, 1, memory_order_relaxed);
     tprof_graph_body_ended(work, &deferred);
-    /* A worker between tasks takes one of them itself, unless it has to call callbacks first. */
-    const bool takes_one = outer == NULL && !calls_back(deferred.ended);
-    if (deferred.readied > takes_one)
-        tprof_wake_for(scheduler, deferred.readied - takes_one, &deferred);
-    tprof_unlock(scheduler);
+    tprof_graph_settle(scheduler, outer == NULL, &deferred);
     tprof_run_deferred(scheduler, &deferred);
     thread->depth--;
     tprof_unref(work);
@@ -163,96 +146,137 @@ void tprof_run(struct thread *thread, struct work *work, int victim)
 static void release_slot(struct scheduler *scheduler, struct thread *thread)
 {
     struct deferred deferred = {0};
+    tprof_lock(scheduler);
     tprof_slot_leave(scheduler, thread, &deferred);
-    if (scheduler->levels != 0)
+    if (!tprof_queues_are_empty(scheduler))
         tprof_wake_for(scheduler, 1, &deferred);
     tprof_unlock(scheduler);
     tprof_run_deferred(scheduler, &deferred);
-    tprof_lock(scheduler);
 }
 
-/* One step of a worker that has a slot; under the mutex, which it releases meanwhile. Returns whether it goes on. `left`
- * gets the event of a slot that it has left while it keeps the mutex. */
-static bool step(struct scheduler *scheduler, struct thread *thread, struct deferred *left)
+/* A task waits for a slot: it gets this one, and the thread sleeps without. It is parked at once, since that task may next
+ * need a thread in its place, and would start another one. From then on it may get a slot, so no Python code runs. */
+static void hand_over(struct scheduler *scheduler, struct thread *thread)
+{
+    struct deferred deferred = {0};
+    tprof_lock(scheduler);
+    const bool gives = scheduler->returning != NULL;
+    if (gives) {
+        tprof_slot_leave(scheduler, thread, &deferred);
+        tprof_slot_park(scheduler, thread);
+    }
+    tprof_unlock(scheduler);
+    tprof_wake_deferred(&deferred);
+    tprof_write_events(&deferred);
+    if (gives) {
+        tprof_thread_sleep(thread);
+        tprof_thread_report_slot(thread);
+    }
+}
+
+/* There is no work: sleep with the slot. Returns whether the thread goes on. */
+static bool rest(struct scheduler *scheduler, struct thread *thread)
+{
+    tprof_lock(scheduler);
+    const bool leaves = tprof_close(scheduler), sleeps = !leaves && tprof_slot_rest(scheduler, thread);
+    tprof_unlock(scheduler);
+    if (sleeps) {
+        tprof_thread_sleep(thread);
+        tprof_thread_report_slot(thread);
+    }
+    return !leaves;
+}
+
+static struct work *take(struct scheduler *scheduler, struct thread *thread, int *victim)
+{
+    struct deferred deferred = {0};
+    struct work *work;
+    do
+        work = tprof_queue_take(scheduler, thread, victim, &deferred);
+    while (work != NULL && !tprof_graph_may_begin(work, &deferred));
+    if (work != NULL)
+        tprof_search_ended(thread, &deferred);
+    if (deferred.reference_count > 0 || deferred.woken != NULL || deferred.threads_wanted > 0)
+        tprof_run_deferred(scheduler, &deferred);
+    return work;
+}
+
+/* One step of a worker that has a slot. Returns whether it goes on. */
+static bool step(struct scheduler *scheduler, struct thread *thread)
 {
     int victim;
     if ((uint32_t)thread->slot >= scheduler->active) {
         release_slot(scheduler, thread);
         return true;
     }
-    if (scheduler->returning != NULL) {
-        tprof_slot_leave(scheduler, thread, left);
+    if (atomic_load(&scheduler->queues->has_returning)) {
+        hand_over(scheduler, thread);
         return true;
     }
-    struct work *work = tprof_queue_take(scheduler, thread, &victim);
-    if (work == NULL && tprof_is_stopping(scheduler) && scheduler->unfinished == 0)
-        return false;
-    if (work != NULL)
-        tprof_set_state(work, TPROF_RUNNING);
-    else {
-        thread->next = scheduler->sleeping;
-        scheduler->sleeping = thread;
-    }
-    tprof_unlock(scheduler);
-    if (work != NULL)
-        tprof_run(thread, work, victim);
-    else {
-        tprof_thread_sleep(thread);
-        tprof_thread_report_slot(thread);
-    }
-    tprof_lock(scheduler);
+    struct work *work = take(scheduler, thread, &victim);
+    if (work == NULL)
+        return rest(scheduler, thread);
+    tprof_run(thread, work, victim);
     return true;
 }
 
 /* Sleep without a slot and without a task until another thread assigns a slot. Returns whether it goes on. */
-static bool park(struct scheduler *scheduler, struct thread *thread, struct deferred *left)
+static bool park(struct scheduler *scheduler, struct thread *thread)
 {
-    if (tprof_is_stopping(scheduler) && scheduler->unfinished == 0)
-        return false;
-    tprof_push_last(&scheduler->parked, thread);
-    tprof_unlock(scheduler);
-    tprof_write_events(left);
-    tprof_thread_sleep(thread);
-    tprof_thread_report_slot(thread);
     tprof_lock(scheduler);
-    return true;
+    const bool leaves = tprof_close(scheduler);
+    if (!leaves)
+        tprof_slot_park(scheduler, thread);
+    tprof_unlock(scheduler);
+    if (!leaves) {
+        tprof_thread_sleep(thread);
+        tprof_thread_report_slot(thread);
+    }
+    return !leaves;
 }
 
-static void take_first_slot(struct scheduler *scheduler, struct thread *thread)
+static void enter(struct scheduler *scheduler, struct thread *thread)
 {
-    for (uint32_t slot = 0; slot < scheduler->active; slot++)
-        if (scheduler->slot_threads[slot] == NULL) {
-            tprof_slot_take(scheduler, thread, (int)slot);
-            return;
-        }
+    struct deferred deferred = {0};
+    tprof_lock(scheduler);
+    scheduler->threads++;
+    if (scheduler->starting > 0)
+        scheduler->starting--;
+    (void)tprof_slot_take_empty(scheduler, thread);
+    /* Only one thread starts at a time, however many slots are empty. */
+    if (!tprof_queues_are_empty(scheduler))
+        tprof_wake_for(scheduler, 1, &deferred);
+    tprof_unlock(scheduler);
+    tprof_run_deferred(scheduler, &deferred);
+    tprof_thread_report_slot(thread);
+}
+
+/* All works have ended: what is queued was claimed, and would keep the scheduler. */
+static void leave(struct scheduler *scheduler, struct thread *thread)
+{
+    struct deferred deferred = {0};
+    tprof_lock(scheduler);
+    tprof_slot_leave(scheduler, thread, &deferred);
+    scheduler->threads--;
+    tprof_unlock(scheduler);
+    for (struct work *work = scheduler->dead ? NULL : tprof_queues_drain(scheduler); work != NULL;
+         work = work->next_queued)
+        tprof_defer_unref(&deferred, work);
+    tprof_run_deferred(scheduler, &deferred);
 }
 
 void tprof_thread_serve(struct scheduler *scheduler)
 {
     struct thread thread = {.scheduler = scheduler, .slot = -1, .former_slot = -1};
     sem_init(&thread.semaphore, 0, 0);
+    thread.place = tprof_place_at_gate(scheduler->gate);
     tprof_current_thread = &thread;
-    tprof_lock(scheduler);
-    scheduler->threads++;
-    if (scheduler->starting > 0)
-        scheduler->starting--;
-    take_first_slot(scheduler, &thread);
-    /* Only one thread starts at a time, however many slots are empty. */
-    struct deferred deferred = {0};
-    if (scheduler->levels != 0)
-        tprof_wake_for(scheduler, 1, &deferred);
-    tprof_unlock(scheduler);
-    tprof_run_deferred(scheduler, &deferred);
-    tprof_thread_report_slot(&thread);
-    tprof_lock(scheduler);
-    struct deferred left = {0};
+    enter(scheduler, &thread);
     bool goes_on = true;
     while (goes_on && !scheduler->dead)
-        goes_on = thread.slot >= 0 ? step(scheduler, &thread, &left) : park(scheduler, &thread, &left);
-    tprof_slot_leave(scheduler, &thread, &left);
-    scheduler->threads--;
-    tprof_unlock(scheduler);
-    tprof_write_events(&left);
+        goes_on = thread.slot >= 0 ? step(scheduler, &thread) : park(scheduler, &thread);
+    leave(scheduler, &thread);
     tprof_current_thread = NULL;
+    tprof_leave_gate(scheduler->gate, thread.place);
     sem_destroy(&thread.semaphore);
 }

@@ -3,6 +3,7 @@
  * Any other work could in turn wait for one further down on the same stack. If there are none, the worker lends its
  * slot. A worker also waits between works, in callbacks of a work that has ended. */
 #include "binding.h"
+#include "queues.h"
 
 #include <errno.h>
 #include <time.h>
@@ -77,31 +78,40 @@ static int sleep_until_woken(struct scheduler *scheduler, struct latch *latch, s
 
 static int wait_outside(struct scheduler *scheduler, struct latch *latch, size_t enough, double timeout_s)
 {
+    if (tprof_latch_count(latch) <= enough)
+        return 0;
     struct waiter waiter;
     tprof_lock(scheduler);
-    const bool there = tprof_latch_count(latch) <= enough;
-    if (!there) {
-        sem_init(&waiter.semaphore, 0, 0);
-        tprof_latch_add_waiter(latch, &waiter, enough);
-    }
+    sem_init(&waiter.semaphore, 0, 0);
+    const bool waits = tprof_latch_add_waiter(latch, &waiter, enough);
     tprof_unlock(scheduler);
-    if (there)
+    if (!waits) {
+        sem_destroy(&waiter.semaphore);
         return 0;
+    }
+    /* A task that is none of the runtime's, such as one of dask's workers, does not run while it waits here. */
+    struct tprof_paused paused;
+    tprof_api->pause(&paused);
     const int outcome = sleep_until_woken(scheduler, latch, &waiter, timeout_s);
+    tprof_api->resume(&paused);
     sem_destroy(&waiter.semaphore);
     return outcome;
 }
 
-/* Under the mutex. */
 static struct work *find_runnable(struct scheduler *scheduler, struct thread *thread, struct work *wanted)
 {
+    struct deferred deferred = {0};
+    struct work *work = NULL;
     if (thread->depth >= DEEPEST)
         return NULL;
-    if (wanted != NULL && tprof_state_of(wanted) == TPROF_QUEUED) {
-        tprof_queue_remove(scheduler, wanted);
-        return wanted;
-    }
-    return thread->work == NULL ? NULL : tprof_queue_descendant(scheduler, thread, thread->work);
+    if (wanted != NULL && tprof_queue_take_this(scheduler, thread, wanted, &deferred))
+        work = wanted;
+    else if (thread->work != NULL)
+        work = tprof_queue_descendant(scheduler, thread, thread->work, &deferred);
+    if (work != NULL && !tprof_graph_may_begin(work, &deferred))
+        work = NULL;
+    tprof_run_deferred(scheduler, &deferred);
+    return work;
 }
 
 static void lend_slot(struct thread *thread, struct tprof_paused *paused)
@@ -110,11 +120,11 @@ static void lend_slot(struct thread *thread, struct tprof_paused *paused)
     struct deferred deferred = {0};
     tprof_lock(scheduler);
     tprof_slot_leave(scheduler, thread, &deferred);
-    if (scheduler->levels != 0)
+    if (!tprof_queues_are_empty(scheduler))
         tprof_wake_for(scheduler, 1, &deferred);
     tprof_unlock(scheduler);
     tprof_run_deferred(scheduler, &deferred);
-    tprof_notify_operator(thread, thread->work, TPROF_TASK_PAUSES);
+    tprof_report(thread, thread->work, TPROF_TASK_PAUSES);
     tprof_api->pause(paused);
 }
 
@@ -122,30 +132,32 @@ static void regain_slot(struct thread *thread, const struct tprof_paused *paused
 {
     struct scheduler *scheduler = thread->scheduler;
     tprof_lock(scheduler);
-    const bool found = tprof_slot_find(scheduler, thread);
-    if (!found)
-        tprof_push_last(&scheduler->returning, thread);
+    const bool found = tprof_slot_regain(scheduler, thread);
     tprof_unlock(scheduler);
     if (!found)
         tprof_thread_sleep(thread);
     tprof_thread_report_slot(thread);
-    tprof_notify_operator(thread, thread->work, TPROF_TASK_RESUMES);
+    tprof_report(thread, thread->work, TPROF_TASK_RESUMES);
     tprof_api->resume(paused);
 }
 
-/* Sleep and lend the slot meanwhile; called with the mutex, returns without it. */
+/* Sleep and lend the slot meanwhile. */
 static int block(struct scheduler *scheduler, struct thread *thread, struct latch *latch, size_t enough,
                  double timeout_s)
 {
     struct waiter waiter;
     struct tprof_paused paused;
     sem_init(&waiter.semaphore, 0, 0);
-    tprof_latch_add_waiter(latch, &waiter, enough);
+    tprof_lock(scheduler);
+    const bool waits = tprof_latch_add_waiter(latch, &waiter, enough);
     tprof_unlock(scheduler);
-    lend_slot(thread, &paused);
-    const int outcome = sleep_until_woken(scheduler, latch, &waiter, timeout_s);
+    int outcome = 0;
+    if (waits) {
+        lend_slot(thread, &paused);
+        outcome = sleep_until_woken(scheduler, latch, &waiter, timeout_s);
+        regain_slot(thread, &paused);
+    }
     sem_destroy(&waiter.semaphore);
-    regain_slot(thread, &paused);
     return outcome;
 }
 
@@ -164,18 +176,13 @@ static int wait_inside(struct scheduler *scheduler, struct thread *thread, struc
                        struct work *wanted, double timeout_s)
 {
     int outcome = 0;
-    tprof_lock(scheduler);
     while (outcome == 0 && tprof_latch_count(latch) > enough) {
         struct work *work = timeout_s < 0 ? find_runnable(scheduler, thread, wanted) : NULL;
-        if (work != NULL) {
-            tprof_set_state(work, TPROF_RUNNING);
-            tprof_unlock(scheduler);
+        if (work != NULL)
             tprof_run(thread, work, -1);
-        } else
+        else
             outcome = block(scheduler, thread, latch, enough, timeout_s);
-        tprof_lock(scheduler);
     }
-    tprof_unlock(scheduler);
     return outcome;
 }
 

@@ -39,14 +39,19 @@ static void deallocate(PyObject *object)
     PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
     (void)clear(object);
-    free((tprof_as_work(object))->accesses); /* not NULL only if the work never entered */
+    struct work *self = tprof_as_work(object);
+    if (self->node != NULL)
+        tprof_node_drop(self->node);
+    free(self->children);
     type->tp_free(object);
     Py_DECREF(type);
 }
 
 static bool outcome_is_known(const struct work *self)
 {
-    return tprof_has_ended(self) || (tprof_is_cancel_requested(self) && tprof_state_of(self) == TPROF_PENDING);
+    const enum state state = tprof_state_of(self);
+    return state >= TPROF_FINISHED || state == TPROF_WITHDRAWN ||
+           (state == TPROF_PENDING && tprof_is_cancel_requested(self));
 }
 
 #define LONGEST_S 1e9 /* a longer timeout is none: the kernel's seconds are integers */
@@ -129,10 +134,7 @@ static PyObject *cancel_method(PyObject *object, PyObject *unused)
     (void)unused;
     if (scheduler->dead)
         Py_RETURN_FALSE;
-    tprof_lock(scheduler);
     const bool cancelled = tprof_graph_cancel(self, &deferred) || tprof_state_of(self) == TPROF_CANCELLED;
-    tprof_wake_for(scheduler, deferred.readied, &deferred);
-    tprof_unlock(scheduler);
     tprof_run_deferred(scheduler, &deferred);
     return PyBool_FromLong(cancelled);
 }
@@ -212,10 +214,7 @@ static PyObject *on_future_ended(PyObject *object, PyObject *future)
     struct work *work = tprof_as_work(object);
     struct scheduler *scheduler = work->scheduler;
     struct deferred deferred = {0};
-    tprof_lock(scheduler);
     tprof_graph_future_ended(work, tprof_as_work(future), &deferred);
-    tprof_wake_for(scheduler, deferred.readied, &deferred);
-    tprof_unlock(scheduler);
     tprof_run_deferred(scheduler, &deferred);
     Py_RETURN_NONE;
 }
@@ -248,7 +247,7 @@ static PyObject *acknowledge(PyObject *object, PyObject *unused)
 
 static PyObject *get_state(PyObject *object, void *unused)
 {
-    static const char *const names[] = {"pending", "queued", "running", "finished", "failed", "cancelled"};
+    static const char *const names[] = {"pending", "cancelled", "queued", "running", "finished", "failed", "cancelled"};
     const struct work *self = tprof_as_work(object);
     (void)unused;
     const bool cancel_requested = tprof_is_cancel_requested(self);

@@ -7,13 +7,24 @@
 
 #define FEW 64 /* failures */
 
+static void set_wake_below(struct latch *latch)
+{
+    size_t below = 0;
+    for (const struct waiter *waiter = latch->waiters; waiter != NULL; waiter = waiter->next)
+        if (waiter->enough >= below)
+            below = waiter->enough + 1;
+    atomic_store(&latch->wake_below, below);
+}
+
 /* Each thread sleeps on a semaphore of its own, since a signal (Ctrl-C) ends such a sleep and would not end the wait
- * for a condition variable. */
+ * for a condition variable. It is posted under the mutex: the waiter, which takes the mutex before it goes on, has it on
+ * its stack. */
 static void wake_satisfied(struct latch *latch)
 {
+    const size_t count = tprof_latch_count(latch);
     for (struct waiter **at = &latch->waiters; *at != NULL;) {
         struct waiter *waiter = *at;
-        if (waiter->enough < tprof_latch_count(latch)) {
+        if (waiter->enough < count) {
             at = &waiter->next;
             continue;
         }
@@ -21,26 +32,31 @@ static void wake_satisfied(struct latch *latch)
         waiter->woken = true;
         sem_post(&waiter->semaphore);
     }
+    set_wake_below(latch);
 }
 
-void tprof_latch_rise(struct latch *latch)
+void tprof_latch_fall(struct scheduler *scheduler, struct latch *latch)
 {
-    tprof_latch_set(latch, tprof_latch_count(latch) + 1);
+    const size_t count = atomic_fetch_sub(&latch->count, 1) - 1;
+    if (count >= atomic_load(&latch->wake_below))
+        return;
+    tprof_lock(scheduler);
+    wake_satisfied(latch);
+    tprof_unlock(scheduler);
 }
 
-void tprof_latch_fall(struct latch *latch)
-{
-    tprof_latch_set(latch, tprof_latch_count(latch) - 1);
-    if (latch->waiters != NULL)
-        wake_satisfied(latch);
-}
-
-void tprof_latch_add_waiter(struct latch *latch, struct waiter *waiter, size_t enough)
+bool tprof_latch_add_waiter(struct latch *latch, struct waiter *waiter, size_t enough)
 {
     waiter->enough = enough;
     waiter->woken = false;
     waiter->next = latch->waiters;
     latch->waiters = waiter;
+    set_wake_below(latch);
+    /* Whoever lowered the count before could not know of the waiter. */
+    if (tprof_latch_count(latch) > enough)
+        return true;
+    tprof_latch_remove_waiter(latch, waiter);
+    return false;
 }
 
 void tprof_latch_remove_waiter(struct latch *latch, struct waiter *waiter)
@@ -48,6 +64,7 @@ void tprof_latch_remove_waiter(struct latch *latch, struct waiter *waiter)
     for (struct waiter **at = &latch->waiters; *at != NULL; at = &(*at)->next)
         if (*at == waiter) {
             *at = waiter->next;
+            set_wake_below(latch);
             return;
         }
 }
@@ -95,35 +112,51 @@ struct domain *tprof_domain_around(const struct work *work)
 
 void tprof_graph_mark_handled(struct scheduler *scheduler, struct domain *domain, struct deferred *deferred)
 {
-    domain->handled_up_to = scheduler->poison_count;
+    tprof_acquire(&domain->lock);
+    domain->handled_up_to = atomic_load(&scheduler->poison_count);
     /* No work depends on another here any more, so the table is not needed. */
-    if (tprof_latch_count(&domain->unfinished) > 0 || scheduler->entering > 0)
-        return;
-    deferred->table = domain->table;
-    domain->table = NULL;
+    if (tprof_latch_count(&domain->unfinished) == 0 && atomic_load(&domain->entering) == 0) {
+        deferred->table = domain->table;
+        domain->table = NULL;
+    }
+    tprof_release(&domain->lock);
 }
 
-static void collect(struct works *works, struct work *work)
+/* Takes over the reference. */
+static void collect(struct works *works, struct work *work, struct deferred *deferred)
 {
     if (works->count == works->capacity) {
         const size_t capacity = works->capacity == 0 ? 16 : works->capacity * 2;
         struct work **grown = realloc(works->list, capacity * sizeof *grown);
         if (grown == NULL) {
             works->failed = true;
+            tprof_defer_unref(deferred, work);
             return;
         }
         works->list = grown;
         works->capacity = capacity;
     }
-    works->list[works->count++] = tprof_ref(work);
+    works->list[works->count++] = work;
+}
+
+struct user_search {
+    struct works *works;
+    struct deferred *deferred;
+};
+
+static void collect_user(const struct user_search *search, const struct access *access)
+{
+    struct work *work = tprof_node_running(tprof_node_of(access));
+    if (work != NULL)
+        collect(search->works, work, search->deferred);
 }
 
 static void collect_users(struct region *region, void *context)
 {
     if (region->writer != NULL)
-        collect(context, region->writer->work);
-    for (struct access *reader = region->readers; reader != NULL; reader = reader->next)
-        collect(context, reader->work);
+        collect_user(context, region->writer);
+    for (const struct access *reader = region->readers; reader != NULL; reader = reader->next)
+        collect_user(context, reader);
 }
 
 static void visit_touching(struct domain *domain, const struct datum *datum, void (*visit)(struct region *, void *),
@@ -135,9 +168,11 @@ static void visit_touching(struct domain *domain, const struct datum *datum, voi
         tprof_regions_touching(domain->table, &datum->shape, visit, context);
 }
 
-void tprof_graph_touching(struct domain *domain, const struct datum *datum, struct works *works)
+void tprof_graph_touching(struct domain *domain, const struct datum *datum, struct works *works,
+                          struct deferred *deferred)
 {
-    visit_touching(domain, datum, collect_users, works);
+    struct user_search search = {works, deferred};
+    visit_touching(domain, datum, collect_users, &search);
 }
 
 struct poison_search {

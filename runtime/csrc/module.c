@@ -2,7 +2,7 @@
 #include "binding.h"
 
 const struct tprof_runtime_api *tprof_api;
-PyTypeObject *tprof_work_type, *tprof_group_type, *tprof_scheduler_type;
+PyTypeObject *tprof_work_type, *tprof_group_type, *tprof_scheduler_type, *tprof_gate_type;
 
 static PyObject *current_slot(PyObject *module, PyObject *unused)
 {
@@ -73,7 +73,8 @@ static int execute(PyObject *module)
     tprof_initialise_current();
     if (add_type(module, &tprof_work_spec, &tprof_work_type) < 0 ||
         add_type(module, &tprof_group_spec, &tprof_group_type) < 0 ||
-        add_type(module, &tprof_scheduler_spec, &tprof_scheduler_type) < 0)
+        add_type(module, &tprof_scheduler_spec, &tprof_scheduler_type) < 0 ||
+        add_type(module, &tprof_gate_spec, &tprof_gate_type) < 0)
         return -1;
     return 0;
 }

@@ -2,13 +2,17 @@
  * two. A new region is linked once to those it overlaps, its neighbours, so a repeated access costs one look-up,
  * whatever the number of regions. Unused regions of memory are kept, since programs come back to their tiles, and freed
  * when the table would double. The region of a handle is freed with the last work that uses it: it owns the handle,
- * which may be any object of the program, and making it again costs no more than finding it. */
+ * which may be any object of the program, and making it again costs no more than finding it.
+ *
+ * Works that have ended stay in the lists of regions until a later access takes their place or the list would double:
+ * their nodes say that they have ended. */
 #include "regions.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define FEW 256u
+#define FEW_READERS 8u
 
 static struct table *make_table(void)
 {
@@ -89,8 +93,73 @@ static void remove_neighbour(struct region *region, const struct region *gone)
         }
 }
 
+/* The region that refers to the access does so no more. */
+static void unlink_access(struct access *access)
+{
+    access->region = NULL;
+    access->next = access->previous = NULL;
+    tprof_node_drop(tprof_node_of(access));
+}
+
+static void drop_reader(struct region *region, struct access *reader)
+{
+    if (reader->previous != NULL)
+        reader->previous->next = reader->next;
+    else
+        region->readers = reader->next;
+    if (reader->next != NULL)
+        reader->next->previous = reader->previous;
+    region->reader_count--;
+    unlink_access(reader);
+}
+
+static void drop_readers(struct region *region, bool only_ended)
+{
+    for (struct access *reader = region->readers, *next; reader != NULL; reader = next) {
+        next = reader->next;
+        if (!only_ended || tprof_node_has_ended(tprof_node_of(reader)))
+            drop_reader(region, reader);
+    }
+}
+
+static void drop_accesses(struct region *region)
+{
+    drop_readers(region, false);
+    if (region->writer != NULL)
+        unlink_access(region->writer);
+    region->writer = NULL;
+}
+
+static void add_reader(struct region *region, struct access *access)
+{
+    if (region->reader_count >= region->sweep_at) {
+        drop_readers(region, true);
+        region->sweep_at = region->reader_count < FEW_READERS / 2 ? FEW_READERS : 2 * region->reader_count;
+    }
+    access->next = region->readers;
+    if (region->readers != NULL)
+        region->readers->previous = access;
+    region->readers = access;
+    region->reader_count++;
+}
+
+void tprof_region_claim(struct region *region, struct access *access)
+{
+    access->region = region;
+    access->next = access->previous = NULL;
+    (void)atomic_fetch_add_explicit(&tprof_node_of(access)->references, 1, memory_order_relaxed);
+    if (access->mode == TPROF_READS) {
+        add_reader(region, access);
+        return;
+    }
+    /* Later works wait for this writer, which waits for the readers. */
+    drop_accesses(region);
+    region->writer = access;
+}
+
 static void free_region(struct table *table, struct region *region, struct deferred *deferred)
 {
+    drop_accesses(region);
     take_from_cells(table, region);
     for (uint32_t i = 0; i < region->neighbour_count; i++)
         remove_neighbour(region->neighbours[i], region);
@@ -100,9 +169,12 @@ static void free_region(struct table *table, struct region *region, struct defer
     table->count--;
 }
 
-static bool is_idle(const struct region *region)
+static bool is_idle(struct region *region)
 {
-    return region->writer == NULL && region->readers == NULL && region->cause == NULL && region->users == 0;
+    if (region->cause != NULL || atomic_load(&region->users) > 0)
+        return false;
+    drop_readers(region, true);
+    return region->readers == NULL && (region->writer == NULL || tprof_node_has_ended(tprof_node_of(region->writer)));
 }
 
 /* Handled failures are cleared here too: it may be that no work touches their data again. */
@@ -122,15 +194,28 @@ static void prune(struct domain *domain, struct deferred *deferred)
         }
 }
 
-void tprof_region_left(struct table *table, struct region *region, struct deferred *deferred)
+/* Free the region if it is still there and still unused: once its users are 0, another thread may find or free it. */
+static void free_unused(struct table *table, const struct region *region, uint64_t hash, struct deferred *deferred)
 {
-    if (region->handle == NULL || !is_idle(region))
-        return;
-    struct region **at = bucket_of(table, region->hash);
-    while (*at != region)
+    struct region **at = bucket_of(table, hash);
+    while (*at != NULL && *at != region)
         at = &(*at)->next;
-    *at = region->next;
-    free_region(table, region, deferred);
+    struct region *found = *at;
+    if (found == NULL || found->handle == NULL || !is_idle(found))
+        return;
+    *at = found->next;
+    free_region(table, found, deferred);
+}
+
+void tprof_region_leave(struct domain *domain, struct region *region, struct deferred *deferred)
+{
+    const uint64_t hash = region->hash;
+    if (atomic_fetch_sub(&region->users, 1) > 1)
+        return;
+    tprof_acquire(&domain->lock);
+    if (domain->table != NULL)
+        free_unused(domain->table, region, hash, deferred);
+    tprof_release(&domain->lock);
 }
 
 /* Double the buckets. Without memory the chains grow longer, and nothing is lost. */
@@ -166,6 +251,7 @@ void tprof_table_free(struct table *table, struct deferred *deferred)
     for (size_t i = 0; i < table->bucket_count; i++)
         for (struct region *region = table->buckets[i], *next; region != NULL; region = next) {
             next = region->next;
+            drop_accesses(region);
             tprof_clear_poison(region, deferred);
             tprof_defer_decref(deferred, region->handle);
             free(region->neighbours);
@@ -285,6 +371,7 @@ struct region *tprof_region_add(struct domain *domain, PyObject *handle, uint64_
     if (region == NULL)
         return NULL;
     region->handle = tprof_ref_object(handle);
+    atomic_init(&region->users, 1);
     put_into_bucket(bucket_of(domain->table, hash), region);
     return region;
 }

@@ -1,4 +1,4 @@
-/* The data of one domain, each with its last writer and the readers since. Guarded by the scheduler's mutex. */
+/* The data of one domain, each with its last writer and the readers since. Guarded by the domain's lock. */
 #ifndef TPROF_REGIONS_H
 #define TPROF_REGIONS_H
 
@@ -17,8 +17,9 @@ struct region {
     struct shape shape;
     PyObject *handle; /* with a reference */
     uint64_t hash;    /* of the bytes or of the handle */
-    struct access *writer;  /* the last one, NULL once it has ended */
-    struct access *readers; /* since the last writer */
+    struct access *writer;  /* the last one, which may have ended; NULL: none so far */
+    struct access *readers; /* since the last writer; some may have ended */
+    uint32_t reader_count, sweep_at;
     struct work *cause;     /* the work whose failure left the data unwritten, with a reference */
     uint64_t poisoned_at;   /* the scheduler's `poison_count` at that failure */
     PyObject *keep;         /* the object while there is a cause, so that its memory is not reused */
@@ -28,7 +29,9 @@ struct region {
     struct region *next;
     struct place places[2];
     int place_count;
-    uint32_t users; /* works that enter and threads that use it without the mutex: it must not be freed */
+    /* Works that enter, threads that use it without the lock and, of a handle, works that have not ended: it must not be
+     * freed. It falls without the lock. */
+    _Atomic uint32_t users;
 };
 
 #define TPROF_MESHES 61 /* of extents up to TPROF_MOST_BYTES */
@@ -49,13 +52,15 @@ struct table *tprof_table_of(struct domain *domain);
 
 /* The region of these bytes, made if there is none. NULL without memory. */
 struct region *tprof_region_find(struct domain *domain, const struct shape *shape, struct deferred *deferred);
-/* A new region of a handle. NULL without memory. */
+/* A new region of a handle, with one user. NULL without memory. */
 struct region *tprof_region_add(struct domain *domain, PyObject *handle, uint64_t hash, struct deferred *deferred);
 /* A handle's region of this hash that is not among the known ones, or NULL. */
 struct region *tprof_region_of_hash(const struct table *table, uint64_t hash, struct region *const *known,
                                     size_t count);
-/* Call it after a user has left the region: that of a handle is freed if it is unused. */
-void tprof_region_left(struct table *table, struct region *region, struct deferred *deferred);
+/* Without a lock. One user less of a handle's region, which is freed with the last one. */
+void tprof_region_leave(struct domain *domain, struct region *region, struct deferred *deferred);
+/* Let the region refer to the access, and not to those whose place it takes. */
+void tprof_region_claim(struct region *region, struct access *access);
 
 /* Call `visit` with each region that shares a byte with the shape. The shape need not be in the table. */
 void tprof_regions_touching(struct table *table, const struct shape *shape, void (*visit)(struct region *, void *),

@@ -1,20 +1,29 @@
-/* What is read without the scheduler's mutex, and in which memory order. core.h includes this file.
+/* What is read without a lock, and in which memory order. core.h includes this file.
  *
- * Fields that are written while other threads may read them without the mutex are `_Atomic`. They are read and written
- * through these functions, whether the mutex is held or not. The following need no atomic:
- * - what is set before other threads can reach the object and never changes: a work's callable, number and parent, a
- *   scheduler's callables, a group's `outer`, `inside` and `waits` (it is opened once, before a context holds it);
+ * Fields that are written while other threads may read them without a lock are `_Atomic`. They are read and written
+ * through these functions, whether a lock is held or not. The following need no atomic:
+ * - what is set before other threads can reach the object and never changes: a work's callable, number, node and
+ *   parent, a scheduler's callables, a group's `outer`, `inside` and `waits` (it is opened once, before a context holds
+ *   it);
+ * - a work's `children`: the thread that runs the work sets it, and children find it through their parent;
  * - a work's `result` and `error`, which are written before its state;
- * - a work's successors, accesses and children after its end: only the thread that does its deferred work uses them;
+ * - `released_by`, which the thread writes that found the last predecessor ended;
+ * - a work's successors, accesses and arguments after its end: only the thread that does its deferred work uses them;
  * - `struct thread`: its own thread uses it, except `slot` and `next` while it is on a list. The thread that takes it
  *   off writes them and then posts its semaphore; its own thread reads them after it was woken;
  * - `dead`, which a forked child sets while it has one thread;
- * - a work's `callbacks` and `callbacks_called`, which its critical section guards (the GIL before Python 3.13). */
+ * - a work's `callbacks` and `callbacks_called`, which its critical section guards (the GIL before Python 3.13).
+ *
+ * Where two threads each write one variable and then read the other's, both must not miss the other: a latch's count
+ * and `wake_below`, `body_ended` and the children's count, `unfinished` and `cancelling` or `stopping`, top and bottom of
+ * a deque, what is queued and who is idle or searching. These are sequentially consistent, and so are the counts that
+ * decide who is last; tests/runtime/test_protocols.py explores them. */
 #ifndef TPROF_RUNTIME_UNLOCKED_H
 #define TPROF_RUNTIME_UNLOCKED_H
 
-/* A work's state is written with release and read with acquire: a thread that sees without the mutex that the work has
- * ended, as in result(), sees the result and the error that were written before. */
+/* A work's state is written with release and read with acquire: a thread that sees that the work has ended, as in
+ * result(), sees the result and the error that were written before. Until it runs, its state changes by
+ * compare-and-swap: one thread makes it ready, any may cancel it, and any worker may take it. */
 static inline enum state tprof_state_of(const struct work *work)
 {
     return (enum state)atomic_load_explicit(&work->state, memory_order_acquire);
@@ -72,21 +81,59 @@ static inline size_t tprof_open_groups(const struct scheduler *scheduler)
     return atomic_load_explicit(&scheduler->groups, memory_order_relaxed);
 }
 
-/* Relaxed: it is read again under the mutex when a work enters. */
 static inline bool tprof_is_stopping(const struct scheduler *scheduler)
 {
-    return atomic_load_explicit(&scheduler->stopping, memory_order_relaxed);
+    return atomic_load(&scheduler->stopping);
 }
 
-/* Written under the mutex only. Relaxed: throttling reads it without the mutex, and may use a slightly older count. */
+static inline size_t tprof_unfinished(const struct scheduler *scheduler)
+{
+    return atomic_load(&scheduler->unfinished) & ~TPROF_CLOSED;
+}
+
+/* A thread that sees that all have ended sees what they wrote. */
 static inline size_t tprof_latch_count(const struct latch *latch)
 {
-    return atomic_load_explicit(&latch->count, memory_order_relaxed);
+    return atomic_load(&latch->count);
 }
 
-static inline void tprof_latch_set(struct latch *latch, size_t count)
+static inline void tprof_latch_rise(struct latch *latch)
 {
-    atomic_store_explicit(&latch->count, count, memory_order_relaxed);
+    (void)atomic_fetch_add(&latch->count, 1);
+}
+
+/* Acquire: a thread that sees it sees how the work ended. */
+static inline bool tprof_node_has_ended(const struct node *node)
+{
+    return atomic_load_explicit(&node->ended, memory_order_acquire);
+}
+
+static inline struct access *tprof_accesses_of(const struct node *node)
+{
+    return (struct access *)(node + 1);
+}
+
+static inline struct node *tprof_node_of(const struct access *access)
+{
+    return (struct node *)(access - access->index) - 1;
+}
+
+static inline void tprof_append(struct list *list, struct work *work)
+{
+    work->next = NULL;
+    if (list->first == NULL)
+        list->first = work;
+    else
+        list->last->next = work;
+    list->last = work;
+}
+
+static inline struct work *tprof_next_in(struct list *list)
+{
+    struct work *work = list->first;
+    if (work != NULL)
+        list->first = work->next;
+    return work;
 }
 
 #endif

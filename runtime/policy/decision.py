@@ -109,7 +109,8 @@ class Decision:
         requested_hz = self._requested.vote(voting)
         if requested_hz is None:
             return None, "unknown" if voting else "short"
-        least_s = min((self._lasts_s(task, requested_hz) for task in voting if task in self.best), default=1.0)
+        known = self.known.curves  # a task may have been known once and not now
+        least_s = min((self._lasts_s(task, requested_hz) for task in voting if task in known), default=1.0)
         least_gain = max(self._thresholds.gain, transition_s / least_s)
         if requested_hz != held_hz and self._requested.gain(voting, held_hz, requested_hz) <= least_gain:
             return held_hz, "kept"

@@ -19,6 +19,10 @@ MAX_UNCERTAINTY = 0.3
 """No frequency is chosen for a task whose energy has a larger relative standard deviation."""
 UNCOUNTED = 1
 """First instances of a task that are ignored: they load code and fill caches."""
+TIMED = 5
+"""Instances after these, at most, that find out whether a task is shorter than a change of the frequency."""
+SURELY_LONGER = 10.0
+"""One that lasts so many times a change needs no other: what timing itself takes is far less."""
 
 
 class Tried(NamedTuple):
@@ -89,13 +93,14 @@ class Exploration:
         self._tried: dict[str, dict[int, Tried]] = defaultdict(lambda: dict.fromkeys(self._frequencies_hz, Tried()))
         self._instances: dict[str, int] = defaultdict(int)
         self._timed: dict[str, int] = defaultdict(int)
+        self._long: set[str] = set()
         self._explored: dict[str, None] = {}
         self.short: set[str] = set()
         self.pending: dict[str, None] = {}
 
     def explores(self, task: str) -> bool:
         """Return whether a task is being explored, which begins once its length is known."""
-        return task not in self._explored and task not in self.short and self._timed[task] > UNCOUNTED
+        return self.is_open(task) and task in self._long
 
     def is_due(self, task: str, hz: int) -> bool:
         """Return whether the frequency is due for the task; several may be."""
@@ -110,9 +115,13 @@ class Exploration:
         tried = self._tried[task]
         return min(tried, key=lambda hz: (tried[hz].instances, -hz))
 
-    def count(self, task: str) -> None:
-        """Count an instance that begins."""
-        self._instances[task] += 1
+    def is_open(self, task: str) -> bool:
+        """Return whether instances of a task may still be added."""
+        return task not in self._explored and task not in self.short
+
+    def count(self, task: str, instances: int) -> None:
+        """Count instances."""
+        self._instances[task] += instances
 
     def add(self, task: str, hz: int, time_s: float) -> None:
         """Add an instance that ran at one frequency from begin to end."""
@@ -122,10 +131,18 @@ class Exploration:
                 tried[hz] = tried[hz].plus(time_s)
                 if all(map(self._budget.suffices, tried.values())):
                     self.pending[task] = None
-        elif self._timed[task] <= UNCOUNTED:
-            self._timed[task] += 1
-            if self._timed[task] > UNCOUNTED and time_s < self._transition_s:
-                self.short.add(task)
+        elif self.is_open(task):
+            self._find_length(task, time_s)
+
+    def _find_length(self, task: str, time_s: float) -> None:
+        """Call a task short if any of its first counted instances was: they include what an interruption took."""
+        self._timed[task] += 1
+        if self._timed[task] <= UNCOUNTED:
+            return
+        if time_s < self._transition_s:
+            self.short.add(task)
+        elif time_s >= SURELY_LONGER * self._transition_s or self._timed[task] == UNCOUNTED + TIMED:
+            self._long.add(task)
 
     def explored(self, all_hz: Sequence[int]) -> Explored:
         """Return a copy of what a decision needs; `all_hz` are the frequencies to choose from."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .controls import Controls
     from .power_estimator import PowerEstimator
-    from .strategy import Entry, Review, Run
+    from .strategy import Entry, Present, Review, Run
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,15 @@ class Learnt:
     why: str
 
 
+PERIOD_NS = 5_000_000
+"""How often instances are counted and the search for workers is continued; its spans last 0.1 s at least."""
+
+
 class Learning(Voting):
     """Explores tasks at a few frequencies, and decides again as the weights of the tasks become known."""
 
     reads_sensor = learns = True
+    period_ns = PERIOD_NS
 
     def __init__(
         self,
@@ -75,7 +80,7 @@ class Learning(Voting):
         self._undecided: dict[str, None] = {}
         self._instances = self._review_at = 0
         self._short: frozenset[str] = frozenset()
-        self._in_review = False
+        self._in_review = self._has_explored = False
 
     def keep_workers(self, workers: int) -> None:
         """Keep this number and end the search."""
@@ -89,10 +94,16 @@ class Learning(Voting):
     def _explores_any(self, running: Sequence[Run]) -> bool:
         return any(self._exploration.explores(run.task) for run in running)
 
-    def poll(self, now_ns: int, running: Sequence[Run], held_hz: Sequence[int]) -> None:
+    def watches(self, task: str) -> bool:
+        """Return whether a task is explored, or will be."""
+        return self._exploration.is_open(task)
+
+    def poll(self, present: Present) -> None:
         """Attribute the energy to what runs while any of it is explored."""
-        if self._explores_any(running):
-            self._estimator.poll(now_ns, [(run.task, held_hz[run.control]) for run in running])
+        if self._explores_any(present.running):
+            self._has_explored = True
+            kinds = [(run.task, present.held_hz[run.control]) for run in present.running]
+            self._estimator.poll(present.now_ns, kinds)
         else:
             self._estimator.pause()
 
@@ -130,33 +141,36 @@ class Learning(Voting):
             return held_hz if exploration.is_due(run.task, held_hz) else exploration.next_hz(run.task)
         return exploring[0].hz or None
 
-    def on_begin(self, run: Run) -> bool:
-        """Count the instance; the weights of the tasks become known as the run goes on."""
-        self._instances += 1
-        self._exploration.count(run.task)
-        return self._is_review_due
-
-    def on_end(self, run: Run, now_ns: int) -> bool:
+    def on_end(self, run: Run, now_ns: int) -> None:
         """Add the instance if it ran at one frequency and if its task was explored all the time, or never."""
         if run.clean and run.explored == self._exploration.explores(run.task):
             self._exploration.add(run.task, run.hz, (now_ns - run.begin_ns) * 1e-9)
-        return self._is_review_due
 
-    def adapt_workers(self, task: str, now_ns: int, running: Sequence[Run]) -> Change | None:
-        """Try fewer workers, unless a task is explored: the two would disturb each other."""
+    def on_ended(self, instances: Mapping[str, int], now_ns: int) -> Change | None:
+        """Count the instances: the weights of the tasks become known as the run goes on. Then adapt the workers."""
+        for task, count in instances.items():
+            if task not in self.ignored:
+                self._instances += count
+                self._exploration.count(task, count)
+        return self._adapt_workers(instances, now_ns)
+
+    def _adapt_workers(self, instances: Mapping[str, int], now_ns: int) -> Change | None:
+        """Try fewer workers, unless a task was explored since the last call: the two would disturb each other."""
         search, means_s = self._search, self._decision.means_s
+        has_explored, self._has_explored = self._has_explored, False
         if search is None or not means_s:
             return None
-        if self._explores_any(running):
+        if has_explored:
             changed = search.interrupt()
         else:
-            search.on_end(means_s.get(task, 0.0))
+            search.on_end(sum(means_s.get(task, 0.0) * count for task, count in instances.items()))
             changed = search.poll(now_ns, max(means_s.values()))
         self.workers = search.workers
         return Change("explore" if search.is_trying else "learnt") if changed else None
 
     @property
-    def _is_review_due(self) -> bool:
+    def is_review_due(self) -> bool:
+        """Whether tasks have been explored or turned out short, or the weights are known twice as well."""
         return (self._is_due or bool(self._exploration.pending)) and not self._in_review
 
     @property
@@ -165,7 +179,7 @@ class Learning(Voting):
 
     def review(self) -> Review | None:
         """Return what decides by a copy of all observations, if there is something to find out; one at a time."""
-        if not self._is_review_due:
+        if not self.is_review_due:
             return None
         self._in_review = True
         is_due, equations, quality = self._is_due, self._estimator.equations(), self._estimator.quality

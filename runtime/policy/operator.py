@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from collections.abc import Set as AbstractSet
 
+    from tprof.runtime._scheduler import Gate
+
     from .control import Log
     from .policy import Policy
     from .power_estimator import Meter
@@ -29,11 +31,10 @@ SPREAD = 16
 """Frequencies that represent a processor which accepts any in a range."""
 NAMED = 5
 CHECK_PERIOD_NS = 1_000_000_000
-BEGINS, ENDS, PAUSES, RESUMES = range(4)
 
 
 class Operator:
-    """Sets the processor's frequencies from `start` to `stop`; the scheduler calls `on_task`."""
+    """Sets the processor's frequencies from `start` to `stop`; the scheduler's threads report to its gate."""
 
     def __init__(
         self,
@@ -60,10 +61,9 @@ class Operator:
         self._next_check_ns = 0
         self._warned_of_others = False
         self._logged_to: object = None
-        self._seen: set[int] = set()
 
-    def start(self, set_active: Callable[[int], object]) -> None:
-        """Begin to set frequencies.
+    def start(self, set_active: Callable[[int], object]) -> Gate:
+        """Begin to set frequencies; returns the gate to which threads report their tasks.
 
         Raises
         ------
@@ -89,10 +89,11 @@ class Operator:
             )
             strategy = make_strategy(controls)
             controls.check()
-            machine = MachineInterface(controls, self._clock_ns, self._log, set_active)
-            self._control = Control(strategy, machine, self._workers)
+            machine = MachineInterface(controls, self._clock_ns, self._log, set_active, this_process.tasks.name_of)
+            control = self._control = Control(strategy, machine, self._workers, on_event=self.on_event)
             self._held = self._held.pop_all()
         self._log_to_new_recording()
+        return control.gate
 
     @property
     def limiter(self) -> PowerLimiter | None:
@@ -105,26 +106,18 @@ class Operator:
 
         return self._meter or self._held.enter_context(closing(Meter(sysroot())))
 
-    def on_task(self, moment: int, task: Any, slot: int) -> None:
-        """Pass an event of a task on; called by the thread that runs it. A failure ends the policy with one warning."""
+    def on_event(self, moment: int, place: int, task: int, slot: int) -> None:
+        """Pass on what the gate asks on the thread that runs the task. A failure ends the policy with one warning."""
         control = self._control
         if control is None:
             return
-        thread = threading.get_ident()
         self._log_to_new_recording()
         try:
             self._check(control)
-            if moment == BEGINS:
-                self._seen.add(task.number)
-                control.begin(thread, this_process.tasks.name_of(task.number), slot)
-            elif moment == ENDS:
-                control.end(thread, this_process.tasks.name_of(task.number))
-            elif moment == PAUSES:
-                control.pause(thread)
-            else:
-                control.resume(thread, slot)
+            control.on_event(moment, place, task, slot)
         except (SensorError, OSError) as error:
             self._control = None
+            control.gate.close()
             if self._ended.acquire(blocking=False):  # several threads may fail; one warns
                 message = f"policy {self._policy.name} sets no frequency any more: {error}"
                 warnings.warn(message, RuntimeWarning, stacklevel=2)
@@ -167,13 +160,12 @@ class Operator:
         control, self._control = self._control, None
         if control is not None:
             control.close()
-            self._warn_if_unused()
+            self._warn_if_unused(control.ran())
         self._held.close()
 
-    def _warn_if_unused(self) -> None:
+    def _warn_if_unused(self, ran: AbstractSet[str]) -> None:
         """Warn if the policy knows none of the tasks that ran."""
         named = self._plan.tasks
-        ran = {this_process.tasks.name_of(number) for number in self._seen}
         if named and ran and not named & ran:
             message = (
                 f"policy {self._policy.name} had nothing to choose: it knows of {_listed(named)}, and the program's "
@@ -183,6 +175,8 @@ class Operator:
 
     def forget(self) -> None:
         """Leave the frequencies to the parent, in a forked child."""
+        if self._control is not None:
+            self._control.gate.close()
         self._control = None
         self._held = ExitStack()
         if self._guard is not None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .power_estimator import ReadEnergy
-    from .strategy import Entry, Run
+    from .strategy import Entry, Present, Run
 
 SPAN_S = 0.05
 """Length of a span, whose mean is one reading; over a shorter one the counter is accurate to a few percent only."""
@@ -42,7 +42,7 @@ SMOOTHING = 0.2
 
 
 class PowerLimiter:
-    """Limits frequency and workers by the package's energy; call `poll` whenever a task begins or ends.
+    """Limits frequency and workers by the package's energy; call `poll` after each `SPAN_S`.
 
     Parameters
     ----------
@@ -79,10 +79,8 @@ class PowerLimiter:
         self._try_after = TRY_AFTER[0]
         self._spans, self._mean_w, self._variance = 0, 0.0, 0.0
         self._since_ns: int | None = None
-        self._all_busy_s = 0.0
+        self._busy_ns = self._busy_before_ns = 0
         self._energy = 0, 0.0
-        self._last_ns = 0
-        self._busy_s = 0.0
 
     def keep(self, watts: float) -> None:
         """Keep another cap from now on."""
@@ -91,28 +89,25 @@ class PowerLimiter:
     def state(self) -> HostPower:
         """Return what is known of the power, for a cap that several hosts share."""
         range_hz = self._frequencies_hz[0], self._frequencies_hz[-1]
-        return HostPower(self._mean_w, self.highest_hz, range_hz, self._exponent, self.workers, self._all_busy_s)
+        return HostPower(self._mean_w, self.highest_hz, range_hz, self._exponent, self.workers, self._busy_ns * 1e-9)
 
-    def poll(self, now_ns: int, *, busy: bool) -> bool:
-        """Read the sensor; `busy`: tasks ran since the last call. Returns whether the limits have changed."""
+    def poll(self, now_ns: int, busy_ns: int) -> bool:
+        """Read the sensor; `busy_ns`: time so far in which tasks ran. Returns whether the limits have changed."""
+        self._busy_ns = busy_ns
         if self._since_ns is None:
             self._begin(now_ns)
             return False
-        if busy:
-            self._busy_s += (now_ns - self._last_ns) * 1e-9
-            self._all_busy_s += (now_ns - self._last_ns) * 1e-9
-        self._last_ns = now_ns
-        lasted_s = (now_ns - self._since_ns) * 1e-9
-        if lasted_s < SPAN_S:
+        lasted_ns = now_ns - self._since_ns
+        if lasted_ns < SPAN_S * 1e9:
             return False
         before_ns, before_j = self._energy
-        counts = self._busy_s >= LEAST_BUSY * lasted_s
+        counts = busy_ns - self._busy_before_ns >= LEAST_BUSY * lasted_ns
         self._begin(now_ns)
         t_ns, energy_j = self._energy
         return counts and t_ns > before_ns and self._evaluate((energy_j - before_j) / ((t_ns - before_ns) * 1e-9))
 
     def _begin(self, now_ns: int) -> None:
-        self._since_ns, self._energy, self._last_ns, self._busy_s = now_ns, self._read(), now_ns, 0.0
+        self._since_ns, self._energy, self._busy_before_ns = now_ns, self._read(), self._busy_ns
 
     def _evaluate(self, drawn_w: float) -> bool:
         former = self.highest_hz, self.workers
@@ -183,7 +178,8 @@ class PowerLimiter:
 class Capped(Strategy):
     """Another strategy's decisions within the limits of a `PowerLimiter`. No task is ignored: each one draws power."""
 
-    reads_sensor = True
+    reads_sensor = times_tasks = True
+    period_ns = round(SPAN_S * 1e9)
     limiter: PowerLimiter
 
     def __init__(self, limiter: PowerLimiter, inner: Strategy) -> None:
@@ -211,11 +207,11 @@ class Capped(Strategy):
             return hz, why
         return self.limiter.highest_hz, "cap"
 
-    def poll(self, now_ns: int, running: Sequence[Run], held_hz: Sequence[int]) -> Change | None:  # noqa: ARG002 - the interface
+    def poll(self, present: Present) -> Change | None:
         """Read the sensor; returns a change if the limits have changed."""
         limiter = self.limiter
         former_hz = limiter.highest_hz
-        if not limiter.poll(now_ns, busy=bool(running)):
+        if not limiter.poll(present.now_ns, present.busy_ns):
             return None
         self.workers = min(self._inner.workers, limiter.workers)
         why = f"{limiter.drawn_w:.4g} W drawn, {limiter.quality}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tprof.analysis.operating_points.goals import FORBIDDEN
 
@@ -33,7 +33,8 @@ class Run:
 
     Attributes
     ----------
-    task, control : its task, and the control of its core's frequency.
+    task, control, number : its task, the control of its core's frequency, and the task's number.
+    watched : whether the strategy learns from it; only then the next ones are known.
     begin_ns, hz : when it began, and at what frequency.
     clean : whether it ran at one frequency and without interruption.
     explored : whether it began while its task was explored.
@@ -41,10 +42,29 @@ class Run:
 
     task: str
     control: int
+    number: int = -1
+    watched: bool = False
     begin_ns: int = 0
     hz: int = 0
     clean: bool = True
     explored: bool = False
+
+
+class Present(NamedTuple):
+    """What holds when sensors are read.
+
+    Attributes
+    ----------
+    now_ns : the time.
+    running : all instances that run.
+    held_hz : the frequencies of the controls.
+    busy_ns : time so far in which tasks ran, of strategies that have `times_tasks`.
+    """
+
+    now_ns: int
+    running: Sequence[Run]
+    held_hz: Sequence[int]
+    busy_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -63,8 +83,10 @@ class Strategy(ABC):
     name : of the policy.
     workers : the number of workers that are to be active.
     ignored : tasks that change nothing, so the loop ignores them.
-    reads_sensor : whether `poll` is called; it costs each begin and end of a task.
-    learns : whether its methods for begins and ends of tasks and for reviews are called; for the same reason.
+    reads_sensor : whether `poll` is called.
+    times_tasks : whether the time in which tasks run is measured for it.
+    learns : whether `on_set` and `on_ended` are called.
+    period_ns : the longest time between two polls, while tasks begin or end.
     limiter : what keeps a cap, if the policy has one.
     """
 
@@ -72,12 +94,17 @@ class Strategy(ABC):
     workers: int
     ignored: frozenset[str] = frozenset()
     reads_sensor = False
+    times_tasks = False
     learns = False
+    period_ns = 1_000_000_000
     limiter: PowerLimiter | None = None
 
     @abstractmethod
     def request(self, run: Run, sharing: Sequence[Run], running: Sequence[Run], held_hz: int) -> tuple[int | None, str]:
         """Return the frequency for a control and why; None: the one that it has.
+
+        The answer for the same tasks on the control at the same frequency stays until a `Change`, except while a
+        watched task runs. So it is not called for each instance.
 
         Parameters
         ----------
@@ -103,23 +130,27 @@ class Strategy(ABC):
         """Return what holds now, for a recording that begins."""
         return []
 
-    def poll(self, now_ns: int, running: Sequence[Run], held_hz: Sequence[int]) -> Change | None:  # noqa: ARG002 - the interface
-        """Read sensors; called before anything changes. `held_hz` are the frequencies of the controls."""
+    def poll(self, present: Present) -> Change | None:  # noqa: ARG002 - the interface
+        """Read sensors; called before a watched task, or one beside it, begins or ends, and each `period_ns`."""
         return None
 
-    def on_begin(self, run: Run) -> bool:  # noqa: ARG002 - the interface
-        """Count an instance that begins; returns whether a review is due."""
+    def watches(self, task: str) -> bool:  # noqa: ARG002 - the interface
+        """Return whether it learns from each instance of a task; that may change with a review only."""
+        return False
+
+    @property
+    def is_review_due(self) -> bool:
+        """Whether there is something to find out."""
         return False
 
     def on_set(self, now_ns: int, running: Sequence[Run]) -> None:  # noqa: B027 - most learn nothing
         """Go on after a task has begun or continued, at its frequency."""
 
-    def on_end(self, run: Run, now_ns: int) -> bool:  # noqa: ARG002 - the interface
-        """Learn from an instance that ended; returns whether a review is due."""
-        return False
+    def on_end(self, run: Run, now_ns: int) -> None:  # noqa: B027 - most learn nothing
+        """Learn from an instance of a watched task that ended."""
 
-    def adapt_workers(self, task: str, now_ns: int, running: Sequence[Run]) -> Change | None:  # noqa: ARG002 - the interface
-        """Count an ended instance for the search for the number of workers."""
+    def on_ended(self, instances: Mapping[str, int], now_ns: int) -> Change | None:  # noqa: ARG002 - the interface
+        """Learn how many instances of each task have ended since the last call; called each `period_ns`."""
         return None
 
     def explores(self, task: str) -> bool:  # noqa: ARG002 - the interface
