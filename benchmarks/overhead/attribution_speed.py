@@ -5,15 +5,13 @@ The model `fitted`, which finds a power for each task, is timed beside `cputime`
 
 from __future__ import annotations
 
-import multiprocessing
 import resource
 import tempfile
 import time
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.analysis.attribution.segment_energy import attribute
@@ -23,13 +21,15 @@ from tprof.benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, 
 
 from tprof.trace import load_session, write_trace
 
+from .children import in_child
+from .streamed_speed import streamed_figures
+
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-T = TypeVar("T")
 QUANTUM_NS = 1_000_000
 SAMPLE_NS = 1000
 SAMPLE_BYTES = 64
@@ -95,7 +95,7 @@ def _measure(base: Path, extent: Extent, numbers: NDArray[np.int64]) -> list[Fig
     few, few_path = _profile_rounds(base, FEW_CORES, extent.samples, extent.rounds, numbers)
     report_mb, report_s = in_child(_report, few_path, base / "report.html")
     many, _ = _profile_rounds(base, MANY_CORES, extent.samples, extent.rounds, numbers)
-    tenth, _ = _profile_rounds(base, FEW_CORES, extent.samples // 10, extent.rounds, numbers)
+    tenth, tenth_path = _profile_rounds(base, FEW_CORES, extent.samples // 10, extent.rounds, numbers)
     label = f"{extent.samples:,} samples"
     trace_bytes = extent.samples * SAMPLE_BYTES
     return [
@@ -111,6 +111,7 @@ def _measure(base: Path, extent: Extent, numbers: NDArray[np.int64]) -> list[Fig
             note="1: time grows as the number of samples",
         ),
         Figure("peak memory, 4 cores", tuple(run.peak_bytes / trace_bytes for run in few), "× trace", 3),
+        *streamed_figures(few_path, tenth_path, extent.samples, extent.rounds),
         fitted_over_cputime(extent, directory=base),
         _fitted_with_absent(base, extent),
         Figure("np.argsort of as many int64", tuple(run.argsort_s for run in few), "s"),
@@ -237,9 +238,3 @@ def _seconds(work: Callable[[], object]) -> float:
     begin_s = time.perf_counter()
     work()
     return time.perf_counter() - begin_s
-
-
-def in_child(work: Callable[..., T], *arguments: object) -> T:
-    """Run in a fresh process, so that its peak memory is its own; it may start processes itself."""
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(work, *arguments).result()

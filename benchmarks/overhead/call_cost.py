@@ -13,6 +13,7 @@ import tprof
 from tprof import counters
 from tprof.errors import SensorError
 
+from ._limit import write_samples
 from .timing import Subject, time_calls
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ IDLE = "task, nothing recording"
 CLOCK = "task, recording clock and cpu"
 COUNTED = "task, recording counters"
 BY_PAPI = "task, recording counters by PAPI"
+LIMIT = "the limit by a counter of ticks, a sample"
+CLOCK_LIMIT = "the limit by clock_gettime, a sample"
 
 FOUR_EVENTS = ("llc_refs",)  # by name beside instructions, cycles and LLC misses
 STAND_IN_EVENTS = ("page_faults", "context_switches", "cpu_migrations")
@@ -76,6 +79,8 @@ def subjects(directory: Path) -> list[Subject]:
         Subject(CPROFILE, _time_cprofile),
         Subject(IDLE, lambda calls: time_calls(task, calls)),
         Subject(CLOCK, lambda calls: time_recorded(directory, calls, counters="none")),
+        Subject(LIMIT, lambda calls: time_limit(directory, calls, by_ticks=True)),
+        Subject(CLOCK_LIMIT, lambda calls: time_limit(directory, calls, by_ticks=False)),
     ]
     events, _ = group_events()
     if events:
@@ -116,6 +121,15 @@ def time_recorded(directory: Path, calls: int, *, counters: str | tuple[str, ...
     with tprof.record(directory / "calls.tprof", counters=counters, overwrite=True):
         task()  # the first sample of a thread makes its file
         return time_calls(task, calls)
+
+
+def time_limit(directory: Path, samples: int, *, by_ticks: bool) -> float:
+    """Return nanoseconds a sample of a loop in C that only writes the bytes that a recorder must write."""
+    path = directory / "limit"
+    try:
+        return write_samples(path, samples, by_ticks) / samples
+    finally:
+        path.unlink()
 
 
 def _time_cprofile(calls: int) -> float:

@@ -23,7 +23,8 @@ from tprof.benchmarks.measured_figures import Figure, result_of
 from tprof.trace import ClusterTrace, HostPart, load, load_session
 from tprof.trace.cluster import write_hosts
 
-from .attribution_speed import in_child, write_synthetic
+from .attribution_speed import write_synthetic
+from .children import in_child
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

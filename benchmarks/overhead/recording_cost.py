@@ -27,15 +27,18 @@ from tprof.trace import Kind, load_session
 
 from . import call_cost, sensor_thread_cost
 from .call_cost import bare, task
-from .timing import differences, interleave, no_collection, time_calls
+from .threads_cost import measure_threads
+from .timing import differences, interleave, no_collection, ratios, time_calls
 
+SAMPLE_OVER_LIMIT = 1.5
+TASK_OVER_LIMIT = 4.0
 SENSOR_SHARE = 0.01
 NATIVE_SHARE = 0.01
 NATIVE_THREADS = (2, 16, 64)
 OVER_BARE = "over the plain call"
 SAMPLES_PER_TASK = 2
-SAMPLE_BYTES = 64
-WRITE_BYTES = 32_768  # what the recorder appends at a time
+SAMPLE_BYTES = 40
+WRITE_BYTES = 122_880  # what the recorder appends at a time
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,7 @@ class Extent:
     tasks, task_rounds : of the paper's micro-benchmark.
     import_rounds : pairs of child processes.
     sensor_s, sensor_rounds : how long the sensor thread is watched.
+    threads, thread_calls, thread_rounds : many threads, and what each of those calls that compete.
     """
 
     calls: int = 200_000
@@ -57,10 +61,24 @@ class Extent:
     import_rounds: int = 15
     sensor_s: float = 1.0
     sensor_rounds: int = 3
+    threads: int = 1_000
+    thread_calls: int = 5_000
+    thread_rounds: int = 3
 
 
 FULL = Extent()
-QUICK = Extent(calls=2_000, rounds=2, tasks=5_000, task_rounds=1, import_rounds=1, sensor_s=0.05, sensor_rounds=1)
+QUICK = Extent(
+    calls=2_000,
+    rounds=2,
+    tasks=5_000,
+    task_rounds=1,
+    import_rounds=1,
+    sensor_s=0.05,
+    sensor_rounds=1,
+    threads=20,
+    thread_calls=10,
+    thread_rounds=1,
+)
 
 
 def measure(extent: Extent = FULL, *, directory: str | os.PathLike[str] | None = None) -> dict[str, Any]:
@@ -71,7 +89,7 @@ def measure(extent: Extent = FULL, *, directory: str | os.PathLike[str] | None =
     extent
         `FULL` for figures, `QUICK` to see that it works.
     directory
-        Where traces are made and removed (320 MB at a time); by default the folder for temporary files. Its file
+        Where traces are made and removed (200 MB at a time); by default the folder for temporary files. Its file
         system is a part of what is measured.
 
     Returns
@@ -96,6 +114,7 @@ def measure(extent: Extent = FULL, *, directory: str | os.PathLike[str] | None =
         figures = [
             *measure_calls(place, extent),
             *measure_million(place, extent),
+            *measure_threads(place, threads=extent.threads, calls=extent.thread_calls, rounds=extent.thread_rounds),
             *measure_import(place, extent),
             *measure_sensor_thread(place, extent),
         ]
@@ -105,13 +124,19 @@ def measure(extent: Extent = FULL, *, directory: str | os.PathLike[str] | None =
 def measure_calls(directory: Path, extent: Extent) -> list[Figure]:
     """Measure samples and calls in interleaved rounds."""
     taken = interleave(call_cost.subjects(directory), calls=extent.calls, rounds=extent.rounds)
-    bare, idle = taken[call_cost.BARE], taken[call_cost.IDLE]
+    bare, idle, limit = taken[call_cost.BARE], taken[call_cost.IDLE], taken[call_cost.LIMIT]
+    sample = differences(taken[call_cost.CLOCK], idle, divisor=SAMPLES_PER_TASK)
+    recorded = differences(taken[call_cost.CLOCK], bare)
     figures = [
-        Figure("a sample, clock and cpu only", differences(taken[call_cost.CLOCK], idle, divisor=2), "ns", 50),
+        Figure("a sample, clock and cpu only", sample, "ns", 50),
+        Figure("a sample, clock and cpu only, over the limit", ratios(sample, limit), "×", SAMPLE_OVER_LIMIT),
         _grouped(taken, idle),
         _by_papi(taken, idle),
         Figure(f"{call_cost.IDLE}, {OVER_BARE}", differences(idle, bare), "ns", 25),
-        Figure(f"{call_cost.CLOCK}, {OVER_BARE}", differences(taken[call_cost.CLOCK], bare), "ns", 100, "two samples"),
+        Figure(f"{call_cost.CLOCK}, {OVER_BARE}", recorded, "ns", 100, "two samples"),
+        Figure(f"{call_cost.CLOCK}, {OVER_BARE}, over the limit", ratios(recorded, limit), "×", TASK_OVER_LIMIT),
+        Figure(call_cost.LIMIT, limit, "ns", note="a loop in C that writes the same bytes and nothing else"),
+        Figure(call_cost.CLOCK_LIMIT, taken[call_cost.CLOCK_LIMIT], "ns"),
         Figure(call_cost.BARE, bare, "ns"),
     ]
     for rival in (call_cost.NULL_WRAPPER, call_cost.TIMING_WRAPPER, call_cost.CPROFILE, call_cost.VIZTRACER):
@@ -184,6 +209,9 @@ def measure_sensor_thread(directory: Path, extent: Extent) -> list[Figure]:
     own = sensor_thread_cost.measure_share(directory, **options)  # type: ignore[arg-type]
     with sensor_thread_cost.powercap_stand_in(directory / "root"):
         polled = sensor_thread_cost.measure_share(directory, **options)  # type: ignore[arg-type]
+    many = sensor_thread_cost.MANY_PROCESSORS
+    with sensor_thread_cost.processors_stand_in(directory / "processors", many):
+        wide = sensor_thread_cost.measure_share(directory, **options)  # type: ignore[arg-type]
     return [
         Figure("the sensor thread, this machine's sensors", own, "core", SENSOR_SHARE),
         Figure(
@@ -192,6 +220,12 @@ def measure_sensor_thread(directory: Path, extent: Extent) -> list[Figure]:
             "core",
             SENSOR_SHARE,
             "a plain file stands in for the register",
+        ),
+        Figure(
+            f"the sensor thread, an estimate for {many} processors of {sensor_thread_cost.MANY_PACKAGES} packages",
+            wide,
+            "core",
+            note="plain files stand in for the kernel's, which take longer to read the more processors there are",
         ),
         _pyrapl(directory, options),
         *(_following(directory, count, options, counters="none") for count in NATIVE_THREADS),

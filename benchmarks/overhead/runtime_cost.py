@@ -1,7 +1,8 @@
 """What the task runtime costs, beside its peers: the measurement behind `tprof bench runtime`.
 
-An empty task, recorded or not; the tiled Cholesky (`factoring.py`); the memory of a graph of a million tasks, in child
-processes of their own.
+An empty task, recorded or not; empty tasks beside those of libraries for C++ (`native_cost.py`); the tiled Cholesky
+(`factoring.py`); the memory of a graph of a million tasks, in child processes of their own. What locks would allow on
+more cores is simulated (`scaling_simulation.py`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from tprof.runtime import Runtime
 import tprof
 
 from .factoring import measure_factoring
+from .native_cost import CHAINS, measure_native
+from .scaling_simulation import simulate_scaling
 from .timing import differences, ratios, take_turns
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ ALONE = "an empty task"
 LINKED = "an empty task that depends on three others"
 RECORDED = f"{ALONE}, recorded"
 OVER_EXECUTOR, OVER_EXECUTOR_LINKED, OVER_DASK = 0.5, 1.0, 0.2
-CHAINS = 1_000
+OVER_PLAIN = 1.3
 DEADLINE_S = 600.0
 
 
@@ -49,6 +52,7 @@ class Extent:
     Attributes
     ----------
     tasks, rounds : in a batch of empty tasks, and how often each batch runs.
+    tiles : in a row of the Cholesky whose tasks are empty.
     rows, tile_rows, cholesky_rounds : of the tiled Cholesky.
     graph_tasks, graph_rounds : of the graph whose memory is looked at; at least 10,000.
     workers : threads of the runtime and of each peer; None: one a processor.
@@ -56,6 +60,7 @@ class Extent:
 
     tasks: int = 100_000
     rounds: int = 7
+    tiles: int = 64
     rows: int = 4_480
     tile_rows: int = 320
     cholesky_rounds: int = 7
@@ -66,7 +71,9 @@ class Extent:
 
 FULL = Extent()
 PAPER = replace(FULL, rows=10_240, cholesky_rounds=3)
-QUICK = Extent(tasks=500, rounds=1, rows=256, tile_rows=64, cholesky_rounds=1, graph_tasks=10_000, graph_rounds=1)
+QUICK = Extent(
+    tasks=500, rounds=1, tiles=4, rows=256, tile_rows=64, cholesky_rounds=1, graph_tasks=10_000, graph_rounds=1
+)
 
 
 def measure(extent: Extent = FULL, *, directory: str | os.PathLike[str] | None = None) -> dict[str, Any]:
@@ -98,8 +105,10 @@ def measure(extent: Extent = FULL, *, directory: str | os.PathLike[str] | None =
         place = Path(name)
         figures = [
             *measure_spawning(place, extent.tasks, workers, extent.rounds),
+            *measure_native(place, extent.tasks, extent.tiles, workers, rounds=extent.rounds),
             *measure_factoring(place, extent.rows, extent.tile_rows, workers, rounds=extent.cholesky_rounds),
             *measure_memory(extent.graph_tasks, workers, extent.graph_rounds),
+            *simulate_scaling(),
         ]
     return {
         "machine": machine,
@@ -150,6 +159,7 @@ def measure_spawning(directory: Path, tasks: int, workers: int, rounds: int) -> 
             "ns",
             note="two samples, their writing, and what that takes from the other threads",
         ),
+        Figure(f"{RECORDED}: over one that is not", ratios(taken[RECORDED], ours), "×", OVER_PLAIN),
     ]
 
 

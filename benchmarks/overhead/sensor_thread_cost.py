@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 THREAD_NAME = "tprof-sensors"
 ROOT_VARIABLE = "TPROF_SYSROOT"
 LONGEST_BEGIN_S = 1.0
+MANY_PROCESSORS, MANY_PACKAGES = 256, 2
 
 
 def measure_share(
@@ -118,6 +119,31 @@ def powercap_stand_in(directory: Path) -> Iterator[None]:
     zone.mkdir(parents=True)
     for name, text in {"name": "package-0", "energy_uj": "1000000", "max_energy_range_uj": "262143328850"}.items():
         (zone / name).write_text(text + "\n", encoding="ascii")
+    with _root(directory):
+        yield
+
+
+@contextmanager
+def processors_stand_in(directory: Path, processors: int) -> Iterator[None]:
+    """Let recordings find so many processors, in packages of equal size, and read their busy time from a plain file."""
+    cpus = directory / "sys/devices/system/cpu"
+    for cpu in range(processors):
+        place = cpus / f"cpu{cpu}/topology"
+        place.mkdir(parents=True)
+        package = cpu * MANY_PACKAGES // processors
+        for name, number in {"physical_package_id": package, "die_id": 0, "core_id": cpu}.items():
+            (place / name).write_text(f"{number}\n", encoding="ascii")
+    (cpus / "online").write_text(f"0-{processors - 1}\n", encoding="ascii")
+    ticks = "1234567 234 567890 99887766 4321 0 5678 90 0 0"
+    lines = [f"cpu{cpu} {ticks}\n" for cpu in range(processors)]
+    (directory / "proc").mkdir()
+    (directory / "proc/stat").write_text("".join([f"cpu  {ticks}\n", *lines]), encoding="ascii")
+    with _root(directory):
+        yield
+
+
+@contextmanager
+def _root(directory: Path) -> Iterator[None]:
     before = os.environ.get(ROOT_VARIABLE)
     os.environ[ROOT_VARIABLE] = os.fspath(directory)
     try:

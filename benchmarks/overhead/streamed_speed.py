@@ -1,0 +1,75 @@
+"""What a summary of a recording costs that is read window by window: beside reading and copying its bytes.
+
+Both are done in turn in the same run. Reading and copying takes whole files of samples into memory, as a profile in
+memory does first.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from tprof.benchmarks.measured_figures import Figure
+
+from tprof.trace import load_session
+
+from .children import in_child
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OVER_BYTES = 1.5
+MOST_MB = 1000.0
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """One summary in a process of its own: `seconds`, `copied_s` of the same moment, and its peak memory."""
+
+    copied_s: float
+    seconds: float
+    peak_mb: float
+
+
+def streamed_figures(whole: Path, tenth: Path, samples: int, rounds: int) -> list[Figure]:
+    """Return the figures of a recording and of one of a tenth of its samples."""
+    runs = [(_streamed(whole), _streamed(tenth)) for _ in range(rounds)]
+    label = f"{samples:,} samples, summary in windows"
+    return [
+        Figure(
+            f"{label}, over reading and copying the bytes",
+            tuple(one.seconds / one.copied_s for one, _ in runs),
+            "×",
+            OVER_BYTES,
+        ),
+        Figure(f"{label}, peak memory", tuple(one.peak_mb for one, _ in runs), "MB", MOST_MB),
+        Figure(
+            f"{label}, a sample over one of {samples // 10:,}",
+            tuple(one.seconds / other.seconds / 10 for one, other in runs),
+            "×",
+            note="1: time grows as the number of samples",
+        ),
+    ]
+
+
+def _streamed(path: Path) -> Streamed:
+    return Streamed(in_child(_copied_s, path), *in_child(_summary, path))
+
+
+def _copied_s(path: Path) -> float:
+    begin_s = time.perf_counter()
+    for file in sorted((path / "threads").iterdir()):
+        bytearray(file.read_bytes())
+    return time.perf_counter() - begin_s
+
+
+def _summary(path: Path) -> tuple[float, float]:
+    import_module("tprof.analysis.profile")  # loading pandas is no part of the analysis
+    trace = load_session(path)
+    begin_s = time.perf_counter()
+    trace.profile(tables=False).summary()
+    seconds = time.perf_counter() - begin_s
+    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024e-6
