@@ -3,6 +3,9 @@
 General layout: this package records (`task`, `recording`, `membership`, the sensors, the native core) and
 reads and writes traces (`trace`). `tprof.analysis` makes profiles of traces; it is imported at first use,
 since importing pandas takes longer than many programs run.
+
+PYTEST_DONT_REWRITE: pytest rewrites the packages that bring it a plugin, and would warn where a recorded run of tests
+has imported this one before.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from tprof.task import region, task
 TYPE_CHECKING = False  # `typing` takes longer to import than all of this package does
 if TYPE_CHECKING:
     from tprof.budgets import Budget, budget
+    from tprof.comparison import compare
     from tprof.cuda import gpu
     from tprof.session.labels import label
     from tprof.session.recording import Recording, record
@@ -45,6 +49,7 @@ __all__ = [
     "TraceError",
     "UsageError",
     "budget",
+    "compare",
     "gpu",
     "label",
     "load",
@@ -59,6 +64,7 @@ _load = _lazy_names(
     {
         "Budget": "budgets",
         "budget": "budgets",
+        "compare": "comparison",
         "gpu": "cuda",
         "label": "session.labels",
         "Recording": "session.recording",
@@ -67,6 +73,8 @@ _load = _lazy_names(
         "Trace": "trace",
         "load": "trace",
         "write_trace": "trace",
+        "load_ipython_extension": "notebook",
+        "unload_ipython_extension": "notebook",
     },
 )
 

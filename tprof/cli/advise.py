@@ -16,7 +16,7 @@ from tprof.trace.plain_values import frequency_hz, shown, whole, with_unit
 
 from .options import AsJson
 from .progress import bar
-from .render import DASH, clean, dump, percent, quantity, show_tables
+from .render import DASH, clean, dump, interval, percent, quantity, show_tables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -276,8 +276,10 @@ def _detail(advice: Advice) -> str:
         return advice.why
     energy_j, time_s, how = _there(advice, advice.draws, advice.chosen)
     factor = advice.measured.watts_factor
-    interval = f" ({quantity(energy_j / factor, 'J')} … {quantity(energy_j * factor, 'J')})" if factor > 1 else ""
-    return f"{advice.why} There: {quantity(energy_j, 'J')}{interval} in {quantity(time_s, 's')} ({how})."
+    energy = quantity(energy_j, "J")
+    if factor > 1:
+        energy = interval(energy_j, energy_j / factor, energy_j * factor, "J")
+    return f"{advice.why} There: {energy} in {quantity(time_s, 's')} ({how})."
 
 
 def _there(advice: Advice, draws: Draws, chosen: int) -> tuple[float, float, str]:

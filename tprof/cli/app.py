@@ -8,13 +8,19 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from tprof import log
+from tprof.configuration import configured
 from tprof.distribution import NAME, version
 
+from .configured_options import options_of
+from .options import Verbose
+
 COMMANDS = (
-    "run", "merge", "summary", "report", "export", "bench", "sweep", "advise", "calibrate", "validate", "roofline",
-    "scaling", "doctor", "sensors",
+    "run", "top", "merge", "compress", "import", "summary", "report", "compare", "check", "export", "bench", "sweep",
+    "advise", "calibrate", "validate", "roofline", "scaling", "doctor", "sensors", "config",
 )  # fmt: skip
-"""Their modules have the same names; the help lists them in this order."""
+"""Their modules have the same names, but for words of Python; the help lists them in this order."""
+MODULES = {"import": "import_trace"}
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
@@ -27,8 +33,11 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
+    verbose: Verbose = False,
 ) -> None:
-    pass
+    del version  # printed by its callback
+    if verbose:
+        log.print_from("debug")
 
 
 def _shown(params: list[Any]) -> list[Any]:
@@ -54,10 +63,17 @@ def _usage_of(argument: Any) -> str:
 
 
 class _Command(TyperCommand):
-    """A command whose help names values in words."""
+    """A command whose help names values in words, and whose defaults may be configured."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _shown(super().get_params(ctx))
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:  # not for completion and help
+            options = options_of(self)
+            found = configured(self.name or "", options.values())
+            ctx.default_map = {name: found[one.key].value for name, one in options.items() if one.key in found}
+        return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         arguments = [param for param in self.get_params(ctx) if param.param_type_name == "argument"]
@@ -72,8 +88,9 @@ class _Group(TyperGroup):
 
 
 def _as_paragraphs(text: str) -> str:
-    """Return help without line breaks inside paragraphs, which typer would keep at every width."""
-    return "\n\n".join(paragraph.rstrip().replace("\n", " ") for paragraph in text.split("\n\n"))
+    """Return help without line breaks inside paragraphs, which typer would keep at every width; lists keep theirs."""
+    paragraphs = (paragraph.rstrip() for paragraph in text.split("\n\n"))
+    return "\n\n".join(one if one.startswith("- ") else one.replace("\n", " ") for one in paragraphs)
 
 
 def make_app(word: str | None = None) -> typer.Typer:
@@ -91,7 +108,7 @@ def make_app(word: str | None = None) -> typer.Typer:
     )
     app.callback()(_options)
     for name in (word,) if word in COMMANDS else COMMANDS:
-        importlib.import_module(f".{name}", __package__).register(app)
+        importlib.import_module(f".{MODULES.get(name, name)}", __package__).register(app)
     for command in app.registered_commands:
         command.cls = _Command
         command.help = command.help and _as_paragraphs(command.help)

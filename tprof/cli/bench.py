@@ -26,7 +26,7 @@ MEASUREMENTS = {
     "analysis": "how fast 5 million samples are attributed, beside np.argsort; memory; size of the report",
     "hosts": "how long the profile of 64 hosts takes, and its memory, by hosts and processes; --size paper: large ones",
     "laws": "how long a million evaluations of each analytic model take",
-    "runtime": "what a task on the runtime costs, and a Cholesky, beside thread pools and dask; a graph's memory",
+    "runtime": "what a task on the runtime costs, and a Cholesky, beside thread pools, dask and C++; a graph's memory",
     "cluster": "what a task of the runtime and a Cholesky cost on a local dask cluster, beside the same by hand",
     "dask": "what recording a dask cluster costs, on empty tasks and on 1 ms ones; the memory that brings traces home",
     "advise": "how good tprof advise is: on known responses, and on public data in the folder TPROF_PUBLIC_DATA",

@@ -6,7 +6,7 @@ import shutil
 import textwrap
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -37,9 +37,12 @@ def doctor(
 
     root = sensors.sysroot()
     groups = examine(root, Path.cwd())
+    recorded = what_is_recorded(root)
     if as_json:
-        dump({"recording": what_is_recorded(root), "groups": [asdict(group) for group in groups]})
+        dump({"recording": recorded, "groups": [asdict(group) for group in groups]})
         return
+    _fill(_answer(recorded["domains"]), first="", rest="")
+    print()
     show(groups)
 
 
@@ -54,6 +57,19 @@ def show(groups: Iterable[Group]) -> None:
             _show(fact, shown)
         if any(fact.brief for fact in group.facts):
             print(f"{INDENT}what one of these would cover, and how to get it: tprof sensors NAME")
+
+
+def _answer(domains: Iterable[dict[str, Any]]) -> str:
+    """Return the sentence that says whether joules of a recording would be measured here."""
+    names: dict[str, list[str]] = {}
+    for domain in domains:
+        if not domain["counted"]:
+            continue
+        names.setdefault(domain["quality"], []).append(clean(domain["name"]))
+    if not names:
+        return "A recording on this machine has no joules: no sensor can be read."
+    texts = [f"joules of {', '.join(of)} are {quality}" for quality, of in names.items()]
+    return f"In a recording on this machine, {'; '.join(texts)}."
 
 
 def _show(fact: Fact, shown: dict[Remedy, str]) -> None:

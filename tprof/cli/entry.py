@@ -27,9 +27,7 @@ def main() -> None:
     try:
         launch = _launch_of(sys.argv[1:])
         if launch is not None:
-            from .run_start import prepare
-
-            start = prepare(launch)
+            start = _prepare(launch)
     except TprofError as error:
         from .render import clean
 
@@ -40,6 +38,16 @@ def main() -> None:
         sys.exit(ERROR_STATUS)
     if start is not None:
         start()
+
+
+def _prepare(launch: Launch) -> Callable[[], None]:
+    if launch.live:
+        from .run_live import prepare_live
+
+        return prepare_live(sys.argv[2:])
+    from .run_start import prepare
+
+    return prepare(launch)
 
 
 def _launch_of(words: list[str]) -> Launch | None:

@@ -1,4 +1,4 @@
-"""`tprof export`: the tables of a session as files for other tools."""
+"""`tprof export`: a session as files for other tools."""
 
 from __future__ import annotations
 
@@ -7,33 +7,47 @@ from typing import Annotated
 
 import typer
 
-from tprof.errors import UsageError
+from tprof.analysis.export.formats import FORMATS, format_named
 
-from .options import Parallel, SessionOrJob, opened
-
-FORMATS = ("csv", "parquet")
+from .options import Between, Coefficients, Model, Parallel, SessionOrJob, opened
+from .progress import bar
 
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("export", rich_help_panel="Look")(export)
+    app.command("export", rich_help_panel="Look", help=f"{export.__doc__}\n\n{_list_of_formats()}")(export)
+
+
+def _list_of_formats() -> str:
+    return "\n".join(f"- {one.name}: {one.help}".replace("[", r"\[") for one in FORMATS)
+
+
+def _complete(begun: str) -> list[tuple[str, str]]:
+    return [(one.name, one.description) for one in FORMATS if one.name.startswith(begun)]
 
 
 def export(
     session: SessionOrJob,
-    form: Annotated[str, typer.Argument(metavar="csv|parquet", help="Kind of the files.")],
+    form: Annotated[str, typer.Argument(metavar="FORMAT", help="One of the formats above.", autocompletion=_complete)],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="DIR", help="By default SESSION.csv or SESSION.parquet.")
+        Path | None, typer.Option("-o", "--output", metavar="PATH", help="By default SESSION with the format's ending.")
     ] = None,
-    parallel: Parallel = 1,
+    model: Model = "auto",
+    coefficients: Coefficients = None,
+    between: Between = None,
+    parallel: Parallel = None,
 ) -> None:
-    """Write the tables. Example: tprof export blur.tprof csv -o tables."""
-    if form not in FORMATS:
-        raise UsageError(f"the format must be one of {', '.join(FORMATS)}, got {form!r}")
-    directory = output or Path(session.name).with_suffix(f".{form}")
-    with opened(session, parallel=parallel, instances=True) as profile:
-        if form == "csv":
-            profile.to_csv(directory)
-        else:
-            profile.to_parquet(directory)
-    print(directory)
+    """Write a session for other tools. Example: tprof export blur.tprof csv -o tables."""
+    from tprof.trace.cluster import is_job
+
+    chosen = format_named(form)
+    chosen.check(is_job=is_job(session.absolute()))
+    path = output or Path(session.name).with_suffix(chosen.suffix)
+    with (
+        opened(
+            session, model, coefficients, parallel=parallel, instances=True, between=between, tables=not chosen.streams
+        ) as profile,
+        bar(form) as progress,
+    ):
+        chosen.write(profile, path, progress=progress)
+    print(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,13 +15,21 @@ from tprof.trace.user_files import UnreadableError, read_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tprof.analysis import ClusterProfile, Profile
+    from tprof.analysis import ClusterProfile, Profile, SumsProfile
+    from tprof.analysis.profile.processes import Processes
+    from tprof.trace import Trace
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Session = Annotated[Path, typer.Argument(help="Session directory.")]
 SessionOrJob = Annotated[Path, typer.Argument(metavar="SESSION", help="Session directory, or a job of several hosts.")]
 Parallel = Annotated[
-    int, typer.Option("--parallel", metavar="N", min=1, help="Analyse so many hosts of a job at the same time.")
+    int | None,
+    typer.Option(
+        "--parallel",
+        metavar="N",
+        min=1,
+        help="Processes for the hosts of a job (1), or a long recording (as many as there are processors).",
+    ),
 ]
 Model = Annotated[str, typer.Option(help="auto, cputime, fitted, ipc, fesc or linear.")]
 Coefficients = Annotated[str | None, typer.Option(metavar="NAME|FILE.json|a=..", help="Of the linear model.")]
@@ -30,7 +38,26 @@ Energy = Annotated[
 ]
 Watts = Annotated[str | None, typer.Option(metavar="IDLE,PER_CORE", help="Watts for the estimate.")]
 Counters = Annotated[str, typer.Option(help="auto, none, or names with commas.")]
+Verbose = Annotated[
+    bool, typer.Option("-v", "--verbose", help="Print what is chosen and why, on standard error; TPROF_LOG does too.")
+]
+Co2 = Annotated[
+    str | None,
+    typer.Option(
+        "--co2", metavar="G|ZONE", help="Show emissions too: grams of CO2 a kWh, or a zone such as DE or WORLD."
+    ),
+]
+Price = Annotated[
+    str | None, typer.Option("--price", metavar="0.30", help="Show the cost too: of a kWh, as 0.30 or '0.30 EUR'.")
+]
+Between = Annotated[
+    str | None,
+    typer.Option("--between", metavar="START,END", help="Only these seconds of the recording; either may be left out."),
+]
 Quick = Annotated[bool, typer.Option("--quick", help="See that it works; no figures to quote.")]
+
+MOST_KEYS_BYTES = 200_000_000
+"""With more keys than this, several million tasks, a job's instances are in memory only if they are asked for."""
 
 
 def open_profile(session: Path, model: str = "auto", coefficients: str | None = None) -> Profile:
@@ -46,27 +73,66 @@ def opened(
     model: str = "auto",
     coefficients: str | None = None,
     *,
-    parallel: int = 1,
+    parallel: int | None = None,
     instances: bool = False,
-) -> Iterator[Profile | ClusterProfile]:
-    """Load and attribute a session, or all parts of a job, so many at the same time. Raises TprofError.
+    between: str | None = None,
+    tables: bool = True,
+) -> Iterator[Profile | ClusterProfile | SumsProfile]:
+    """Load and attribute a session, or all parts of a job, in so many processes. Raises TprofError.
 
-    The profile of a job has its table of instances only if they are asked for. A report reads parts again, so the block
-    is where the profile is used.
+    Without `tables` a long recording is read window by window, and its profile has no table of instances.
+
+    The profile of a job has its table of instances if they are asked for, or if a critical path leads over its hosts. A
+    report reads parts again, so the block is where the profile is used.
     """
-    from tprof.trace import ClusterTrace, load
+    from tprof.trace import ClusterTrace, SumsTrace, load
+    from tprof.trace.directory import HOSTS, KEYS
 
-    trace, given = load(session), read_coefficients(coefficients)
-    if not isinstance(trace, ClusterTrace):
-        yield trace.profile(model, coefficients=given)
-    elif parallel == 1:
-        yield trace.profile(model, coefficients=given, tasks=instances)
+    trace, given, window = load(session), read_coefficients(coefficients), read_between(between)
+    keys_bytes = sum(path.stat().st_size for path in session.glob(f"{HOSTS}/*/{KEYS}/*.jsonl"))
+    instances |= 0 < keys_bytes <= MOST_KEYS_BYTES
+    if isinstance(trace, SumsTrace):
+        if given is not None:
+            raise UsageError(f"{session} keeps sums by CPU time only: leave --coefficients out")
+        yield trace.profile(model, **window)
+    elif not isinstance(trace, ClusterTrace):
+        yield _profile(trace, model, tables=tables, parallel=parallel, coefficients=given, **window)
     else:
-        from concurrent.futures import ProcessPoolExecutor
-        from multiprocessing import get_context
+        yield trace.profile(model, coefficients=given, tasks=instances, map=_map(parallel), **window)
 
-        with ProcessPoolExecutor(parallel, get_context("forkserver")) as pool:
-            yield trace.profile(model, coefficients=given, tasks=instances, map=pool.map)
+
+def _profile(trace: Trace, model: str, *, tables: bool, parallel: int | None, **options: Any) -> Profile:
+    """Attribute the session of one host; a long one in windows, with a bar, if the table of instances is not needed."""
+    from tprof.analysis.profile.processes import usual_processes
+    from tprof.analysis.profile.streamed import is_long
+
+    from .progress import bar
+
+    if tables or not is_long(trace):
+        return trace.profile(model, **options)
+    with bar("reading") as progress:
+        shared = _map(parallel or usual_processes(sum(one.count for one in trace.threads)))
+        return trace.profile(model, tables=False, progress=progress, map=shared, **options)
+
+
+def _map(processes: int | None) -> Processes | None:
+    from tprof.analysis.profile.processes import Processes
+
+    return Processes(processes) if processes is not None and processes > 1 else None
+
+
+def read_between(text: str | None) -> dict[str, Any]:
+    """Read START,END in seconds, of which either may be empty, as options of a profile. Raises UsageError."""
+    if text is None:
+        return {}
+    begin, comma, end = text.partition(",")
+    try:
+        found = {name: number(word.strip()) for name, word in (("start_s", begin), ("end_s", end)) if word.strip()}
+    except ValueError:
+        found = {}
+    if not (comma and found):
+        raise UsageError(f"--between must be seconds of the recording as 10,20 or 10, or ,20, got {shown(text)}")
+    return found
 
 
 def read_coefficients(text: str | None) -> str | dict[str, float] | None:

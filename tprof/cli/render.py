@@ -16,17 +16,40 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tprof.analysis.quantities import DASH, NOT_RESOLVED, PREFIXES, interval, percent, quantity, three_digits
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import TextIO
 
     from tprof.analysis.text_table import Table
 
+__all__ = [
+    "AMPLE_NAME",
+    "BETWEEN",
+    "DASH",
+    "LEAST_NAME",
+    "NOT_RESOLVED",
+    "PREFIXES",
+    "Column",
+    "clean",
+    "dump",
+    "filled",
+    "fitting",
+    "folded",
+    "interval",
+    "least_width",
+    "lines_of",
+    "percent",
+    "plain",
+    "quantity",
+    "shortened",
+    "show_tables",
+    "three_digits",
+    "width_of",
+]
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-NOT_RESOLVED = "not resolved"
-PREFIXES = ((1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
-DASH = "–"
 BETWEEN = "  "
 LEAST_NAME, AMPLE_NAME = 20, 40
 """Cells that a name gets before the columns of least use do, and before further ones do."""
@@ -37,27 +60,6 @@ _DEFAULT_WIDTH = 80
 def clean(text: object) -> str:
     """Return a text whose characters that would steer a terminal are shown as escapes."""
     return _CONTROL.sub(lambda found: found.group().encode("unicode_escape").decode(), str(text))
-
-
-def quantity(value: float, unit: str) -> str:
-    """Write a figure with three digits and a prefix, `not resolved` for NaN."""
-    if math.isnan(value):
-        return NOT_RESOLVED
-    for factor, prefix in PREFIXES:
-        if abs(value) >= factor:
-            return f"{three_digits(value / factor)} {prefix}{unit}"
-    return f"0 {unit}" if value == 0 else f"< 1 n{unit}"
-
-
-def three_digits(value: float) -> str:
-    """Write three significant digits, below a million without an exponent."""
-    rounded = float(f"{value:.3g}")
-    return f"{rounded:.0f}" if 1000 <= abs(rounded) < 1e6 else f"{rounded:.3g}"
-
-
-def percent(value: float) -> str:
-    """Write a share."""
-    return DASH if math.isnan(value) else f"{100 * value:.1f} %"
 
 
 def dump(value: Any, stream: TextIO | None = None) -> None:
@@ -195,6 +197,13 @@ def filled(text: str, width: int | None, *, rest: str = "") -> str:
     return textwrap.fill(
         text, max(width, LEAST_NAME), subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
     )
+
+
+def folded(text: str, width: int | None) -> str:
+    """Return a paragraph as `filled` does, names that are longer than a line cut in their middle."""
+    if width is not None:
+        text = " ".join(_cut(word, max(width, LEAST_NAME)) for word in text.split(" "))
+    return filled(text, width)
 
 
 def _cut(name: str, width: int) -> str:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .options import Coefficients, Model, Parallel, SessionOrJob, opened
+from .footprint import rates_of
+from .options import Between, Co2, Coefficients, Model, Parallel, Price, SessionOrJob, opened
+
+
+class Library(StrEnum):
+    """Where the plot library is."""
+
+    INLINE = "inline"
+    FOLDER = "folder"
 
 
 def register(app: typer.Typer) -> None:
@@ -15,17 +25,26 @@ def register(app: typer.Typer) -> None:
     app.command("report", rich_help_panel="Look")(report)
 
 
-def report(
+def report(  # noqa: PLR0913 - one parameter an option
     session: SessionOrJob,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="By default SESSION.html.")
     ] = None,
+    plotly: Annotated[
+        Library,
+        typer.Option(help="The plot library (4.8 MB): in the page, or once in its folder for all pages there."),
+    ] = Library.INLINE,
     model: Model = "auto",
     coefficients: Coefficients = None,
-    parallel: Parallel = 1,
+    between: Between = None,
+    parallel: Parallel = None,
+    co2: Co2 = None,
+    price: Price = None,
 ) -> None:
     """Write a report that works without a network. Example: tprof report blur.tprof -o blur.html."""
     path = output or Path(session.name).with_suffix(".html")
-    with opened(session, model, coefficients, parallel=parallel) as profile:
-        profile.to_html(path)
+    rates = rates_of(co2, price)
+    has_parts = find_spec("pyarrow") is not None  # the instances of a long recording are read from a Parquet file
+    with opened(session, model, coefficients, parallel=parallel, between=between, tables=not has_parts) as profile:
+        profile.to_html(path, plotly=plotly, rates=rates)
     print(path)

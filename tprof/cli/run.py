@@ -11,7 +11,7 @@ import typer
 
 from tprof.errors import UsageError
 
-from .options import Counters, Energy, Watts
+from .options import Co2, Counters, Energy, Price, Verbose, Watts
 from .run_start import Launch
 
 if TYPE_CHECKING:
@@ -90,10 +90,56 @@ def run(  # noqa: PLR0913 - one parameter an option
     mpi: Annotated[
         bool, typer.Option("--mpi", help="Make tasks of MPI's functions: waiting in them is not the caller's time.")
     ] = False,
+    live: Annotated[
+        bool,
+        typer.Option(
+            "--live",
+            help="Show tprof top while the program runs, with its latest output; all of its output follows in the "
+            "terminal when the view is left.",
+        ),
+    ] = False,
+    stacks: Annotated[
+        bool,
+        typer.Option("--stacks", help="Sample Python stacks too: flame graphs then show functions below the tasks."),
+    ] = False,
+    keep: Annotated[
+        str,
+        typer.Option(
+            metavar="WHAT",
+            help="all, or for programs that run for weeks sums by task and span, and no samples: summary by process, "
+            "threads by thread too.",
+        ),
+    ] = "all",
+    span: Annotated[float, typer.Option(metavar="SECONDS", help="Length of the spans of --keep.")] = 1.0,
+    max_size: Annotated[
+        str | None,
+        typer.Option(
+            "--max-size",
+            metavar="SIZE",
+            help="Keep the session's folder below this size, such as 2GB: of the samples the latest stay.",
+        ),
+    ] = None,
+    compress: Annotated[
+        bool,
+        typer.Option(
+            "--compress", help="Compress the samples while the program runs, by a process of lowest priority."
+        ),
+    ] = False,
+    metrics: Annotated[
+        int | None,
+        typer.Option("--metrics", metavar="PORT", help="Serve metrics for Prometheus on this port of 127.0.0.1."),
+    ] = None,
+    compare: Annotated[
+        str | None,
+        typer.Option("--compare", metavar="A,B", help="Compare two functions of the program, such as before,after."),
+    ] = None,
+    co2: Co2 = None,
+    price: Price = None,
     best_effort: Annotated[
         bool, typer.Option("--best-effort", help="Run unprofiled when recording cannot start.")
     ] = False,
     no_summary: Annotated[bool, typer.Option("--no-summary", help="Print no summary after the program.")] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Record the program, then print where its joules went."""
     if list_tasks is not None:
@@ -118,6 +164,17 @@ def run(  # noqa: PLR0913 - one parameter an option
             best_effort=best_effort,
             no_summary=no_summary,
             mpi=mpi,
+            stacks=stacks,
+            keep=keep,
+            span=span,
+            max_size=max_size,
+            compress=compress,
+            metrics=metrics,
+            compare=compare,
+            co2=co2,
+            price=price,
+            live=live,
+            verbose=verbose,
         )
     )
 

@@ -20,19 +20,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tprof.errors import TprofError
-from tprof.session.process_state import SESSION, TASKS
+from tprof.session.process_state import SESSION, TASKS, this_process
+from tprof.session.table_file import JsonLines
+from tprof.trace.directory import MATCHES, UNMATCHED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from typing import TextIO
 
-    from tprof.analysis import Profile
+    from tprof.analysis import Profile, SumsProfile
     from tprof.launch.matches import Gathered
     from tprof.launch.pattern import Pattern
     from tprof.session.recording import Recording
 
 _TOP = 10
 _POLL_S = 0.05
+_NOTABLE = 0.02
+_PACKAGE = r"(?:site|dist)-packages/([^/:]+?)(?:\.py)?[/:]"
+_ASKED = ("compare", "co2", "price")
+"""Options of what the end prints besides."""
 _SUM_UP = "from tprof.cli.run_end import sum_up; sum_up()"
 
 
@@ -58,10 +64,15 @@ class End:
             "program": program,
             "report": None if report is None else os.fspath(report.absolute()),
             "report_name": None if report is None else os.fspath(report),
+            **dict.fromkeys(_ASKED),
         }
         self._environment = {name: value for name, value in os.environ.items() if name not in (SESSION, TASKS)}
         self._python = sys.executable
         self._pid = os.getpid()
+
+    def add(self, **options: object) -> None:
+        """Add what the end is to print besides."""
+        self._options |= options
 
     def begin(self) -> None:
         """Begin to record. Raises TprofError."""
@@ -147,12 +158,14 @@ class End:
             return {}
         gathered = found.gathered(self._recording.path)
         modules = _near_modules(gathered)
+        if not this_process.tasks.has_own():
+            _leave_reasons(self._recording.path, _texts(gathered, modules, ()))
         if self._require_tasks and gathered.unmet():
             from tprof import _core
 
             _core.fail_at_exit(1)
         if not self._options["summary"] and self._require_tasks:
-            for text in _texts(gathered, modules, None):
+            for text in _texts(gathered, modules):
                 print(f"tprof: {text}", file=stream)
         return {"tasks": [(one.text, one.shown) for one in gathered.patterns], "near_modules": modules}
 
@@ -164,7 +177,7 @@ class End:
         if self._job is not None:
             self._sum_up_part(met, stream)
             return
-        if not self._options["summary"] and self._options["report"] is None:
+        if not any(self._options[name] for name in ("summary", "report", *_ASKED)):
             return
         if sys.stdout is not None and not sys.stdout.closed:
             with suppress(OSError):  # the interpreter reports it
@@ -239,9 +252,7 @@ def sum_up() -> None:
     """Print on standard error where the joules went: the process that `tprof run` leaves behind."""
     # Where this library is installed, pandas would load it for its strings: a fifth of all that this process does.
     sys.modules.setdefault("pyarrow", None)  # type: ignore[arg-type]
-    from tprof.trace import load_session
-
-    from .summary import show
+    from tprof.trace import SumsTrace, load_one
 
     given = json.loads(sys.argv[1])
     if "ending" in given:
@@ -254,12 +265,14 @@ def sum_up() -> None:
     if "job" in given:
         _await_part(given)
     try:
-        profile = load_session(given["session"]).profile()
-        if given["summary"]:
-            show(profile, sys.stderr, top=_TOP)
-        _report_tasks(profile, given)
-        if given["summary"]:
-            _suggest_names(profile, given["program"])
+        trace = load_one(given["session"])
+        profile: Profile | SumsProfile
+        if isinstance(trace, SumsTrace):
+            profile = trace.profile()
+            _print_sums(profile, given)
+        else:
+            profile = trace.profile()
+            _print_figures(profile, given)
         if given["report"] is not None:
             profile.to_html(given["report"])
             print(f"report: {given['report_name']}", file=sys.stderr)
@@ -270,6 +283,47 @@ def sum_up() -> None:
         print(f"all hosts: tprof summary {given['job']}", file=sys.stderr)
         return
     print(f"next: tprof report {given['name']}", file=sys.stderr)
+
+
+def _print_sums(profile: SumsProfile, given: dict[str, Any]) -> None:
+    """Print the summary of a run of which sums were kept."""
+    from .footprint import rates_of, show_footprint
+    from .summary_of_sums import show_sums
+
+    if given["summary"]:
+        show_sums(profile, sys.stderr)
+    show_footprint(profile, rates_of(given["co2"], given["price"]), sys.stderr)
+
+
+def _print_figures(profile: Profile, given: dict[str, Any]) -> None:
+    """Print the summary with what the patterns matched, and what was asked for besides."""
+    from .summary import show
+
+    gathered = _gathered(given)
+    texts = [f"tprof: {one}" for one in _texts(gathered, given.get("near_modules", []), _called(profile))]
+    if given["summary"] and profile.trace.unmatched:
+        texts = []  # the answer begins with them
+    # Where no function became a task, the patterns are the reason, which stands first.
+    stands_first = profile.sums.rows == 0 or profile.trace.names_no_task
+    if (taken := given.get("taken")) is not None and given["summary"]:
+        print(f"{taken} existed already, so this run is in {given['name']} (--overwrite replaces it)", file=sys.stderr)
+    _print_all(texts if stands_first else ())
+    if given["summary"]:
+        show(profile, sys.stderr, top=_TOP)
+    _print_all(() if stands_first else texts)
+    _show_asked(profile, gathered, given)
+    if given["summary"]:
+        _suggest_names(profile, given["program"], given.get("packages"))
+
+
+def _show_asked(profile: Profile, gathered: Gathered, given: dict[str, Any]) -> None:
+    """Print the comparison of two functions, carbon and cost, if they were asked for."""
+    from .footprint import rates_of, show_footprint
+    from .two_tasks import show_two_tasks
+
+    if given["compare"]:
+        show_two_tasks(profile, gathered, sys.stderr)
+    show_footprint(profile, rates_of(given["co2"], given["price"]), sys.stderr)
 
 
 def _await_part(given: dict[str, Any]) -> None:
@@ -287,25 +341,52 @@ def _short(path: Path) -> str:
     return path.name if path.parent == Path.cwd() else os.fspath(path)
 
 
-def _suggest_names(profile: Profile, program: str) -> None:
-    """Print how functions become tasks, if only the program, its threads and processes are tasks."""
-    if profile.trace.names_no_task:
-        print(
-            f"these are the whole program, its threads and processes; for its functions: "
-            f"tprof run --task '__main__:*' {program}, or @tprof.task above them",
-            file=sys.stderr,
-        )
+def _suggest_names(profile: Profile, program: str, packages: Sequence[str] | None) -> None:
+    """Print how functions become tasks, if only the program, its threads and processes are tasks.
+
+    Where the program defines no function, `packages` are those that it imports; else None.
+    """
+    if not profile.trace.names_no_task:
+        return
+    stacks = "the report" if profile.trace.stack_files else f"tprof run --stacks {program}"
+    ways = f"To see its functions: {stacks}, tprof run --task '__main__:*' {program}, or @tprof.task above them"
+    if packages is not None:
+        patterns = "".join(f" --task '{one}.*'" for one in _working(profile, packages))
+        also = f", or tprof run{patterns} {program}" if patterns else ""
+        ways = f"It defines no function of its own. To see the functions of libraries that it calls: {stacks}{also}"
+    print(f"The tasks above are the whole program, its threads and processes. {ways}", file=sys.stderr)
 
 
-def _report_tasks(profile: Profile, given: dict[str, Any]) -> None:
-    """Print what the patterns matched, here or in a child process, and what of it was called."""
+def _working(profile: Profile, packages: Sequence[str]) -> list[str]:
+    """Return the packages whose functions took a notable part by the stacks, most first; without stacks all of them."""
+    if not profile.trace.stack_files:
+        return list(packages)
+    functions = profile.flame().functions()
+    found = functions["place"].str.extract(_PACKAGE, expand=False)
+    shares = functions["share"].groupby(found).sum().sort_values(ascending=False)
+    return [name for name in shares[shares >= _NOTABLE].index if name in packages]
+
+
+def _print_all(texts: Iterable[str]) -> None:
+    for text in texts:
+        print(text, file=sys.stderr)
+
+
+def _gathered(given: dict[str, Any]) -> Gathered:
+    """Return what the patterns matched, here or in a child process."""
     from tprof.launch.matches import Matches
     from tprof.launch.pattern import Pattern
 
     patterns = [replace(Pattern.parse(text), shown=shown) for text, shown in given.get("tasks", [])]
-    gathered = Matches(patterns).gathered(Path(given["session"]))
-    for text in _texts(gathered, given.get("near_modules", []), profile):
-        print(f"tprof: {text}", file=sys.stderr)
+    return Matches(patterns).gathered(Path(given["session"]))
+
+
+def _leave_reasons(session: Path, texts: Iterable[str]) -> None:
+    """Write into the session why no function became a task, for all who look at it later."""
+    file = JsonLines(session / MATCHES / UNMATCHED)
+    for text in texts:
+        file.append({"reason": text})
+    file.close()
 
 
 def _near_modules(gathered: Gathered) -> list[str]:
@@ -326,9 +407,10 @@ def _unmet_text(pattern: Pattern, near: Sequence[str]) -> str:
     return f"--task {pattern} met no function: {advice}; tprof run --list-tasks MODULE shows what there is"
 
 
-def _texts(gathered: Gathered, modules: Sequence[str], profile: Profile | None) -> Iterator[str]:
-    """Yield a sentence on each pattern that matched nothing, or of whose functions some were not called."""
-    called = None if profile is None else _called(profile)
+def _texts(
+    gathered: Gathered, modules: Sequence[str], called: Collection[tuple[str | None, int | None]] | None = None
+) -> Iterator[str]:
+    """Yield a sentence on each pattern that matched nothing, or of whose functions some were not `called`."""
     for pattern, met in zip(gathered.patterns, gathered.met, strict=True):
         if not met:
             yield _unmet_text(pattern, gathered.near(pattern, modules))

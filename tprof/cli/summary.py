@@ -12,22 +12,25 @@ import typer
 from tprof.errors import UsageError
 from tprof.trace.plain_values import listed, shown
 
-from .options import AsJson, Coefficients, Model, Parallel, SessionOrJob, opened
+from .footprint import rates_of, show_footprint, with_footprint
+from .options import AsJson, Between, Co2, Coefficients, Model, Parallel, Price, SessionOrJob, opened
 from .render import (
     DASH,
-    PREFIXES,
     Column,
     clean,
     dump,
     filled,
     fitting,
+    folded,
+    interval,
     lines_of,
     percent,
     plain,
     quantity,
-    three_digits,
     width_of,
 )
+from .summary_of_functions import function_lines, functions_as_plain
+from .summary_of_waits import waits_as_plain, waits_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -35,7 +38,9 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from tprof.analysis import Profile
+    from tprof.analysis import Profile, SumsProfile
+    from tprof.analysis.emissions import Rates
+    from tprof.analysis.profile.answer import Answer
 
     Row = Mapping[Any, Any]
 
@@ -45,12 +50,16 @@ COLUMNS = (
     "edp", "correlation", "gpu", "native", "native-time", "spinning",
 )  # fmt: skip
 DEFAULT_COLUMNS = frozenset(COLUMNS[:7])
+PAGE_WIDTH = 120
+"""Cells that a table takes at most if nobody asks for more columns."""
 NATIVE_COLUMNS = frozenset(COLUMNS[-3:])
 """Not shown unless native threads serve tasks, or they are asked for."""
+_LEAST_SHARE = 0.0005
+"""Less is written as 0.0 %."""
+_POOL_THREADS = "thread _handle_"
+"""How the threads begin that multiprocessing's pools run for themselves."""
 GPU_COLUMNS = frozenset({"gpu"})
 """Not shown unless a GPU is measured, or they are asked for."""
-WAITED = ("running", "data", "worker", "spawning", "paused")
-SERVED = ("running", "starved", "overhead", "suspended")
 
 
 def register(app: typer.Typer) -> None:
@@ -58,20 +67,23 @@ def register(app: typer.Typer) -> None:
     app.command("summary", rich_help_panel="Look")(summary)
 
 
-def summary(
+def summary(  # noqa: PLR0913 - one parameter an option
     session: SessionOrJob,
     model: Model = "auto",
     coefficients: Coefficients = None,
+    between: Between = None,
     columns: Annotated[
         str | None, typer.Option(metavar="A,B,…", help="Show these columns of the tasks, in this order.")
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Show all columns of the tasks, however narrow the terminal.")
+        bool, typer.Option("--all", help="Show every task and all columns, however wide they are together.")
     ] = False,
     by: Annotated[
         str | None, typer.Option(metavar="NAME,…", help="Sum the tasks by host or by labels, such as rank.")
     ] = None,
-    parallel: Parallel = 1,
+    parallel: Parallel = None,
+    co2: Co2 = None,
+    price: Price = None,
     as_json: AsJson = False,
 ) -> None:
     """Print where the joules went, task by task. Example: tprof summary blur.tprof --model cputime."""
@@ -83,30 +95,58 @@ def summary(
     if as_json and (chosen is not None or everything):
         given = "--all" if everything else "--columns"
         raise UsageError(f"--json prints every column, whatever is asked for: leave {given} out")
-    with opened(session, model, coefficients, parallel=parallel, instances=by is not None) as profile:
-        from tprof.analysis import Profile
+    rates = rates_of(co2, price)
+    needs = by is not None
+    with opened(
+        session, model, coefficients, parallel=parallel, instances=needs, between=between, tables=needs
+    ) as profile:
+        from tprof.analysis import Profile, SumsProfile
 
-        if by is not None:
-            from .summary_by import by_as_plain, names_of, show_by
-
-            names = names_of(by)
-            if as_json:
-                dump(by_as_plain(profile, names))
-            else:
-                show_by(profile, sys.stdout, names)
+        if isinstance(profile, SumsProfile):
+            _summary_of_sums(profile, rates, chosen, everything=everything, by=by, as_json=as_json)
             return
-        if isinstance(profile, Profile):
-            if as_json:
-                dump(as_plain(profile))
-            else:
-                show(profile, sys.stdout, columns=chosen, everything=everything)
-            return
+        from .summary_by import by_as_plain, names_of, show_by
         from .summary_of_job import job_as_plain, show_job
 
+        names = None if by is None else names_of(by)
         if as_json:
-            dump(job_as_plain(profile))
+            if names is not None:
+                found = by_as_plain(profile, names)
+            else:
+                found = as_plain(profile) if isinstance(profile, Profile) else job_as_plain(profile)
+            dump({**found, **with_footprint(profile, rates)})
+            return
+        if names is not None:
+            show_by(profile, sys.stdout, names)
+        elif isinstance(profile, Profile):
+            show(profile, sys.stdout, columns=chosen, everything=everything)
         else:
             show_job(profile, sys.stdout, columns=chosen, everything=everything)
+        show_footprint(profile, rates, sys.stdout)
+
+
+def _summary_of_sums(
+    profile: SumsProfile,
+    rates: Rates | None,
+    columns: Sequence[str] | None,
+    *,
+    everything: bool,
+    by: str | None,
+    as_json: bool,
+) -> None:
+    from .summary_by import by_as_plain, names_of, show_by
+    from .summary_of_sums import show_sums, sums_as_plain
+
+    names = None if by is None else names_of(by)
+    if as_json:
+        found = sums_as_plain(profile) if names is None else by_as_plain(profile, names)
+        dump({**found, **with_footprint(profile, rates)})
+        return
+    if names is None:
+        show_sums(profile, sys.stdout, columns=columns, everything=everything)
+    else:
+        show_by(profile, sys.stdout, names)
+    show_footprint(profile, rates, sys.stdout)
 
 
 def _chosen(columns: str | None) -> list[str] | None:
@@ -122,18 +162,16 @@ def _chosen(columns: str | None) -> list[str] | None:
 
 def as_plain(profile: Profile) -> dict[str, Any]:
     """Return accounts, tasks and info as plain values."""
+    from tprof.analysis.profile.answer import answer_of
+
     tables = {"accounts": profile.accounts, "tasks": profile.summary()}
     return {
+        "answer": plain(answer_of(profile).as_plain()),
         **{name: [plain(row) for row in table.reset_index().to_dict("records")] for name, table in tables.items()},
         "info": plain(profile.info),
-        **({} if profile.runtime is None else _runtime_as_plain(profile)),
+        **functions_as_plain(profile),
+        **waits_as_plain(profile),
     }
-
-
-def _runtime_as_plain(profile: Profile) -> dict[str, Any]:
-    tables = {"waits": profile.waits().reset_index(), "workers": profile.starvation}
-    rows = {name: [plain(row) for row in table.to_dict("records")] for name, table in tables.items()}
-    return {"runtime": plain(profile.runtime), **rows}
 
 
 def show(
@@ -149,32 +187,42 @@ def show(
     Parameters
     ----------
     profile : what is shown
-    stream : to which it is printed: a terminal gets what fits into its width, anything else the whole
+    stream : to which it is printed: a terminal gets what fits into its width, at most 120 cells of columns
     top : so many tasks only; None: all
     columns : of `COLUMNS`, those of the tasks to show; None: those that fit
     everything : show all columns of the tasks, whatever the width
     """
-    from tprof.analysis.profile.provenance import finding_texts, lead_in_text, uncertainty_text, warning_texts
+    from tprof.analysis.profile.answer import answer_of
+    from tprof.analysis.profile.provenance import finding_texts, lead_in_text, warning_texts
 
     width = width_of(stream)
     label = f" ({profile.info['quality']})"
+    print(*answer_lines(answer_of(profile), width), "", sep="\n", file=stream)
+    if functions := function_lines(profile, width):
+        print(*functions, "", sep="\n", file=stream)
     tasks = task_lines(profile.summary(), label, TaskTable(width, top, columns, everything))
-    print(*_accounts(profile, label, width), "", *tasks, sep="\n", file=stream)
+    print(*account_lines(profile, label, width), "", *tasks, sep="\n", file=stream)
     if found := finding_texts(profile.info):
         print("", f"Findings{label}", *(filled(f"- {clean(text)}", width) for text in found), sep="\n", file=stream)
     lines = [
         *legend_lines(profile.summary()),
-        *filter(None, (uncertainty_text(profile.info), lead_in_text(profile.info))),
+        *filter(None, [lead_in_text(profile.info)]),
         *_over_budget(profile),
         *_native_lines(profile, label),
-        *_runtime_lines(profile.runtime, label),
+        *waits_lines(profile, label),
         f"{clean(profile.info['sensor'])}; {clean(profile.info['model_why'])}",
         *(f"warning: {clean(warning)}" for warning in warning_texts(profile.info)),
     ]
     print("", *(filled(text, width) for text in lines), sep="\n", file=stream)
 
 
-def _accounts(profile: Profile, label: str, width: int | None) -> list[str]:
+def answer_lines(answer: Answer, width: int | None) -> list[str]:
+    """Return the lines of the answer: which task takes most, how sure that is, what would help."""
+    sentences = [*answer.reasons, answer.headline, answer.certainty, *(f"- {one.text}" for one in answer.remedies)]
+    return [folded(clean(text), width) for text in sentences if text]
+
+
+def account_lines(profile: Profile | SumsProfile, label: str, width: int | None) -> list[str]:
     """Return a line a domain; only the first figure of an unresolved one is `not resolved`, the others are dashes."""
     accounts = profile.accounts
     columns = []
@@ -197,7 +245,7 @@ def _accounts(profile: Profile, label: str, width: int | None) -> list[str]:
     ]
 
 
-def _beside(profile: Profile, width: int | None) -> list[str]:
+def _beside(profile: Profile | SumsProfile, width: int | None) -> list[str]:
     """Return a sentence on the domains whose joules are in no task, since others have them in it."""
     beside = [one["name"] for one in profile.info["domains"] if not one["counted"]]
     if not beside or len(beside) == len(profile.info["domains"]):
@@ -222,7 +270,8 @@ def task_lines(summary: pd.DataFrame, label: str, shown: TaskTable) -> list[str]
     """Return the lines of the table of tasks."""
     if summary.empty:
         return [f"Tasks{label}: none ran"]
-    table = summary if shown.top is None else summary.head(shown.top)
+    table = summary if shown.everything else _without_trifles(summary)
+    table = table if shown.top is None else table.head(shown.top)
     rows: list[Row] = list(table.to_dict("records"))
     names = [clean(name) for name in table.index]
     columns = {
@@ -234,15 +283,33 @@ def task_lines(summary: pd.DataFrame, label: str, shown: TaskTable) -> list[str]
     usual = [*(key for key in COLUMNS if key not in absent), *shown.further]
     in_order = [columns[key] for key in dict.fromkeys(shown.columns or usual) if key != "task"]
     asked = shown.everything or shown.columns is not None
-    kept = in_order if asked else fitting(names, in_order, shown.width)
+    kept = in_order if asked else _usual(names, in_order, shown.width)
     # What was asked for is shown whole, on lines that a narrow terminal folds.
     width = None if asked and len(fitting(names, in_order, shown.width)) < len(in_order) else shown.width
-    more = len(summary) - len(table)
+    folded_away = summary.loc[~summary.index.isin(table.index)]
+    others = "1 other" if len(folded_away) == 1 else f"{len(folded_away):,} others"
     return [
         f"Tasks{label}",
         *lines_of("task", names, kept, width),
-        *([f"and {more:,} more tasks, of less energy each: tprof summary shows all"] if more else ()),
+        *(
+            [f"{others}: {_known(float(folded_away['energy_j'].sum()), 'J')}; tprof summary --all shows them"]
+            if len(folded_away)
+            else ()
+        ),
     ]
+
+
+def _without_trifles(summary: pd.DataFrame) -> pd.DataFrame:
+    """Return the tasks without those of no visible share and the threads that Python's pools keep, if there are two."""
+    is_trifle = (summary["share"] < _LEAST_SHARE) | summary.index.str.startswith(_POOL_THREADS)
+    is_all = bool(is_trifle.all())
+    return summary if is_all or is_trifle.sum() < 2 else summary[~is_trifle]
+
+
+def _usual(names: Sequence[str], columns: Sequence[Column], width: int | None) -> list[Column]:
+    """Return the columns that `PAGE_WIDTH` cells hold; without a terminal all the usual ones, beside whole names."""
+    kept = fitting(names, columns, PAGE_WIDTH if width is None else min(width, PAGE_WIDTH))
+    return kept if width is not None else [one for one in columns if not one.is_further or one in kept]
 
 
 def legend_lines(summary: pd.DataFrame) -> list[str]:
@@ -303,9 +370,7 @@ def _with_interval(name: str, unit: str) -> Callable[[Row], str]:
             return DASH
         if not row["resolved"]:
             return f"≤ {quantity(high, unit)}"
-        factor, prefix = next(((factor, prefix) for factor, prefix in PREFIXES if value >= factor), PREFIXES[-1])
-        written = [three_digits(one / factor) for one in (value, low, high)]
-        return f"{written[0]} ({written[1]} … {written[2]}) {prefix}{unit}"
+        return interval(value, low, high, unit)
 
     return cell
 
@@ -355,41 +420,3 @@ _TASK_COLUMNS: dict[str, tuple[str, Callable[[Row], str]]] = {
     "native-time": ("native time", lambda row: _known(float(row.get("native_cpu_s", math.nan)), "s")),
 }
 """By use, the most useful first; `COLUMNS` has the order in which they stand."""
-
-
-def _runtime_lines(facts: Mapping[str, float | int] | None, label: str) -> list[str]:
-    """Return the figures of a task runtime, joules with the label of their quality; no lines without a runtime."""
-    if facts is None:
-        return []
-    lines = [_chain(facts, label), _waits(facts)]
-    if facts["workers"]:
-        lines.append(_workers(facts))
-    if facts["contradicting"]:
-        lines.append(f"{facts['contradicting']} dependences or spawns contradict the recorded times, and are left out")
-    return lines
-
-
-def _chain(facts: Mapping[str, float | int], label: str) -> str:
-    length = f"{quantity(facts['span_s'], 's')} of {quantity(facts['makespan_s'], 's')} ({percent(facts['share'])})"
-    kept_busy = "" if math.isnan(facts["parallelism"]) else f"; average parallelism {facts['parallelism']:.1f}"
-    return f"Longest chain of tasks: {length}, {quantity(facts['path_j'], 'J')}{label}{kept_busy}"
-
-
-def _waits(facts: Mapping[str, float | int]) -> str:
-    part = {name: _part_of(facts[f"run_{name}_s"], facts["makespan_s"]) for name in WAITED}
-    return (
-        f"The run waited for tasks to run {part['running']}, for data {part['data']}, for a worker {part['worker']}, "
-        f"for the program to spawn {part['spawning']}, paused {part['paused']}"
-    )
-
-
-def _workers(facts: Mapping[str, float | int]) -> str:
-    part = {name: _part_of(facts[f"{name}_s"], facts["served_s"]) for name in SERVED}
-    return (
-        f"{facts['workers']} workers: running {part['running']}, starved (nothing was ready) {part['starved']}, idle "
-        f"though something was ready {part['overhead']}, suspended {part['suspended']}; {facts['steals']} steals"
-    )
-
-
-def _part_of(part_s: float, of_s: float) -> str:
-    return percent(part_s / of_s if of_s > 0 else math.nan)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tprof.errors import UsageError
 from tprof.trace.plain_values import shown
 
-from .render import DASH, NOT_RESOLVED, Column, clean, filled, lines_of, percent, plain, quantity, width_of
+from .render import DASH, NOT_RESOLVED, Column, clean, filled, interval, lines_of, percent, plain, quantity, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from tprof.analysis import ClusterProfile, Profile
+    from tprof.analysis import ClusterProfile, Profile, SumsProfile
 
     Row = Mapping[Any, Any]
 
@@ -31,13 +31,13 @@ def names_of(text: str) -> list[str]:
     return names
 
 
-def by_as_plain(profile: Profile | ClusterProfile, names: Sequence[str]) -> dict[str, Any]:
+def by_as_plain(profile: Profile | ClusterProfile | SumsProfile, names: Sequence[str]) -> dict[str, Any]:
     """Return the table and info as plain values."""
     rows = [plain(row) for row in profile.by(*names).reset_index().to_dict("records")]
     return {"by": rows, "info": plain(profile.info)}
 
 
-def show_by(profile: Profile | ClusterProfile, stream: TextIO, names: Sequence[str]) -> None:
+def show_by(profile: Profile | ClusterProfile | SumsProfile, stream: TextIO, names: Sequence[str]) -> None:
     """Print the table, and what it says of its figures."""
     table = profile.by(*names)
     quality = str(profile.info["quality"])
@@ -69,10 +69,10 @@ def _columns(rows: Sequence[Row], *, is_mixed: bool) -> list[Column]:
 
 
 def _with_interval(row: Row) -> str:
-    values = [float(row[name]) for name in ("energy_j", "energy_low_j", "energy_high_j")]
-    if math.isnan(values[0]):
+    value, low, high = (float(row[name]) for name in ("energy_j", "energy_low_j", "energy_high_j"))
+    if math.isnan(value):
         return NOT_RESOLVED
-    return f"{quantity(values[0], 'J')} ({' … '.join(_known(value, 'J') for value in values[1:])})"
+    return interval(value, low, high, "J") if math.isfinite(low) and math.isfinite(high) else quantity(value, "J")
 
 
 def _mpi_notes(table: pd.DataFrame) -> list[str]:

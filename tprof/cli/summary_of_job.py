@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from .render import DASH, Column, clean, filled, fitting, lines_of, percent, plain, quantity, width_of
-from .summary import TaskTable, legend_lines, task_lines
+from .summary import TaskTable, answer_lines, legend_lines, task_lines
+from .summary_of_waits import chain_lines, path_as_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     Row = Mapping[Any, Any]
 
 MOST_WARNINGS = 20
+MOST_HOSTS = 8
 _ACCOUNTS = ("tasks", "runtime", "other", "idle")
 
 
@@ -29,7 +31,10 @@ def job_as_plain(profile: ClusterProfile) -> dict[str, Any]:
         "tasks_by_host": profile.by_host(),
     }
     rows = {name: [plain(row) for row in table.reset_index().to_dict("records")] for name, table in tables.items()}
-    return {**rows, "info": plain(profile.info)}
+    from tprof.analysis.profile.answer import job_answer
+
+    path = path_as_plain(profile.critical_path()) if _has_path(profile) else {}
+    return {"answer": plain(job_answer(profile).as_plain()), **rows, **path, "info": plain(profile.info)}
 
 
 def show_job(
@@ -40,16 +45,47 @@ def show_job(
     everything: bool = False,
 ) -> None:
     """Print the hosts, the tasks over all hosts, and warnings; the parameters are those of `summary.show`."""
+    from tprof.analysis.profile.answer import job_answer
+
     width = width_of(stream)
     quality = profile.info["quality"]
     label = f" ({quality})"
     summary = profile.summary()
+    print(*answer_lines(job_answer(profile), width), "", sep="\n", file=stream)
     further = _of_jobs(sorted(set(profile.hosts["quality"]) - {"missing", "none"}))
     print(*_hosts(profile, label, width), "", *_accounts(profile, width), sep="\n", file=stream)
     table = TaskTable(width, None, columns, everything, further)
     print(*task_lines(summary, label, table), sep="\n", file=stream)
-    lines = [*legend_lines(summary), _total(profile), *_sensors(profile), *_warnings(profile.info["warnings"])]
+    lines = [
+        *legend_lines(summary),
+        *_path(profile),
+        _total(profile),
+        *_sensors(profile),
+        *_warnings(profile.info["warnings"]),
+    ]
     print("", *(filled(text, width) for text in lines), sep="\n", file=stream)
+
+
+def _has_path(profile: ClusterProfile) -> bool:
+    return any(one.instances is not None for one in profile.parts)
+
+
+def _path(profile: ClusterProfile) -> list[str]:
+    """Return the longest chain over all hosts, and how much of it each host has; no lines without dependences."""
+    from tprof.analysis.profile.task_graph import chain_by, path_facts
+
+    if not _has_path(profile):
+        return []
+    path = profile.critical_path()
+    by_host: dict[Any, Row] = chain_by(path.chain, "host").head(MOST_HOSTS).to_dict("index")  # type: ignore[assignment]
+    parts = [
+        f"{clean(host)} {quantity(row['path_s'], 's')}, {_joules(row['energy_j'])}" for host, row in by_host.items()
+    ]
+    lines = chain_lines(path_facts(path), f" ({path.quality})")
+    changes = "once" if path.host_changes == 1 else f"{path.host_changes:,} times"
+    if len(path.chain["host"].unique()) < 2:
+        return lines
+    return [lines[0], f"By host: {'; '.join(parts)}; the chain changes hosts {changes}", *lines[1:]]
 
 
 def _of_jobs(qualities: Sequence[str]) -> dict[str, tuple[str, Callable[[Row], str]]]:
@@ -111,6 +147,8 @@ def _total(profile: ClusterProfile) -> str:
     sums = " and ".join(f"{quantity(joules, 'J')} {quality}" for quality, joules in profile.measured_j.items())
     count = int((profile.hosts["quality"] != "missing").sum())
     hosts = "1 host" if count == 1 else f"{count} hosts"
+    recordings = int(profile.hosts["recordings"].sum())
+    hosts += f" ({recordings} recordings)" if recordings > count else ""
     return f"All hosts: {sums or 'no energy'} on {hosts} in {quantity(profile.info['duration_s'], 's')}"
 
 

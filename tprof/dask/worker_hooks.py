@@ -11,7 +11,7 @@ from dask.utils import key_split
 from distributed.utils import iscoroutinefunction
 
 from tprof import _core
-from tprof.task import NUMBER_ATTRIBUTE
+from tprof.task import is_task
 
 from .marks import Mark, current, follow, run, run_named
 from .names import name_of
@@ -83,11 +83,11 @@ class Hooks:
             task = state.tasks.get(key) if _core.generation() else None
             if task is None or task.run_spec is None:
                 return await execute(key, **options)
-            is_task = hasattr(_function_of(task.run_spec), NUMBER_ATTRIBUTE)
-            mark = Mark(name_of(key, task.run_spec), key, [one.key for one in task.dependencies], is_task=is_task)
+            is_own = is_task(_function_of(task.run_spec))
+            mark = Mark(name_of(key, task.run_spec), key, [one.key for one in task.dependencies], is_task=is_own)
             if _is_coroutine(task.run_spec):
                 called = execute(key, **options)
-                return await (called if is_task else follow(mark, called))
+                return await (called if is_own else follow(mark, called))
             self._take_submit(executors.get((task.annotations or {}).get("executor", "default")))
             return await _with(mark, execute(key, **options))
 

@@ -187,8 +187,10 @@ def _conflict(conflict: Conflict) -> Fact:
 
 def package_facts() -> tuple[Fact, ...]:
     """Return a fact for each package that an extra of tprof names."""
-    named = (_EXTRA.match(requirement) for requirement in requires(NAME) or ())
-    return tuple(_package(match.group(1), match.group(2)) for match in named if match)
+    extras: dict[str, str] = {}
+    for match in filter(None, map(_EXTRA.match, requires(NAME) or ())):
+        extras.setdefault(match.group(1), match.group(2))
+    return tuple(_package(name, extra) for name, extra in extras.items())
 
 
 def _package(name: str, extra: str) -> Fact:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from .matches import Matches
 
 _PLAIN = (types.FunctionType, staticmethod, classmethod)
+_IMMUTABLE = 1 << 8
+"""Py_TPFLAGS_IMMUTABLETYPE: the attributes of such a type, as Cython and C define them, cannot be set."""
 
 
 def replace_callables(namespace: dict[str, Any], matches: Matches, names: Sequence[str]) -> None:
@@ -52,7 +54,7 @@ def patch_module(module: types.ModuleType, matches: Matches, names: Sequence[str
     if not matches.may_match(names, file):
         return
     found = []
-    for owner, qualified, value in _members(module, module, ""):
+    for owner, qualified, value in members(module, module, ""):
         which = matches.which(names, file, qualified)
         code = getattr(getattr(value, "__func__", value), "__code__", None)
         found.append((qualified, code.co_firstlineno if code is not None else 0, which))
@@ -62,12 +64,14 @@ def patch_module(module: types.ModuleType, matches: Matches, names: Sequence[str
     replace_callables(vars(module), matches, names)
 
 
-def _members(module: types.ModuleType, owner: Any, prefix: str) -> Iterator[tuple[Any, str, Any]]:
+def members(module: types.ModuleType, owner: Any, prefix: str) -> Iterator[tuple[Any, str, Any]]:
+    """Yield the functions and methods that a module defines: where each is, its qualified name, and itself."""
     for name, value in list(vars(owner).items()):
         qualified = f"{prefix}{name}"
         if isinstance(value, type):
-            if value.__module__ == module.__name__ and value.__qualname__ == qualified:
-                yield from _members(module, value, f"{qualified}.")
+            is_own = value.__module__ == module.__name__ and value.__qualname__ == qualified
+            if is_own and not value.__flags__ & _IMMUTABLE:
+                yield from members(module, value, f"{qualified}.")
         elif isinstance(value, _PLAIN) and _is_defined_in(value, module.__name__):
             yield owner, qualified, value
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _START = "_bootstrap_inner"
 """The function of a `threading` thread below all frames that its exceptions show."""
+_NAME = "_name"
+"""Its attribute: the property `name` is a function, which a pattern may match."""
 _TARGET = re.compile(r"Thread-\d+ \((.+)\)")
 _NUMBERS = re.compile(r"(?<=.)[-_ ]*\d[\d\-_ ]*$")
 _LONGEST_NAME = 100
@@ -40,7 +42,8 @@ class DefaultTasks:
         if start is not None:
             setattr(threading.Thread, _START, _core.ThreadTask(start, self._number_of_thread))
         this_process.join_in_child(self._go_on_in_child)
-        self._begin_program(self._name)
+        if self._active:
+            self._begin_program(self._name)
 
     def end(self) -> None:
         """Begin no more default tasks, and end the program's."""
@@ -62,7 +65,7 @@ class DefaultTasks:
             self._begin_program(f"{self._name} (forked)")
 
     def _number_of_thread(self, thread: Thread) -> int | None:
-        return self._number(f"thread {kind_of(thread.name)}") if self._active else None
+        return self._number(f"thread {kind_of(vars(thread)[_NAME])}") if self._active else None
 
     def _number(self, name: str) -> int:
         number = self._numbers.get(name)

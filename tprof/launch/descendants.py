@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 _installed = False
 SITE = Path(__file__).parent / "site"
-_MULTIPROCESSING = re.compile(r"(?:import sys; )?from (multiprocessing\.\w+) import")
+_HELPER = re.compile(r"(?:import sys; )?from (?:joblib\.externals\.)?((?:multiprocessing|loky)\.[\w.]+) import")
+_POOL_WORKERS = {
+    "joblib.externals.loky.backend.popen_loky_posix": "joblib worker",
+    "loky.backend.popen_loky_posix": "loky worker",
+}
 
 
 def hand_to_children(
@@ -86,14 +90,15 @@ def install_from_environment() -> None:
     if handed["mpi"] and _core.is_main_interpreter():
         mpi.follow()
     mark_ray_worker()
+    if _core.is_main_interpreter():
+        mark_dask_workers()
     if handed["tasks"]:
         from .hook import Tasks
 
         Tasks(handed["tasks"], handed["main"], handed["file"]).begin(is_child=True)
-    elif _core.is_main_interpreter():
-        default = DefaultTasks(_name_of_child(sys.orig_argv, handed["program"]), None)
+    if _core.is_main_interpreter():
+        default = DefaultTasks(name_of_child(sys.orig_argv, handed["program"]), None)
         default.begin()
-        mark_dask_workers()
         atexit.register(default.end_program)
 
 
@@ -105,14 +110,14 @@ def interpreter_words(words: Sequence[str]) -> Sequence[str]:
     return words[:at]
 
 
-def _name_of_child(words: Sequence[str], program: str) -> str:
+def name_of_child(words: Sequence[str], program: str) -> str:
     """Return the name of a Python process: its script or module, or the program that spawned it."""
     if "--multiprocessing-fork" in words:
         return f"{program} (spawned)"
     what, *after = [*words[len(interpreter_words(words)) :], ""]
     if what == "-m":
-        return after[0]
-    helper = _MULTIPROCESSING.match(after[0]) if what == "-c" else None
+        return f"{program} ({_POOL_WORKERS[after[0]]})" if after[0] in _POOL_WORKERS else after[0]
+    helper = _HELPER.match(after[0]) if what == "-c" else None
     if helper is not None:
         return helper[1]
     return Path(what).name if what and not what.startswith("-") else f"python {what}".rstrip()

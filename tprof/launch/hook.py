@@ -151,6 +151,7 @@ class Tasks:
 
     def begin(self, *, is_child: bool = False) -> None:
         """Make tasks of functions that match, in modules that are imported already and in later ones."""
+        this_process.selects = self.selects
         tool = monitored()
         if tool is None:
             self._rewriting = _Rewriting(self.matches, self._main_names)
@@ -161,6 +162,15 @@ class Tasks:
             self._selection = Selection(tool, self.matches, self._main_names, self._main_file, is_child=is_child)
             self._selection.begin()
             install_in_new_interpreters()
+
+    def selects(self, function: Any) -> bool:
+        """Return whether calls of a function are instances because a pattern matches it."""
+        code = getattr(function, "__code__", None)
+        if not isinstance(code, types.CodeType):
+            return False
+        if self._selection is not None:
+            return self._selection.selects(function, code)
+        return any(isinstance(constant, _core.Region) for constant in code.co_consts)
 
     def compile_main(self, source: bytes | types.CodeType, file: str) -> types.CodeType:
         """Return the code of the main program."""
@@ -215,35 +225,56 @@ class _CompiledByNumba:
         return isinstance(node, ast.Name) and node.id in self._of_numba
 
 
-class _Rewriter(ast.NodeTransformer):
-    """Marks the places of tasks by strings that no program contains."""
+class FunctionVisitor(ast.NodeTransformer):
+    """Visits the functions of a module, each with its qualified name; a subclass says what is done with one."""
 
-    def __init__(self, matches: Matches, names: Sequence[str], file: str, compiled: _CompiledByNumba) -> None:
-        self._matches, self._names, self._file, self._compiled = matches, names, file, compiled
+    def __init__(self, matches: Matches, names: Sequence[str]) -> None:
+        """Begin outside all functions, in a module of these names."""
+        self._matches, self._names = matches, names
         self._scope: list[str] = []
         self.functions: list[tuple[str, int, list[int]]] = []
-        self.decorated: set[str] = set()
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
+        """Visit the methods of a class."""
         self._scope.append(node.name)
         self.generic_visit(node)
         self._scope.pop()
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        """Visit a function."""
         self._visit(node)
         return node
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AsyncFunctionDef:
+        """Visit a coroutine."""
         self._visit(node)
         return node
 
+    def _qualname(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+        return ".".join([*self._scope, node.name])
+
+    def _visit_inside(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        self._scope += [node.name, "<locals>"]
+        self.generic_visit(node)
+        del self._scope[-2:]
+
     def _visit(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        qualname = ".".join([*self._scope, node.name])
+        raise NotImplementedError
+
+
+class _Rewriter(FunctionVisitor):
+    """Marks the places of tasks by strings that no program contains."""
+
+    def __init__(self, matches: Matches, names: Sequence[str], file: str, compiled: _CompiledByNumba) -> None:
+        super().__init__(matches, names)
+        self._file, self._compiled = file, compiled
+        self.decorated: set[str] = set()
+
+    def _visit(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        qualname = self._qualname(node)
         if node not in self._compiled:
-            self._scope += [node.name, "<locals>"]
-            self.generic_visit(node)
-            del self._scope[-2:]
+            self._visit_inside(node)
         line = min([node.lineno, *(one.lineno for one in node.decorator_list)])
         which = self._matches.which(self._names, self._file, qualname)
         self.functions.append((qualname, line, which))

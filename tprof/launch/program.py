@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.machinery
 import importlib.util
 import os
+import re
 import sys
 import types
 from dataclasses import dataclass
@@ -28,6 +30,8 @@ COMMAND = "-c"
 STDIN = "-"
 _FILES = {COMMAND: "<string>", STDIN: "<stdin>"}
 _STEMS = {COMMAND: "command", STDIN: "stdin"}
+
+_DEFINITION = re.compile(rb"^\s*(?:async\s+)?def\s", re.MULTILINE)
 
 _recorded_in: list[Path] = []
 _matches: list[Matches] = []
@@ -76,6 +80,24 @@ class Main:
     file: str
     spec: importlib.machinery.ModuleSpec | None
 
+    @property
+    def defines_functions(self) -> bool:
+        """Whether it may define a function: its source has a line that begins one, or there is only its code."""
+        return not isinstance(self.program, bytes) or _DEFINITION.search(self.program) is not None
+
+    def imported_packages(self) -> list[str]:
+        """Return the packages that its source imports in its own text, without Python's own and tprof."""
+        try:
+            nodes = list(ast.walk(ast.parse(self.program))) if isinstance(self.program, bytes) else []
+        except (SyntaxError, ValueError):  # which running it reports
+            return []
+        modules = [name.name for node in nodes if isinstance(node, ast.Import) for name in node.names]
+        modules += [
+            node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level
+        ]
+        names = dict.fromkeys(one.partition(".")[0] for one in modules)
+        return sorted(one for one in names if one not in sys.stdlib_module_names and one != "tprof")
+
 
 def find_program(program: Program) -> Main:
     """Find the program and let it import from its own folder.
@@ -111,14 +133,12 @@ def run_program(
         from .spans import follow_spans
 
         follow_spans()
-    default = None
     if tasks:
         making.begin()
         _matches[:] = [making.matches]
-    else:
-        default = DefaultTasks(program.shown_name, main.file)
-        default.begin()
-        mark_dask_workers()
+    default = DefaultTasks(program.shown_name, main.file)
+    default.begin()
+    mark_dask_workers()
     module = sys.modules["__main__"] = _make_module(main)
     code = None
     try:
@@ -133,8 +153,7 @@ def run_program(
         _show_from(None if code is None or here is None else here.tb_next)
         raise
     finally:
-        if default is not None:
-            default.end_program()
+        default.end_program()
 
 
 def _let_show(code: types.CodeType, text: bytes | types.CodeType) -> None:
@@ -222,6 +241,8 @@ def _find_module(name: str) -> Main:
             spec = importlib.util.find_spec(f"{name}.__main__")
     except (ImportError, ValueError):
         spec = None
+    if spec is not None and not hasattr(spec.loader, "get_code") and (spec.origin or "").endswith(".py"):
+        spec = importlib.util.spec_from_file_location(spec.name, spec.origin)  # a hook of another, such as pytest's
     if spec is None or not hasattr(spec.loader, "get_code"):
         raise UsageError(
             f"cannot run -m {name}: there is no such module, or a package without __main__; check the name"

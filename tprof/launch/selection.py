@@ -60,6 +60,11 @@ class Selection:
         if self._matches.may_match(self._main_names, _WRITTEN):
             self._choose(_WRITTEN, list(functions_in(code)), self._main_names)
 
+    def selects(self, function: Any, code: types.CodeType) -> bool:
+        """Return whether a pattern matches a function, which may not have started yet."""
+        names = self._names(function.__globals__, code.co_filename)
+        return bool(self._matches.which(names, code.co_filename, code.co_qualname))
+
     def _select_alive(self) -> None:
         """Select live functions of modules that were imported before."""
         for code in this_process.tasks.codes():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from .spans import MOST_NAMES, OTHERS, SpanTasks, follow_all_spans
+from .energy import MOST_NAMES
+from .spans import OTHERS, SpanTasks, follow_all_spans
 
 __all__ = ["MOST_NAMES", "OTHERS", "SpanTasks", "follow_all_spans"]

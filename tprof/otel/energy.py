@@ -6,12 +6,11 @@ backends that get the spans. A thread of tprof's own reads the joules, so spans 
 
 from __future__ import annotations
 
-import threading
+import time
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
-
-from opentelemetry.metrics import Observation
 
 from tprof import _core
 from tprof.errors import TprofError
@@ -19,13 +18,12 @@ from tprof.session.own_thread import OwnThread
 from tprof.session.process_state import this_process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from opentelemetry.metrics import CallbackOptions
     from opentelemetry.sdk.trace import Span
 
     from tprof.live.usage import ProcessMeter
 
+MOST_NAMES = 10_000
+"""Names of spans that are kept apart; a service that puts identifiers into names would fill the memory."""
 ENERGY, CPU, QUALITY = "tprof.energy_j", "tprof.cpu_s", "tprof.energy_quality"
 FIRST_S, PERIOD_S = 0.15, 1.0
 LAG_S = 0.04
@@ -66,7 +64,7 @@ class Rate:
 
     def resume(self) -> None:
         """Start it again."""
-        if self._generation == _core.generation():
+        if self._generation and self._generation == _core.generation():
             with suppress(RuntimeError):  # no thread can be started: there are no estimates
                 self._thread = OwnThread(self._run, "tprof-spans")
 
@@ -137,19 +135,28 @@ class _Window:
         return self._clock[-1][1]
 
 
+@dataclass(frozen=True, slots=True)
+class LatestSpan:
+    """The span of a name that ended last and was sampled: its identity in hexadecimal, energy and end in UNIX time."""
+
+    trace_id: str
+    span_id: str
+    energy_j: float
+    time_s: float
+
+
 class SpanEnergy:
-    """The estimates of this process: of each span that ends, and their sums by name."""
+    """The estimates of this process: of each span that ends, and the latest span of each name."""
 
     def __init__(self) -> None:
         """Begin with nothing."""
         self._rate = Rate()
-        self._sums: dict[tuple[str, str], float] = {}
-        self._lock = threading.Lock()
+        self._latest: dict[str, LatestSpan] = {}
         this_process.reset_in_child(self._forget)
 
     def _forget(self) -> None:
         self._rate.forget()
-        self._sums, self._lock = {}, threading.Lock()
+        self._latest = {}
 
     def begin(self) -> None:
         """Follow the joules of the recording; called as spans start."""
@@ -162,18 +169,20 @@ class SpanEnergy:
         rate, quality = self._rate.now
         cpu_s = instance.cpu_s()
         energy_j = rate * cpu_s
-        with self._lock:
-            key = (span.name, quality)
-            self._sums[key] = self._sums.get(key, 0.0) + energy_j
+        self._keep(span, energy_j)
         if attributes and _has_room(span):
             span.set_attributes({ENERGY: energy_j, CPU: cpu_s, QUALITY: quality})
 
-    def observe(self, _: CallbackOptions) -> Iterator[Observation]:
-        """Report the sums of this process's ended spans; the callback of the metric."""
-        with self._lock:
-            sums = list(self._sums.items())
-        for (name, quality), energy_j in sums:
-            yield Observation(energy_j, {"task": name, "quality": quality})
+    def latest(self, name: str) -> LatestSpan | None:
+        """Return the latest span of a name; None without one."""
+        return self._latest.get(name)
+
+    def _keep(self, span: Span, energy_j: float) -> None:
+        context = span.get_span_context()
+        known = span.name in self._latest or len(self._latest) < MOST_NAMES
+        if context is not None and context.trace_flags.sampled and known:
+            found = LatestSpan(f"{context.trace_id:032x}", f"{context.span_id:016x}", energy_j, time.time())
+            self._latest[span.name] = found
 
 
 def _has_room(span: Span) -> bool:

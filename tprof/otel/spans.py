@@ -20,7 +20,7 @@ from tprof import _core
 from tprof.errors import UsageError
 from tprof.session.process_state import this_process
 
-from .energy import span_energy
+from .energy import MOST_NAMES, span_energy
 from .service import Labelling
 
 if TYPE_CHECKING:
@@ -29,12 +29,10 @@ if TYPE_CHECKING:
 
     from opentelemetry.metrics import Meter
 
-MOST_NAMES = 10_000
-"""Names of spans that become tasks; a service that puts identifiers into names would fill the table of tasks."""
 OTHERS = "<other spans>"
 
-# Of a span: its instance, and whether it is to tell its energy.
-_ATTRIBUTE, _TELLS = "_tprof_span", "_tprof_tells"
+# Of a span: its instance, and whether it gets attributes with its energy, if that is estimated.
+_ATTRIBUTE, _ATTRIBUTES = "_tprof_span", "_tprof_attributes"
 _numbers: dict[str, int] = {}
 _labelling = Labelling()
 
@@ -52,8 +50,7 @@ class SpanTasks(SpanProcessor):
         ``tprof.energy_quality``. Child spans are left out, as nested tasks are. There is none before the process has
         used 0.1 s of CPU time.
     meter
-        Where to create the counter ``tprof.energy`` (J): the sum of these estimates in this process, with the
-        attributes ``task`` and ``quality``.
+        Where to create the metrics of `tprof.metrics.observe`.
 
     Examples
     --------
@@ -72,18 +69,18 @@ class SpanTasks(SpanProcessor):
     def __init__(self, *, attributes: bool = True, meter: Meter | None = None) -> None:
         """Begin to follow OpenTelemetry's context in this process. Raises UsageError if it is not contextvars'."""
         _follow_contexts()
-        self._attributes, self._tells = attributes, attributes or meter is not None
+        self._attributes = attributes
         if meter is not None:
-            meter.create_observable_counter(
-                "tprof.energy", [span_energy.observe], unit="J", description="Estimated energy of spans, by name"
-            )
+            from tprof.metrics import observe  # noqa: PLC0415 - NumPy, only if it is asked for
+
+            observe(meter)
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # noqa: ARG002 - the interface's
         """Make a span an instance, while a recording runs."""
         _mark(span)
-        if self._tells and _core.generation():
+        if self._attributes and _core.generation():
             span_energy.begin()
-            setattr(span, _TELLS, self._attributes)
+            setattr(span, _ATTRIBUTES, True)
 
 
 def follow_all_spans() -> None:
@@ -116,6 +113,7 @@ class _FollowedContext(_core.SpanContext, _RuntimeContext):
 
 
 def _follow_contexts() -> None:
+    context_api.get_current()  # before 1.21 it is loaded at the first use
     runtime = context_api._RUNTIME_CONTEXT  # noqa: SLF001 - what OTEL_PYTHON_CONTEXT sets has no other name
     if isinstance(runtime, _FollowedContext):
         return
@@ -151,6 +149,9 @@ def _mark(span: Span) -> None:
     if _core.generation() and _ATTRIBUTE not in vars(span):
         setattr(span, _ATTRIBUTE, _core.Span(_number_of(span.name)))
         _labelling.label(span)
+        if this_process.shows_metrics:
+            span_energy.begin()
+            setattr(span, _ATTRIBUTES, False)
 
 
 def _number_of(name: str) -> int:
@@ -169,7 +170,7 @@ def _ending(end: Callable[..., None]) -> Callable[..., None]:
         instance: _core.Span | None = getattr(self, _ATTRIBUTE, None)
         if instance is not None and self.is_recording():
             instance.finish(self.status.status_code is StatusCode.ERROR)
-            attributes: bool | None = getattr(self, _TELLS, None)
+            attributes: bool | None = getattr(self, _ATTRIBUTES, None)
             if attributes is not None:
                 span_energy.end(self, instance, attributes=attributes)
         end(self, *args, **options)

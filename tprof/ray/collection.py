@@ -6,8 +6,14 @@ driver has taken what came before, so memory is bounded on both sides. Nodes do 
 
 from __future__ import annotations
 
+import errno
 import os
+import selectors
 import shutil
+import socket
+import time
+import warnings
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,14 +27,19 @@ from tprof.trace.directory import HOSTS
 
 from .driver import job_at
 from .job import VARIABLE, Board, Job, NodePart
+from .worker import ID_CHARACTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
 PIECES_AHEAD = 4
 PINGS = 8
 ANSWER_S = 120.0
 """Longest wait for an answer: a worker may have to start on a busy node."""
+FIRST_ANSWER_S = 10.0
+"""Wait for the first answers of all nodes together; then those that cannot be reached are given up."""
+PROBE_S = 2.0
+MOST_PROBES = 64
 
 
 def collect(path: str | os.PathLike[str]) -> Path:
@@ -100,13 +111,83 @@ def _bring_all(ray: Any, job: Job, own: Path) -> dict[str, HostPart]:
         for part in announced.values()
         if part.problem is not None and part.host not in hosts_with_parts
     }
-    collections = [_Collection(ray, job, part) for _, part in sorted(present.items())]
+    nodes = {str(node["NodeID"]): node for node in ray.nodes() if node["Alive"]}
+    parts = [part for _, part in sorted(present.items())]
+    collections = [_Collection(ray, job, part) for part in parts if part.node_id in nodes]
     for one in collections:
         one.begin_end()
+    silent = _silent(ray, collections, nodes)
+    gone = [part for part in parts if part.node_id not in nodes] + [one.part for one in silent]
+    for part in gone:
+        name = _free_name(job, part, brought)
+        brought[name] = HostPart(name, job.path / HOSTS / name if part.is_home else None, None, _why_gone(part))
     for one in collections:
-        part = one.bring(_free_name(job, one.part, brought))
-        brought[part.name] = part
+        if one in silent:
+            one.give_up()
+            continue
+        found = one.bring(_free_name(job, one.part, brought))
+        brought[found.name] = found
+    if gone:
+        names = ", ".join(f"{part.host} ({part.node_id[:ID_CHARACTERS]})" for part in gone)
+        warnings.warn(f"nodes of Ray are gone, and were not collected: {names}", RuntimeWarning, stacklevel=3)
     return brought
+
+
+def _silent(ray: Any, collections: Sequence[_Collection], nodes: Mapping[str, Any]) -> list[_Collection]:
+    """Return those whose nodes are gone although Ray has not noticed it yet: they neither answer nor can be reached.
+
+    A node that can be reached may take longer, since a worker has to start there.
+    """
+    by_answer = {one.first: one for one in collections}
+    if not by_answer:
+        return []
+    _, waiting = ray.wait(list(by_answer), num_returns=len(by_answer), timeout=FIRST_ANSWER_S)
+    late = [by_answer[answer] for answer in waiting]
+    places = [
+        (str(node["NodeManagerAddress"]), int(node["NodeManagerPort"]))
+        for node in (nodes[one.part.node_id] for one in late)
+    ]
+    reached: set[tuple[str, int]] = set()
+    for at in range(0, len(places), MOST_PROBES):
+        reached |= reachable(places[at : at + MOST_PROBES])
+    return [one for one, place in zip(late, places, strict=True) if place not in reached]
+
+
+def reachable(places: Collection[tuple[str, int]], *, wait_s: float = PROBE_S) -> set[tuple[str, int]]:
+    """Return the addresses and ports that accept a connection within the time, all asked at once.
+
+    Without threads, since the program may be at its end, where Python begins none.
+    """
+    reached = set()
+    with selectors.DefaultSelector() as selector, ExitStack() as stack:
+        for place in places:
+            probe = _probe(place, stack)
+            if probe is not None:
+                selector.register(probe, selectors.EVENT_WRITE, place)
+        until_s = time.monotonic() + wait_s
+        while selector.get_map() and (left_s := until_s - time.monotonic()) > 0:
+            for key, _ in selector.select(left_s):
+                selector.unregister(key.fileobj)
+                probe = key.fileobj if isinstance(key.fileobj, socket.socket) else None
+                if probe is not None and probe.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0:
+                    reached.add(key.data)
+    return reached
+
+
+def _probe(place: tuple[str, int], stack: ExitStack) -> socket.socket | None:
+    """Return a socket that begins to connect, closed with the stack; None if there is no way there."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(*place, type=socket.SOCK_STREAM)[0]
+        probe = stack.enter_context(socket.socket(family, kind | socket.SOCK_NONBLOCK, protocol))
+        begun = probe.connect_ex(address)
+    except OSError:
+        return None
+    return probe if begun in (0, errno.EINPROGRESS) else None
+
+
+def _why_gone(part: NodePart) -> str:
+    where = "" if part.is_home else f"; what it recorded is in {part.path} there"
+    return f"node {part.node_id} is gone{where}"
 
 
 def _free_name(job: Job, part: NodePart, taken: Mapping[str, HostPart]) -> str:
@@ -131,11 +212,16 @@ class _Collection:
         self.part = part
         self._ray, self._job = ray, job
         self._actor = ray.remote(Collector).options(**options).remote()
+        self.first: Any = self._actor.now_ns.remote()
         self._ended: Any = None
 
     def begin_end(self) -> None:
         """Let the recording of the node's host end; `bring` waits for that."""
         self._ended = self._actor.end.remote(self.part.path)
+
+    def give_up(self) -> None:
+        """Leave the part on the node."""
+        self._ray.kill(self._actor)
 
     def bring(self, name: str) -> HostPart:
         """Bring the part home under this name; what prevents that is said in what is returned."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tprof.session.labels import set_labels
 from tprof.session.process_state import this_process
-from tprof.task import NUMBER_ATTRIBUTE, make_task
+from tprof.task import is_task, make_task
 
 if TYPE_CHECKING:
     import types
@@ -63,11 +63,13 @@ def _marked(info: Any, descriptor: Any) -> Any:
     """Return what the worker is to execute, with a task in place of the function."""
     method: Callable[..., Any] | None = getattr(info.function, "method", None)
     if method is None:
-        return info._replace(function=make_task(info.function, library=LIBRARY))
-    if info.function_name.startswith(_INTERNAL) or hasattr(method, NUMBER_ATTRIBUTE):
+        return info if is_task(info.function) else info._replace(function=make_task(info.function, library=LIBRARY))
+    if info.function_name.startswith(_INTERNAL):
         return info
     class_name = descriptor.class_name.rpartition("<locals>.")[2]
     _label_actor(class_name)
+    if is_task(method):
+        return info
     name = f"{class_name}.{info.function_name}"
     return info._replace(function=make_task(info.function, name, within=method, library=LIBRARY))
 

@@ -1,0 +1,261 @@
+"""`tprof check`: whether runs take more than a baseline allows, for continuous integration."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tprof.analysis.compare.figure_texts import chance, change
+from tprof.errors import TprofError, UsageError
+from tprof.trace.plain_values import shown
+
+from .options import AsJson, Model
+from .render import DASH, Column, clean, dump, filled, fitting, lines_of, plain, quantity, width_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import TextIO
+
+    from tprof.analysis.compare.check import Check, Checked
+
+REGRESSION_STATUS = 1
+FIGURES = {"energy": "energy_mean_j", "total": "energy_j", "time": "duration_mean_s"}
+WORDS = {"energy_mean_j": "energy of an instance", "energy_j": "energy of all instances", "duration_mean_s": "time"}
+MARKS = {"over": "❌", "maybe over": "⚠️", "within": "✅"}
+SUMMARY = "GITHUB_STEP_SUMMARY"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("check", rich_help_panel="Look")(check)
+
+
+def check(  # noqa: PLR0913 - one parameter an option
+    sessions: Annotated[list[Path], typer.Argument(metavar="SESSION...", help="One or several runs.")],
+    baseline: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Compare with this baseline.")] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Make a baseline of the runs; compare nothing.")
+    ] = None,
+    update: Annotated[bool, typer.Option("--update", help="Compare, then replace the baseline by the runs.")] = False,
+    max_increase: Annotated[
+        list[str] | None,
+        typer.Option("--max-increase", metavar="[TASK=]5%", help="For all tasks, or for those a pattern fits."),
+    ] = None,
+    figure: Annotated[str, typer.Option(help="energy (of an instance), total (of all) or time.")] = "energy",
+    min_share: Annotated[
+        str, typer.Option("--min-share", metavar="1%", help="Judge no task with a smaller part of the whole.")
+    ] = "1%",
+    strict: Annotated[bool, typer.Option("--strict", help="Fail also if the increase may be noise.")] = False,
+    any_machine: Annotated[
+        bool, typer.Option("--any-machine", help="Compare although the baseline is of another machine.")
+    ] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the table as Markdown.")] = False,
+    github: Annotated[
+        bool, typer.Option("--github", help="Add the table to the summary of the GitHub job, and annotate failures.")
+    ] = False,
+    model: Model = "auto",
+    as_json: AsJson = False,
+) -> None:
+    """Exit with 1 if a task takes more than a baseline allows. Example: tprof check a.tprof --baseline base.json."""
+    try:
+        from tprof.analysis.compare.baseline import limits_of
+
+        limits = limits_of(max_increase or [], "--max-increase")
+        if (baseline is None) == (save is None):
+            raise UsageError("give either --baseline FILE to compare with, or --save FILE to make one")
+        runs = _runs(sessions, model)
+        if save is not None:
+            _save(save, runs, limits)
+            return
+        assert baseline is not None  # noqa: S101 - one of them is there
+        found, stored = _compared(
+            baseline, runs, limits, figure=figure, least_share=_part(min_share), any_machine=any_machine
+        )
+    except TprofError as error:
+        raise UsageError(str(error)) from error  # status 1 is for regressions alone
+    over = found.over(strict=strict)
+    if as_json:
+        dump(as_plain(found, strict=strict))
+    elif markdown:
+        print(markdown_of(found, strict=strict))
+    else:
+        show(found, sys.stdout, strict=strict)
+    if github:
+        _tell_github(found, strict=strict)
+    if update:
+        from tprof.analysis.compare.baseline import write_baseline
+
+        write_baseline(baseline, runs, {**stored, **limits})
+        print(f"updated {baseline}", file=sys.stderr)
+    elif over:
+        raise typer.Exit(REGRESSION_STATUS)
+
+
+def _runs(sessions: Sequence[Path], model: str) -> list[Any]:
+    from tprof.comparison import figures_of_session
+
+    from .progress import bar
+
+    with bar("reading") as progress:
+        return [figures_of_session(session, model, progress=progress) for session in sessions]
+
+
+def _save(path: Path, runs: Sequence[Any], limits: Mapping[str, float]) -> None:
+    from tprof.analysis.compare.baseline import write_baseline
+
+    if os.path.lexists(path):
+        raise UsageError(f"{path} exists: compare with it by --baseline {path}, and replace it by --update")
+    write_baseline(path, runs, limits)
+    print(path)
+
+
+def _compared(
+    path: Path, runs: Sequence[Any], limits: Mapping[str, float], *, figure: str, least_share: float, any_machine: bool
+) -> tuple[Check, Mapping[str, float]]:
+    from tprof.analysis.compare import check as judge
+    from tprof.analysis.compare.baseline import read_baseline
+
+    if figure not in FIGURES:
+        raise UsageError(f"--figure must be one of {', '.join(FIGURES)}, got {shown(figure)}")
+    base = read_baseline(path)
+    found = judge.check(
+        base.runs,
+        runs,
+        {**base.limits, **limits},
+        figure=FIGURES[figure],
+        least_share=least_share,
+        any_machine=any_machine,
+    )
+    return found, base.limits
+
+
+def _part(text: str) -> float:
+    from tprof.analysis.compare.baseline import parse_limit
+
+    try:
+        return parse_limit(text)
+    except ValueError:
+        raise UsageError(f"--min-share takes a percentage such as 1%, got {shown(text)}") from None
+
+
+def as_plain(found: Check, *, strict: bool) -> dict[str, Any]:
+    """Return the result as plain values."""
+    return {
+        "failed": bool(found.over(strict=strict)),
+        "figure": found.figure,
+        "quality": found.quality,
+        "runs": {"baseline": found.base_runs, "now": found.runs},
+        "tasks": [plain(vars(one)) for one in found.tasks],
+        "warnings": list(found.warnings),
+    }
+
+
+def show(found: Check, stream: TextIO, *, strict: bool) -> None:
+    """Print the result as text."""
+    width = width_of(stream)
+    names = [_no_command(clean(one.task)) for one in found.tasks]
+    cells = _cells(found)
+    columns = [Column(heading, tuple(texts), len(cells) - use) for use, (heading, texts) in enumerate(cells.items())]
+    print(_title(found), file=stream)
+    print(*lines_of("task", names, fitting(names, columns, width), width), sep="\n", file=stream)
+    notes = [*_notes(found, strict=strict), *(f"warning: {clean(text)}" for text in found.warnings)]
+    print("", *(filled(text, width) for text in notes), sep="\n", file=stream)
+
+
+def _no_command(name: str) -> str:
+    """Return a name for the begin of a line; GitHub's runner obeys lines that begin with two colons."""
+    return name.replace(":", "\\x3a", 1) if name.lstrip().startswith("::") else name
+
+
+def _title(found: Check) -> str:
+    label = "" if found.figure == "duration_mean_s" else f" ({found.quality})"
+    return f"{WORDS[found.figure].capitalize()} beside the baseline{label}"
+
+
+def _cells(found: Check) -> dict[str, list[str]]:
+    unit = "s" if found.figure.endswith("_s") else "J"
+    return {
+        "": [one.state for one in found.tasks],
+        "baseline": [_known(one.base, unit) for one in found.tasks],
+        "now": [_known(one.now, unit) for one in found.tasks],
+        "change (95 %)": [change(vars(one), "") for one in found.tasks],
+        "limit": [f"+{100 * one.limit:.3g} %" for one in found.tasks],
+        "noise": [chance(one.chance) for one in found.tasks],
+    }
+
+
+def _known(value: float, unit: str) -> str:
+    return DASH if math.isnan(value) else quantity(value, unit)
+
+
+def _notes(found: Check, *, strict: bool) -> list[str]:
+    over, maybe = ([one for one in found.tasks if one.state == state] for state in ("over", "maybe over"))
+    failed = found.over(strict=strict)
+    count = f"{len(failed)} task{'' if len(failed) == 1 else 's'}"
+    result = f"failed: {count} over the limit" if failed else "passed: no task is surely over its limit"
+    notes = [f"{result} ({_count(found.base_runs)} in the baseline, {_count(found.runs)} now)"]
+    if maybe and not strict:
+        notes.append(f"{len(maybe)} may be over, or it is noise: more runs a side decide it; --strict fails for them")
+    if over or maybe:
+        notes.append("noise: how probable such an increase would be if the task were within its limit")
+    return notes
+
+
+def _count(runs: int) -> str:
+    return f"{runs} run{'' if runs == 1 else 's'}"
+
+
+def markdown_of(found: Check, *, strict: bool) -> str:
+    """Return the result as Markdown."""
+    cells = _cells(found)
+    cells[""] = [f"{MARKS.get(one.state, '')} {one.state}".strip() for one in found.tasks]
+    head = ["task", *cells]
+    rows = [
+        [_escaped(clean(one.task)), *texts]
+        for one, texts in zip(found.tasks, zip(*cells.values(), strict=True), strict=True)
+    ]
+    table = [" | ".join(row) for row in (head, ["---", "---", *["---:"] * (len(cells) - 1)], *rows)]
+    notes = [*_notes(found, strict=strict), *(f"warning: {clean(text)}" for text in found.warnings)]
+    lines = [
+        f"### {_title(found)}",
+        "",
+        *(f"| {line} |" for line in table),
+        "",
+        *(f"- {_escaped(text)}" for text in notes),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(text: str) -> str:
+    """Return text that Markdown and HTML show as it is."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return "".join(f"\\{letter}" if letter in "\\`*_{}[]|#" else letter for letter in text)
+
+
+def _tell_github(found: Check, *, strict: bool) -> None:
+    """Add the result to the summary of the job, and print an annotation for each task that failed."""
+    place = os.environ.get(SUMMARY)
+    if not place:
+        print(f"tprof: --github: {SUMMARY} is not set, so this is no GitHub job; nothing was added", file=sys.stderr)
+        return
+    try:
+        with open(place, "a", encoding="utf-8") as file:  # noqa: PTH123 - a text that the environment gives
+            file.write(f"{markdown_of(found, strict=strict)}\n")
+    except OSError as error:
+        raise TprofError(f"cannot write the job's summary to {place}: {error.strerror}") from error
+    for one in found.over(strict=strict):
+        print(f"::error title=tprof check::{_annotation(found, one)}", file=sys.stderr)
+
+
+def _annotation(found: Check, one: Checked) -> str:
+    unit = "s" if found.figure.endswith("_s") else "J"
+    text = (
+        f"{clean(one.task)}: {WORDS[found.figure]} {quantity(one.base, unit)} → {quantity(one.now, unit)}, "
+        f"{change(vars(one), '')}; limit +{100 * one.limit:.3g} %"
+    )
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

@@ -1,0 +1,92 @@
+"""The part of a summary on what a run waited for: its longest chain of tasks, and a runtime's workers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from .render import percent, plain, quantity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tprof.analysis import Profile
+    from tprof.analysis.profile.task_graph import CriticalPath
+
+WAITED = {
+    "running": "for tasks to run",
+    "data": "for data",
+    "transfer": "for data of another host",
+    "worker": "for a worker",
+    "spawning": "for the program to spawn",
+    "paused": "paused",
+}
+SERVED = ("running", "starved", "overhead", "suspended")
+
+
+def waits_as_plain(profile: Profile) -> dict[str, Any]:
+    """Return the tables of a task runtime, or the path of an engine's tasks; nothing without them."""
+    if profile.runtime is not None:
+        return _runtime_as_plain(profile)
+    return path_as_plain(profile.critical_path()) if len(profile.trace.keys) else {}
+
+
+def path_as_plain(path: CriticalPath) -> dict[str, Any]:
+    """Return the figures of a critical path, and its longest chain by task and host."""
+    from tprof.analysis.profile.task_graph import chain_by, path_facts
+
+    names = [name for name in ("host", "task") if name in path.chain]
+    rows = chain_by(path.chain, *names).reset_index().to_dict("records")
+    return {"critical_path": plain(path_facts(path)) | {"chain": [plain(row) for row in rows]}}
+
+
+def _runtime_as_plain(profile: Profile) -> dict[str, Any]:
+    tables = {"waits": profile.waits().reset_index(), "workers": profile.starvation}
+    rows = {name: [plain(row) for row in table.to_dict("records")] for name, table in tables.items()}
+    return {"runtime": plain(profile.runtime), **rows}
+
+
+def waits_lines(profile: Profile, label: str) -> list[str]:
+    """Return the figures of a task runtime, or of the longest chain of an engine's tasks; no lines without them."""
+    from tprof.analysis.profile.task_graph import path_facts
+
+    if profile.runtime is None:
+        return chain_lines(path_facts(profile.critical_path()), label) if len(profile.trace.keys) else []
+    lines = chain_lines(profile.runtime, label)
+    return [*lines[:2], *([_workers(profile.runtime)] if profile.runtime["workers"] else []), *lines[2:]]
+
+
+def chain_lines(facts: Mapping[str, float | int], label: str) -> list[str]:
+    """Return the longest chain of tasks, joules with the label of their quality, and what the run waited for."""
+    lines = [_chain(facts, label), _waits(facts)]
+    if facts["contradicting"]:
+        lines.append(f"{facts['contradicting']} dependences or spawns contradict the recorded times, and are left out")
+    return lines
+
+
+def _chain(facts: Mapping[str, float | int], label: str) -> str:
+    length = f"{quantity(facts['span_s'], 's')} of {quantity(facts['makespan_s'], 's')} ({percent(facts['share'])})"
+    kept_busy = (
+        ""
+        if math.isnan(facts["parallelism"])
+        else f"; the dependences allow {facts['parallelism']:.1f} workers at once"
+    )
+    return f"Longest chain of tasks: {length}, {quantity(facts['path_j'], 'J')}{label}{kept_busy}"
+
+
+def _waits(facts: Mapping[str, float | int]) -> str:
+    named = [(phrase, facts.get(f"run_{part}_s")) for part, phrase in WAITED.items()]
+    shares = [f"{phrase} {_part_of(part_s, facts['makespan_s'])}" for phrase, part_s in named if part_s is not None]
+    return f"The run waited {', '.join(shares)}"
+
+
+def _workers(facts: Mapping[str, float | int]) -> str:
+    part = {name: _part_of(facts[f"{name}_s"], facts["served_s"]) for name in SERVED}
+    return (
+        f"{facts['workers']} workers: running {part['running']}, starved (nothing was ready) {part['starved']}, idle "
+        f"though something was ready {part['overhead']}, suspended {part['suspended']}; {facts['steals']} steals"
+    )
+
+
+def _part_of(part_s: float, of_s: float) -> str:
+    return percent(part_s / of_s if of_s > 0 else math.nan)
