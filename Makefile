@@ -1,4 +1,4 @@
-.PHONY: help setup test lint types bench lab editable wheel ci
+.PHONY: help setup test lint types bench docs lab editable wheel ci
 help:   ## show this list
 	@grep -E '^[a-z]+: .*##' Makefile
 setup:  ## make .venv and install tprof into it
@@ -11,6 +11,8 @@ types:  setup ## mypy --strict on the installed wheel
 	@cd .venv && bin/mypy --config-file ../pyproject.toml --python-executable bin/python -p tprof
 bench:  setup ## print what a sample costs
 	@cd .venv && bin/tprof bench overhead
+docs:   ## build the documentation site into site/
+	@scripts/docs
 lab:    ## compare with the truth of a processor in a guest (tests/lab/README.md)
 	@scripts/lab
 editable: ## pip install -e into .venv-editable, found by mypy, pyright and editors too

@@ -1,0 +1,1 @@
+"""The documentation: its site, and its examples as programs that run."""
