@@ -21,16 +21,19 @@ HEAVY = ("pandas", "psutil", "sklearn", "plotly", "typer", "rich", "scipy")
 APART = ("analysis.attribution", "analysis.operating_points", "analysis.theory")
 ALLOWED = {
     "__main__": "cli",
-    "analysis": "attribution errors lazy_names operating_points trace",
+    "analysis": "attribution errors lazy_names log operating_points trace",
     "attribution": "trace",
     "benchmarks": (
         "analysis attribution counters cuda dask errors frequency lazy_names operating_points runtime sensors session "
         "theory tprof trace"
     ),
-    "budgets": "_core declarations errors frequency live sensors session trace",
+    "budgets": "_core declarations errors frequency live sensors session",
     "cli": (
-        "_core analysis benchmarks distribution doctor errors launch mpi operating_points sensors session theory trace"
+        "_core analysis benchmarks comparison configuration distribution doctor errors importing launch live log "
+        "metrics mpi notebook operating_points sensors session theory trace"
     ),
+    "comparison": "analysis errors trace",
+    "configuration": "errors trace",
     "conflicts": "distribution",
     "counters": "_core errors processors sensors trace",
     "cuda": "_core errors session",
@@ -39,19 +42,26 @@ ALLOWED = {
     "distribution": "_core conflicts",
     "doctor": "_core conflicts counters distribution errors frequency sensors session tprof trace",
     "frequency": "errors sensors session trace",
+    "importing": "errors lazy_names sensors trace",
     "launch": "_core dask errors mpi otel ray session task trace",
     "live": "_core attribution errors trace",
+    "log": "",
+    "metrics": "errors lazy_names live otel session trace",
     "mpi": "_core session",
+    "notebook": "_core analysis cli configuration errors launch log session task",
     "operating_points": "errors theory trace",
-    "otel": "_core errors live session",
+    "otel": "_core errors live metrics session",
     "processors": "",
     "ray": "_core errors lazy_names sensors session task trace",
     "runtime": "_core declarations distribution errors frequency operating_points sensors session task trace",
     "sensors": "_core errors processors trace",
-    "session": "_core analysis budgets counters cuda declarations distribution errors launch live sensors trace work",
+    "session": (
+        "_core analysis budgets counters cuda declarations distribution errors launch live log sensors trace work"
+    ),
     "task": "_core cuda declarations distribution session work",
+    "testing": "_core analysis errors lazy_names session task",
     "theory": "analysis errors trace",
-    "tprof": "_core budgets cuda distribution errors lazy_names session task trace",
+    "tprof": "_core budgets comparison cuda distribution errors lazy_names session task trace",
     "trace": "_core analysis errors lazy_names sensors",
 }
 

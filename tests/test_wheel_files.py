@@ -19,14 +19,24 @@ INDEX_PAGE = ROOT / PROJECT["readme"]
 DEADLINE_S = 800
 PYTHONS = ("cp311", "cp312", "cp313", "cp314", "cp314t")
 NO_TOOLS = 3
+BESIDE = "tprof/testing/site"
+"""What is installed beside the package."""
 FOLDERS = {"analysis": "tprof/analysis", "benchmarks": "tprof/benchmarks", "runtime": "tprof/runtime", "tprof": "tprof"}
 EXTENSIONS = (
     "tprof/_core",
     "tprof/runtime/_scheduler",
     "tprof/benchmarks/kernels/_stress",
     "tprof/benchmarks/polybench/_polybench",
+    "tprof/benchmarks/overhead/_limit",
     "tprof/benchmarks/roofline/_polynomial",
 )
+
+
+def test_the_extra_all_brings_every_other_that_installs_anywhere():
+    extras = PROJECT["optional-dependencies"]
+    (brought,) = extras["all"]
+
+    assert set(re.fullmatch(r"tprof-energy\[(.*)\]", brought)[1].split(",")) == extras.keys() - {"all", "papi", "ray"}
 
 
 def tracked():
@@ -38,8 +48,10 @@ def tracked():
 
 def expected_in_wheel(names):
     """Return where the wheel holds each file of the four folders but the sources of extensions."""
-    kept = (Path(name) for name in names if "csrc" not in Path(name).parts)
-    return {str(Path(FOLDERS[path.parts[0]], *path.parts[1:])) for path in kept if path.parts[0] in FOLDERS}
+    kept = [Path(name) for name in names if "csrc" not in Path(name).parts]
+    beside = {path.name for path in kept if str(path.parent) == BESIDE}
+    kept = [path for path in kept if str(path.parent) != BESIDE]
+    return beside | {str(Path(FOLDERS[path.parts[0]], *path.parts[1:])) for path in kept if path.parts[0] in FOLDERS}
 
 
 def split_extensions(names):
@@ -56,7 +68,7 @@ def test_the_wheel_holds_the_packages_and_nothing_stray():
     assert "tprof/sensors/watts.csv" in packaged
     assert "tprof/processors/tables/amd-zen.txt" in packaged
     assert any(name.startswith("tprof/_core") and name.endswith(".so") for name in packaged)
-    assert not [name for name in packaged if name.endswith((".c", ".h")) or "csrc" in name or "tests" in name]
+    assert not [name for name in packaged if name.endswith((".c", ".h")) or "csrc" in name or "/tests/" in name]
 
 
 def test_both_commands_lead_to_the_command_line():

@@ -75,6 +75,16 @@ def test_a_core_at_a_lower_frequency_draws_what_was_found_there(tmp_path):
     assert dynamic_j == pytest.approx({"slow": 20 / 3, "fast": 40 / 3}, rel=1e-6)
 
 
+def test_a_core_whose_cycles_are_not_known_draws_what_the_coefficients_say(tmp_path):
+    coefficients = MODEL["coefficients"] | {"a": 0.0}
+    model = MODEL | {"coefficients": coefficients, "scales": [[1e9, 0.5], [2e9, 1.0]]}
+
+    profile = trace_of(tmp_path / "t.tprof", model, hz=(0.0, 2e9)).profile()
+
+    dynamic_j = profile.tasks.set_index("task")["dynamic_j"].to_dict()
+    assert dynamic_j == pytest.approx({"slow": 10.0, "fast": 10.0}, rel=1e-6)
+
+
 def test_coefficients_that_are_given_come_before_those_of_the_trace(tmp_path):
     given = {"a": 0.0, "b": 0.0, "c": 0.0, "C1": 1.0}
 

@@ -106,6 +106,7 @@ def test_text_report_and_json_say_how_wide_all_joules_are(tmp_path):
 
     said = f"all joules together are {total['energy_low_j']:.3g} … {total['energy_high_j']:.3g} J (95 %)"
     assert said in stream.getvalue()
+    assert stream.getvalue().count("assumed") == 1
     assert said in page_data(profile)["uncertainty"]
     assert summary.as_plain(profile)["info"]["estimate"]["energy_high_j"] == total["energy_high_j"]
     assert page_data(exact)["uncertainty"] is None
@@ -125,7 +126,7 @@ def test_an_older_recording_whose_watts_were_assumed_has_the_error_of_an_unknown
     profile = estimated(tmp_path / "t.tprof", said={})
 
     assert profile.watts == WattsError(*generic_factors())
-    assert "a busy core, assumed: idle watts may be off by a factor of" in profile.info["sensor"]
+    assert "a busy core, typical of an unknown processor" in profile.info["sensor"]
 
 
 @pytest.mark.parametrize("factor", [0.5, float("nan"), float("inf"), 10**400, "3", None])

@@ -154,3 +154,4 @@ def test_noise_without_memory_is_not_taken_for_a_load_and_a_lasting_load_is():
 
     assert memory(residual) < 4
     assert memory(lasting) > 10
+    assert memory(lasting * 1000) == pytest.approx(memory(lasting))

@@ -13,13 +13,20 @@ TASKS = pd.DataFrame(
         "pid": [1, 1, 2, 2, 3],
         "cpu_s": [1.0, 0.5, 2.0, 0.25, 1.0],
         "energy_j": [10.0, 2.0, 20.0, 1.0, 5.0],
+        "energy_low_j": [10.0, 2.0, 20.0, 1.0, 5.0],
+        "energy_high_j": [10.0, 2.0, 20.0, 1.0, 5.0],
         "label_rank": pd.Categorical(["10", "10", "9", "9", None]),
         "host": pd.Categorical(["b", "b", "a", "a", "a"]),
     }
 )
 OWN_S = np.array([1.0, 1.0, 2.0, 0.5, 1.0])
 SUMMARY = pd.DataFrame(
-    {"energy_mean_j": [35 / 3, 1.5], "energy_mean_low_j": [35 / 6, 0.0], "energy_mean_high_j": [35 / 2, 6.0]},
+    {
+        "instances": [3, 2],
+        "energy_mean_j": [35 / 3, 1.5],
+        "energy_mean_low_j": [35 / 6, 0.0],
+        "energy_mean_high_j": [35 / 2, 6.0],
+    },
     index=["work", "MPI_Wait"],
 )
 

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from support import traces
 from tprof.analysis import TABLE_1
 
 import tprof
+from tprof.trace import layout
 
 MS = 1_000_000
 
@@ -40,6 +42,35 @@ def test_without_enough_idle_time_the_calibrated_value_stands_in(tmp_path):
 
     assert profile.info["static_power_w"] == {"package-0": 5.2}
     assert profile.tasks["dynamic_j"].sum() == pytest.approx(1.3 - 0.52)
+
+
+@pytest.mark.parametrize(("cores", "static_w"), [(0.0, 3.0), (1.0, 5.2)])
+def test_time_in_which_another_program_is_busy_is_not_idle(tmp_path, cores, static_w):
+    recorded(tmp_path / "t.tprof", idle_ms=300, idle_w=3.0)
+    t_ns = np.arange(0, 401, 10) * MS
+    for name, used in (
+        ("program", np.maximum(t_ns - 300 * MS, 0)),
+        ("busy", np.maximum(t_ns - 300 * MS, cores * t_ns)),
+    ):
+        readings = np.zeros(len(t_ns), layout.READING)
+        readings["t_ns"], readings["value"] = t_ns, used
+        traces.add_cpu_times(tmp_path / "t.tprof", name, quantity=name, package=None, readings=readings)
+
+    profile = tprof.load(tmp_path / "t.tprof").profile(model="linear", coefficients=TABLE_1)
+
+    assert profile.info["static_power_w"] == pytest.approx({"package-0": static_w})
+
+
+def test_time_in_which_a_task_waits_is_not_idle(tmp_path):
+    t_ns = np.arange(401) * MS
+    thread = {"t_ns": [0, 400 * MS], "instance": [1, 0], "task": [0, -1]}
+    thread |= {name: [0, 1000] for name in ("cpu_ns", "instructions", "cycles", "l2_refs", "llc_refs")}
+    energy = {"package-0": (t_ns, t_ns * 3e-9)}
+    tprof.write_trace(tmp_path / "t.tprof", tasks=["waits"], threads=[thread], energy=energy)
+
+    profile = tprof.load(tmp_path / "t.tprof").profile(model="linear", coefficients=TABLE_1)
+
+    assert profile.info["static_power_w"] == {"package-0": 5.2}
 
 
 def test_what_the_manifest_says_of_static_power_is_believed_before_idle_time(tmp_path):

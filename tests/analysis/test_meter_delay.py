@@ -97,3 +97,24 @@ def test_few_readings_tell_nothing():
 
     assert found.delay_s is None
     assert aligned(meter(thread, delay_s=0.1), found).t_ns[0] == SECOND_NS
+
+
+def test_a_delay_between_two_readings_is_found():
+    """The correlation of steps falls evenly on both sides, so a parabola through three points shows its peak."""
+    thread = working([0.9, 1.3, 1.7, 0.7, 1.1, 1.9, 0.8, 1.4] * 6)
+
+    for delay_s in (0.11, 0.14, 0.18):
+        found = find_delay(meter(thread, delay_s=delay_s, period_s=0.1), [thread])
+
+        assert found.delay_s == pytest.approx(delay_s, abs=0.02)
+
+
+def test_a_delay_that_changes_has_an_error_as_wide_as_its_change():
+    thread = working([0.9, 1.3, 1.7, 0.7, 1.1, 1.9, 0.8, 1.4] * 6)
+    early, late = (meter(thread, delay_s=delay_s, period_s=0.02) for delay_s in (0.1, 0.25))
+    middle = len(early.t_ns) // 2
+    value = np.concatenate((early.value[:middle], late.value[middle:] - late.value[middle] + early.value[middle]))
+
+    found = find_delay(dataclasses.replace(early, value=value.astype("u8")), [thread])
+
+    assert found.error_s == pytest.approx(0.15, abs=0.03)

@@ -75,6 +75,24 @@ def test_calls_outside_tasks_are_the_program_s(tmp_path):
     assert profile.info["native"]["outside_j"] == pytest.approx(4.0, rel=0.02)
 
 
+def test_spinning_after_calls_outside_tasks_is_no_task_s(tmp_path):
+    program = Program(["multiply"])
+    pool = program.pool(noted=True)
+    for _ in range(20):
+        program.call("multiply", pool, 40 * MS)
+        program.rest(100 * MS)
+        begin_ns = program.now_ns[0]
+        pool.work(begin_ns, begin_ns + 20 * MS, "outside")
+        pool.work(begin_ns + 20 * MS, begin_ns + 22 * MS, "spinning")
+        pool.calls.append((PID, -1, begin_ns, begin_ns + 20 * MS, 1.0))
+        program.rest(200 * MS)
+
+    profile = program.write(tmp_path / "t.tprof", passive=False).profile("cputime")
+
+    assert profile.info["native"]["pools"][0]["known_by"] == "calls"
+    assert profile.summary().loc["multiply", "spin_j"] == pytest.approx(0.0, abs=0.01)
+
+
 def test_calls_of_a_thread_that_runs_no_task_are_the_program_s(tmp_path):
     program = Program(["multiply", "parse"], threads=2)
     pool = program.pool(noted=True)

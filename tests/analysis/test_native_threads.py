@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -127,7 +128,7 @@ def test_a_summary_and_a_report_show_native_threads(tmp_path):
     profile = program.write(tmp_path / "t.tprof", passive=False).profile("cputime")
     text, page = io.StringIO(), tmp_path / "report.html"
 
-    show(profile, text)
+    show(profile, text, everything=True)
     profile.to_html(page)
 
     assert "spinning after multiply 32" in text.getvalue()
@@ -336,8 +337,24 @@ def programs(draw):
     return program, not spins
 
 
+@pytest.mark.parametrize(
+    ("library", "thread", "name"), [("/lib/libx.so", "a", "libx.so"), ("", "a", "a"), ("", "python3", "")]
+)
+def test_a_pool_has_the_name_of_its_library_or_of_its_threads_if_these_have_one(tmp_path, library, thread, name):
+    program = Program(["work"])
+    pool = program.pool(library=library, name=thread)
+    for _ in range(10):
+        program.call("work", pool, 30 * MS)
+        program.rest(80 * MS)
+
+    profile = program.write(tmp_path / "t.tprof").profile("cputime")
+
+    assert [one["library"] for one in profile.info["native"]["pools"]] == [name]
+
+
 @examples(60, quick=8)
 @given(programs(), st.sampled_from(["cputime", "fitted"]))
+@np.errstate(divide="raise", invalid="raise")
 def test_joules_are_conserved_and_no_part_is_negative(tmp_path_factory, made, model):
     program, passive = made
 

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 from tprof.analysis import build_profile
-from tprof.analysis.attribution.hidden import HiddenTime
+from tprof.analysis.attribution.hidden import SKEW_S, TICKS_S, Growth, HiddenSoFar, HiddenTime
 
 import tprof
 from tprof.trace import NativeThread, Quality, Readings
@@ -193,6 +193,56 @@ def test_the_time_of_tprof_s_own_threads_is_not_said_to_be_the_program_s():
 
     assert hidden.unseen_share == pytest.approx(0.05)
     assert dataclasses.replace(hidden, own_s=3.0).unseen_share == 0.0
+
+
+def test_packages_have_their_own_part_of_others_and_equal_parts_of_threads_without_samples():
+    edges_ns = np.array([0, 50, 100]) * MS
+    others = {0: np.array([0.0, 4.0]), 1: np.array([0.0, 2.0])}
+    hidden = HiddenTime(np.array([0, 100 * MS]), others, np.array([0.0, 3.0]), before_s=0.0, program_s=10.0)
+
+    by_package = [hidden.between(edges_ns, package) for package in (0, 1)]
+
+    assert [other_s.tolist() for other_s, _ in by_package] == [[2.0, 2.0], [1.0, 1.0]]
+    assert [unseen_s for _, unseen_s in by_package] == [pytest.approx([0.75, 0.75])] * 2
+    assert [*hidden.between(edges_ns, None)] == [pytest.approx([3.0, 3.0]), pytest.approx([1.5, 1.5])]
+
+
+@dataclasses.dataclass
+class Seen:
+    """Samples that show so many cores throughout, since a time."""
+
+    cores: float
+    since_ns: int
+    until_ns: int
+
+    @property
+    def whole_s(self):
+        return self.before(self.until_ns)
+
+    def before(self, t_ns):
+        return self.cores * (t_ns - self.since_ns) * 1e-9
+
+
+@pytest.mark.parametrize("late_ms", [0, 35])
+def test_while_a_recording_runs_time_without_samples_is_claimed_but_for_a_margin(late_ms):
+    """Counts of 0.75 cores of ours, of which samples show 0.5, and of 2 of all; they are read late by so much."""
+    hidden, program, busy = HiddenSoFar(), Growth(1e-9, None), Growth(1e-9, None)
+    hidden.program.append(program)
+    hidden.busy.append(busy)
+    claimed_s = np.zeros(2)
+    for end_ms in range(10, 1010, 10):
+        read_ns = np.array([0, end_ms - late_ms][end_ms > 10 :]).clip(0) * MS
+        program.add(read_ns, (read_ns * 0.75).astype(np.uint64))
+        busy.add(read_ns, (read_ns * 2.0).astype(np.uint64))
+        since_ns, until_ns = (end_ms - 10) * MS, end_ms * MS
+        more_s = hidden.extend(since_ns, until_ns, Seen(0.5, since_ns, until_ns), first_ns=0)
+        assert min(more_s) >= 0
+        claimed_s += more_s
+
+    assert claimed_s == pytest.approx([1.25 - TICKS_S, 0.25 - SKEW_S], abs=0.02 if late_ms else 1e-9)
+    in_quanta_s = hidden.between(np.array([200, 600, 1000]) * MS, None)
+    assert in_quanta_s[0] == pytest.approx([0.5, 0.5], abs=0.02)
+    assert in_quanta_s[1] == pytest.approx([0.1, 0.1], abs=0.02)
 
 
 def test_tprof_reads_clocks_in_every_process(tmp_path):

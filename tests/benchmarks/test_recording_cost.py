@@ -31,9 +31,11 @@ def test_each_target_of_the_design_has_its_figure(result):
 
     assert targets == {
         "a sample, clock and cpu only": (50, "ns"),
+        "a sample, clock and cpu only, over the limit": (1.5, "×"),
         "a sample with a group of four counters": (500, "ns"),
         "task, nothing recording, over the plain call": (25, "ns"),
         "task, recording clock and cpu, over the plain call": (100, "ns"),
+        "task, recording clock and cpu, over the plain call, over the limit": (4, "×"),
         "5,000 tasks, 10,000 samples: a sample end to end": (60, "ns"),
         "import of tprof, over Python's start": (30, "ms"),
         "the sensor thread, this machine's sensors": (0.01, "core"),
@@ -48,6 +50,17 @@ def test_each_target_of_the_design_has_its_figure(result):
 
 def test_the_paper_size_is_two_and_a_half_million_tasks():
     assert overhead.FULL.tasks == 2_500_000
+
+
+def test_a_limit_that_cannot_write_is_an_error(tmp_path):
+    with pytest.raises(OSError, match="missing"):
+        calls.write_samples(tmp_path / "missing" / "limit", 1, True)  # noqa: FBT003 - a call of C
+
+
+def test_threads_hold_no_descriptors(result):
+    (figure,) = (figure for figure in result["figures"] if figure["unit"] == "descriptors")
+
+    assert figure["value"] == 0
 
 
 def test_rivals_stand_beside_the_figures(result):

@@ -3,13 +3,15 @@
 import dataclasses
 import json
 import os
+import threading
 
 import pytest
 from tprof.benchmarks import measured_figures
 from tprof.benchmarks.overhead import factoring, timing
 from tprof.benchmarks.overhead import runtime_cost as runtime
 from tprof.benchmarks.overhead.factoring import ONE_WORKER, RECORDED, TWO_WORKERS, Factored
-from tprof.benchmarks.peers import DASK, EXECUTOR, OURS, PEERS, BatchPeer, Peer, contract
+from tprof.benchmarks.overhead.native_cost import make_orders
+from tprof.benchmarks.peers import DASK, EXECUTOR, OURS, PEERS, BatchPeer, Peer, contract, native_libraries
 from tprof.benchmarks.programs import cholesky
 from tprof.benchmarks.programs.outcome import WrongResultError
 from tprof.runtime import Runtime
@@ -37,6 +39,7 @@ def test_each_target_has_its_figure(result):
         "an empty task: tprof over ThreadPoolExecutor": (0.5, "×"),
         "an empty task: tprof over dask threaded, plain graph": (0.2, "×"),
         "an empty task that depends on three others: tprof over ThreadPoolExecutor's independent one": (1, "×"),
+        "an empty task, recorded: over one that is not": (1.3, "×"),
         f"{tiles}: tprof over the best peer": (1.1, "×"),
         f"{tiles}: what recording adds": (3, "%"),
         f"{tiles}: time, 2 workers over 1": (1 / 1.7, "×"),
@@ -53,6 +56,17 @@ def test_every_peer_stands_beside_the_runtime_measured_or_named(result):
         assert (figure["value"] is not None) == peer.is_installed()
         assert peer.is_installed() or figure["note"] == "not installed"
         assert (f"an empty task: {peer.name}" in figures) == isinstance(peer, BatchPeer)
+
+
+def test_libraries_for_cpp_stand_beside_the_runtime_on_each_graph_or_are_named(result):
+    figures = {figure["name"]: figure for figure in result["figures"]}
+
+    for order in make_orders(500, 4):
+        assert figures[f"tasks a second, {order.name}: tprof"]["value"] > 0
+        for library in native_libraries.LIBRARIES:
+            theirs = figures[f"tasks a second, {order.name}: {library.name}"]
+            ratio = figures.get(f"a task, {order.name}: tprof over {library.name}")
+            assert (ratio is None) == (theirs["value"] is None) == theirs["note"].startswith("not measured: no ")
 
 
 def test_the_result_is_plain_names_its_machine_and_leaves_nothing_behind(folder, result):
@@ -180,6 +194,67 @@ def test_every_task_of_the_grid_depends_on_three_tasks_from_its_fourth_step_on()
 
     assert len(edges) == contract.grid_count(5) == 80
     assert {len(found) for found in edges[3 * 16 :]} == {3}
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_libraries_for_cpp_are_given_the_graph_that_the_runtime_finds(number):
+    order, gate = make_orders(80, 5)[number], threading.Event()
+
+    @tprof.task(updates="lock")
+    def hold(lock):
+        del lock
+        gate.wait(60)
+
+    @tprof.task(reads=("lock", "first", "second"), updates="updated")
+    def touch(lock, first, second, updated):
+        """Begin only once all are spawned, so that the runtime keeps every dependence."""
+
+    with Runtime(workers=2, keep_graph=True) as runtime:
+        hold("lock")
+        for read, updated in order.steps:
+            touch("lock", *[None] * (2 - len(read)), *read, updated)
+        gate.set()
+        runtime.wait()
+        edges = runtime.graph().edges
+
+    expected = native_libraries.predecessors(order.steps)
+    assert {(one - 2, other - 2) for one, other in edges if one > 1} == {
+        (one, other) for other, needed in enumerate(expected) for one in needed
+    }
+
+
+@pytest.mark.parametrize("library", native_libraries.LIBRARIES, ids=lambda library: library.name)
+@pytest.mark.parametrize("number", range(4))
+def test_a_library_for_cpp_runs_every_task_after_its_predecessors(library, number, programs, tmp_path):
+    program = programs[library.name]
+    if program is None:
+        pytest.skip(f"a compiler of C++ finds no {library.name} here")
+    found = native_libraries.predecessors(make_orders(500, 8)[number].steps)
+    native_libraries.write_graph(tmp_path / "graph", found)
+
+    assert native_libraries.run_graph(program, tmp_path / "graph", 3, check=True) > 0
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("native")
+    return {library.name: library.compile(folder) for library in native_libraries.LIBRARIES}
+
+
+@pytest.mark.parametrize("library", native_libraries.LIBRARIES, ids=lambda library: library.name)
+def test_a_graph_that_is_missing_is_said(library, programs, tmp_path):
+    program = programs[library.name]
+    if program is None:
+        pytest.skip(f"a compiler of C++ finds no {library.name} here")
+
+    with pytest.raises(UsageError, match="failed with status 2: native_graph FILE WORKERS"):
+        native_libraries.run_graph(program, tmp_path / "absent", 3)
+
+
+def test_a_library_that_is_missing_is_not_compiled(tmp_path):
+    absent = native_libraries.NativeLibrary("Absent", "no/such/header.hpp", (), "nowhere")
+
+    assert absent.compile(tmp_path) is None
 
 
 @pytest.mark.parametrize(("tasks", "side"), [(0, 2), (2, 2), (11, 2), (12, 3), (99_452, 47)])

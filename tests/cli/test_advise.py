@@ -49,7 +49,7 @@ def test_assumed_watts_put_joules_off_alike_and_advice_says_so(tmp_path):
     assert [one.pop("watts_factor") for one in said["assumed"]] == [2.5] * len(said["assumed"])
     assert [one.pop("watts_factor") for one in said["exact"]] == [1.0] * len(said["exact"])
     assert said["assumed"] == said["exact"]
-    assert "There: 10 J (4 J … 25 J) in 500 ms" in text
+    assert "There: 10 (4 … 25) J in 500 ms" in text
     assert "joules and watts may be off by a factor of 2.5, all alike (95 %)" in text
     assert "whether the cap on power is kept does" in text
 

@@ -44,7 +44,8 @@ def test_on_this_machine_it_prints_all_groups_and_ends_well(tmp_path):
 
     lines = done.stdout.splitlines()
     assert (done.returncode, done.stderr) == (0, "")
-    assert [line for line in lines if line and not line.startswith(" ")] == GROUPS
+    assert [line for line in lines if line and not line.startswith(" ")][1:] == GROUPS
+    assert lines[0].startswith(("In a recording on this machine,", "A recording on this machine"))
     assert all(name in done.stdout for name in ("perf_event_paranoid", "rdpmc", "nmi_watchdog", "powercap", "perf"))
     assert list(tmp_path.iterdir()) == []
 
@@ -63,7 +64,7 @@ def test_json_holds_the_same_facts(tmp_path):
 
 def test_a_sensor_for_which_nothing_is_there_takes_one_line(tmp_path):
     (tmp_path / "root").mkdir()
-    lines = doctor(tmp_path, tmp_path / "root").stdout.partition("\n\n")[0].splitlines()
+    lines = doctor(tmp_path, tmp_path / "root").stdout.split("\n\n")[1].splitlines()
 
     missing = [line.split()[1].rstrip(":") for line in lines if line.startswith("  missing")]
     assert {"nvml", "battery", "ipmi", "redfish", "meter"} <= set(missing)
@@ -136,6 +137,18 @@ def test_without_a_sensor_the_estimate_is_called_one(tmp_path):
     assert commands(facts["energy"]) == ["tprof run --watts IDLE,PER_CORE …"]
     assert facts["powercap"].state is State.MISSING
     assert "energy filtering" not in facts
+
+
+@pytest.mark.parametrize(
+    ("machine", "opening"),
+    [
+        (fake_trees.laptop, "In a recording on this machine, joules of package-0 are measured."),
+        (fake_trees.virtual_machine, "In a recording on this machine, joules of package-0 are estimated."),
+    ],
+    ids=["sensor", "no sensor"],
+)
+def test_it_opens_with_whether_the_joules_of_the_total_are_measured(tmp_path, machine, opening):
+    assert doctor(tmp_path, machine(tmp_path).root).stdout.splitlines()[0] == opening
 
 
 MISSING_POWERCAP = {fake_trees.container: advice.CONTAINER, fake_trees.virtual_machine: None}

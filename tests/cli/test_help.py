@@ -65,7 +65,7 @@ USAGES = {
     "bench": "[NAME]...",
     "roofline": "[SESSION]",
     "summary": "SESSION",
-    "export": "SESSION csv|parquet",
+    "export": "SESSION FORMAT",
 }
 
 

@@ -2,11 +2,13 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import pytest
 from support import command_line, traces
 from support.browser import acted
 
+from tprof.trace.clock_offset import PINGS, Offset
 from tprof.trace.cluster import HostPart, load_job, write_hosts
 from tprof.trace.merge import merge
 
@@ -21,17 +23,30 @@ def host(place, name, **changes):
     return path
 
 
+def note_keys(part, *keys):
+    """Write which key each instance is, and what it needed."""
+    (part / "keys").mkdir()
+    lines = [json.dumps({"instance": place, "key": key, "needs": needs}) for place, key, needs in keys]
+    (part / "keys" / "00000000.jsonl").write_text("\n".join(lines) + "\n")
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A job of two hosts with unlike sensors, of which one has two packages, and of a third that never came home."""
+    """A job of two hosts with unlike sensors, of which one has two packages, and of a third that never came home.
+
+    The second host began a second later; its last task needed what the first host's made.
+    """
     place = tmp_path_factory.mktemp("jobs")
     sources = [
         host(place, "node1", energy=TWO_PACKAGES, quality="measured"),
         host(place, "node2", quality="estimated"),
     ]
+    note_keys(sources[0], (1, "a", []), (2, "b", ["a"]))
+    note_keys(sources[1], (1, "c", []), (2, "d", ["b", "c"]))
     merge(sources, place / "job.tprof")
     job = load_job(place / "job.tprof")
-    write_hosts(job.path, [*job.hosts, HostPart("node3", None, None, REASON)], engine="dask", expected=None)
+    late = [replace(one, offset=Offset(second * 10**9, 1_000_000, PINGS)) for second, one in enumerate(job.hosts)]
+    write_hosts(job.path, [*late, HostPart("node3", None, None, REASON)], engine="dask", expected=None)
     return place
 
 
@@ -45,12 +60,14 @@ def printed(folder):
 def test_the_summary_shows_hosts_domains_and_tasks_with_unlike_hosts_apart(printed):
     lines = printed.splitlines()
 
-    assert lines[0] == "Hosts"
-    assert lines[2].split()[:4] == ["node1", "measured", "27", "J"]
-    assert lines[3].split()[:4] == ["node2", "estimated", "25", "J"]
+    hosts = lines.index("Hosts")
+    assert lines[hosts + 2].split()[:4] == ["node1", "measured", "27", "J"]
+    assert lines[hosts + 3].split()[:4] == ["node2", "estimated", "25", "J"]
+    assert "takes most energy" in lines[0]
+    assert "- 1 of 3 hosts gave no figures or not all: the sums lack them." in lines
     assert any(line.startswith("node1 package-1") for line in lines)
     assert "Tasks (mixed)" in lines
-    assert "All hosts: 25 J estimated and 27 J measured on 2 hosts in 2 s" in lines
+    assert "All hosts: 25 J estimated and 27 J measured on 2 hosts in 3 s" in lines
     assert (
         "warning: hosts are estimated and measured: their joules are shown apart, and sums of both are mixed" in lines
     )
@@ -58,6 +75,18 @@ def test_the_summary_shows_hosts_domains_and_tasks_with_unlike_hosts_apart(print
 
 def test_the_summary_names_the_part_that_is_missing_and_why(printed):
     assert f"missing: node3: {REASON}" in printed.splitlines()
+
+
+def test_the_summary_has_the_longest_chain_over_all_hosts(folder, printed):
+    found = json.loads(command_line.tprof("summary", "job.tprof", "--json", cwd=folder).stdout)["critical_path"]
+
+    assert found["span_s"] == pytest.approx(3.0)
+    assert [(row["host"], row["task"], row["path_s"]) for row in found["chain"]] == [
+        ("node1", "load", 1.0), ("node1", "blur", 1.0), ("node2", "blur", 1.0),
+    ]  # fmt: skip
+    assert found["run_transfer_s"] == 0
+    assert "Longest chain of tasks: 3 s of 3 s (100.0 %), " in printed
+    assert "the chain changes hosts once" in printed
 
 
 def test_the_summary_in_json_has_every_table(folder):
@@ -87,7 +116,7 @@ def test_the_export_has_tables_with_hosts_and_labels(folder):
         with path.open() as file:
             tables[path.stem] = list(csv.DictReader(file))
 
-    assert set(tables) == {"tasks", "summary", "accounts", "power", "hosts", "by_host"}
+    assert set(tables) == {"tasks", "summary", "accounts", "power", "hosts", "by_host", "critical_path"}
     assert {(row["host"], row["label_worker"], row["quality"]) for row in tables["tasks"]} == {
         ("node1", "<node1>", "measured"), ("node2", "<node2>", "estimated"),
     }  # fmt: skip
@@ -102,7 +131,8 @@ def test_the_page_draws_hosts_power_tasks_and_a_timeline_of_all_threads(folder):
         folder / "job.html",
         """
         const text = (id) => document.getElementById(id).innerText;
-        return {drawn: document.documentElement.dataset.drawn, title: text("title"), badges: text("badges"),
+        return {chain: text("chain"), parts: text("path-parts"),
+                drawn: document.documentElement.dataset.drawn, title: text("title"), badges: text("badges"),
                 hosts: text("hosts"), tasks: text("tasks"), accounts: text("accounts"), figures: text("figures"),
                 warnings: text("warnings"), offsets: text("offsets"),
                 lanes: JSON.parse(document.getElementById("data").textContent).timeline.lanes.map((one) => one.name),
@@ -122,7 +152,33 @@ def test_the_page_draws_hosts_power_tasks_and_a_timeline_of_all_threads(folder):
     assert f"node3: {REASON}" in seen["warnings"]
     assert sorted(seen["lanes"]) == ["node1: main", "node1: other", "node2: main", "node2: other"]
     assert all(seen["plots"])
+    assert all(word in seen["chain"] for word in ("node1", "node2", "blur"))
+    assert "for data of another host" in seen["parts"]
     assert seen["switch"]
+
+
+def test_two_recordings_of_a_host_are_one_host(tmp_path):
+    """They were made in the same boot, one after the other."""
+    later = {"package-0": ([5 * 10**9, 6 * 10**9, 7 * 10**9], [0.0, 5.0, 15.0])}
+    threads = [{"t_ns": [5 * 10**9, 7 * 10**9], "instance": [1, 0], "task": [1, -1]}]
+    sources = [host(tmp_path, "a"), host(tmp_path, "b", energy=later, threads=threads)]
+    for path in sources:
+        traces.set_json(path / "manifest.json", boot_id="one boot", host={"hostname": "vm"})
+    merge(sources, tmp_path / "job.tprof")
+
+    printed = command_line.tprof("summary", "job.tprof", cwd=tmp_path).stdout
+    profile = load_job(tmp_path / "job.tprof").profile()
+
+    assert "All hosts: 40 J given on 1 host (2 recordings) in" in printed
+    assert profile.hosts["recordings"].to_dict() == {"vm": 2}
+    assert profile.hosts.loc["vm", "energy_j"] == 40
+    assert profile.hosts.loc["vm", "power_w"] == pytest.approx(10)
+    assert profile.accounts.loc[("vm", "package-0"), "measured_j"] == 40
+    assert set(profile.tasks["host"]) == {"vm"}
+    assert set(profile.summary()["hosts"]) == {1}
+    assert profile.by_host().loc[("blur", "vm"), "instances"] == 3
+    assert set(profile.info["hosts"]) == {"vm", "vm-2"}
+    assert not any("counted twice" in text for text in profile.info["warnings"])
 
 
 @pytest.mark.thorough

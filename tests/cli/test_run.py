@@ -343,3 +343,19 @@ def test_without_the_option_no_variable_of_the_program_changes(tmp_path):
     new = set(done.stdout.split()) - set(os.environ)
     assert not [name for name in new if not name.startswith(("TPROF_", "PYTHON"))]
     assert load(tmp_path / "prog.tprof").native_threads == ()
+
+
+def test_a_session_that_could_not_have_the_programs_name_is_named_first(tmp_path):
+    (tmp_path / "prog.tprof").mkdir()
+    done = run(tmp_path, "sum(range(1000))\n", summary=True)
+
+    first = done.stderr.splitlines()[0]
+    assert first == "prog.tprof existed already, so this run is in prog-2.tprof (--overwrite replaces it)"
+    assert done.stderr.splitlines()[-1] == "next: tprof report prog-2.tprof"
+
+
+def test_overwriting_without_a_name_replaces_the_session_of_the_programs_name(tmp_path):
+    for _ in range(2):
+        run(tmp_path, "pass\n", "--overwrite", "--no-native-threads")
+
+    assert [path.name for path in tmp_path.glob("*.tprof")] == ["prog.tprof"]

@@ -8,6 +8,7 @@ from test_run import run, tasks
 
 from tprof import load
 from tprof.launch.default_tasks import kind_of
+from tprof.launch.descendants import name_of_child
 
 BURN = """\
 import time
@@ -76,6 +77,44 @@ def test_python_programs_that_it_starts_are_called_by_their_script_or_module(tmp
     run(tmp_path, source)
 
     assert set(tasks(tmp_path)) == {"prog.py", "other.py", "json.tool", "python -c"}
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["-m", "joblib.externals.loky.backend.popen_loky_posix", "--pipe", "3"], "prog.py (joblib worker)"),
+        (["-m", "loky.backend.popen_loky_posix"], "prog.py (loky worker)"),
+        (["-c", "from multiprocessing.resource_tracker import main;main(5)"], "multiprocessing.resource_tracker"),
+        (["-c", "from joblib.externals.loky.backend.resource_tracker import main; main(4, False)"],
+         "loky.backend.resource_tracker"),
+        (["-c", "import loky"], "python -c"),
+    ],
+)  # fmt: skip
+def test_helpers_of_process_pools_are_called_by_what_they_are(words, name):
+    assert name_of_child(["/usr/bin/python3", "-X", "utf8", *words], "prog.py") == name
+
+
+def test_a_program_without_functions_is_not_advised_to_name_its_own(tmp_path):
+    done = run(tmp_path, "import json, numpy as np\nfrom os import path\nsum(range(100_000))\n", summary=True)
+
+    ways = "tprof run --stacks prog.py, or tprof run --task 'numpy.*' prog.py\n"
+    assert f"To see the functions of libraries that it calls: {ways}" in done.stderr
+    assert "__main__:*" not in done.stderr
+
+
+def test_after_sampled_stacks_the_packages_that_took_energy_are_named(tmp_path):
+    source = "import psutil, time\nfrom rich.text import Text\nend = time.thread_time() + 1\n"
+    source += "while time.thread_time() < end: Text('a b').divide([1])\n"
+
+    done = run(tmp_path, source, "--stacks", summary=True)
+
+    assert "that it calls: the report, or tprof run --task 'rich.*' prog.py\n" in done.stderr
+
+
+def test_a_program_without_functions_and_libraries_is_advised_to_sample_stacks_only(tmp_path):
+    done = run(tmp_path, "sum(range(100_000))\n", summary=True)
+
+    assert "To see the functions of libraries that it calls: tprof run --stacks prog.py\n" in done.stderr
 
 
 def test_tasks_of_the_programs_own_take_their_place(tmp_path):

@@ -22,7 +22,11 @@ from support.recorded import instances
 import tprof
 
 DEADLINE_S = 240
-SUMMARY = re.compile(r"^Accounts \(.*?^next: tprof report prog\.tprof\n", re.DOTALL | re.MULTILINE)
+SUMMARY = re.compile(
+    r"^[^\n]*(?: takes most energy: | is the only task with known energy: |No task ran|Which task takes most).*?"
+    r"^next: tprof report prog\.tprof\n",
+    re.DOTALL | re.MULTILINE,
+)
 BEGIN = """
 import atexit, os, signal, subprocess, sys, threading, time
 

@@ -90,7 +90,27 @@ def test_a_job_of_another_launch_is_not_joined(hosts, launched):
     printed = launch({"node1": hosts["node1"]}, folder, "prte-2@1", "-o", "prog-prte-1_1.tprof", "--hosts")
 
     assert [status for _, _, status in printed] == [2, 2]
-    assert all("with the recordings of another run" in err for _, err, _ in printed)
+    assert "with the recordings of another run" in printed[0][1]
+    assert printed[1][1] == ""  # once for all ranks
+
+
+@pytest.mark.parametrize(
+    ("variables", "speaks"),
+    [
+        ({}, True),
+        ({"PMI_RANK": "0", "MPI_LOCALNRANKS": "2", "PMI_SIZE": "2"}, True),
+        ({"PMI_RANK": "1", "MPI_LOCALNRANKS": "2", "PMI_SIZE": "2"}, False),
+        ({"PMI_RANK": "2", "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "2", "PMI_SIZE": "4"}, True),  # of its host
+        ({"PMI_RANK": "3", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2", "PMI_SIZE": "4"}, False),
+        ({"PMI_RANK": "3", "MPI_LOCALNRANKS": "2", "PMI_SIZE": "4"}, True),  # nothing says which of its host it is
+        (
+            {"PMIX_RANK": "2", "PMIX_NAMESPACE": "a", "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "OMPI_COMM_WORLD_SIZE": "4"},
+            False,
+        ),
+    ],
+)
+def test_one_rank_prints_what_all_would_print(variables, speaks):
+    assert Launched.here(variables).speaks == speaks
 
 
 @pytest.mark.parametrize("option", [["--overwrite"], ["--report", "page.html"]])

@@ -1,5 +1,6 @@
 """What `tprof run` says of its `--task` patterns, and what `--list-tasks` shows."""
 
+import json
 import os
 import subprocess
 import sys
@@ -81,6 +82,8 @@ def test_near_misses_of_patterns_that_met_no_function_are_named(done):
     assert done.returncode == 0
     for pattern, near in NEAR.items():
         assert f"tprof: --task {pattern} met no function{near}" in done.stderr
+        if "No task ran" in done.stderr:
+            assert done.stderr.index("met no function") < done.stderr.index("No task ran"), "the reason stands first"
 
 
 @pytest.mark.parametrize(
@@ -167,3 +170,32 @@ def test_where_there_is_nothing_to_list_is_said(tmp_path, where):
 
     assert done.returncode == 2
     assert f"cannot list the tasks of {where}: " in done.stderr
+
+
+def test_where_no_function_matched_the_reason_stands_first_and_the_program_is_a_task(tmp_path):
+    source = (
+        PROGRAM
+        + "import threading\nthread = threading.Thread(target=sum, args=([1],), name='adder-1')\nthread.start()\n"
+    )
+    reason = "--task __main__:lode met no function; did you mean __main__:load?"
+
+    done = run(tmp_path, "--task", "__main__:lode", "--report", "report.html", source=source)
+    printed = tprof("summary", "t.tprof", cwd=tmp_path).stdout
+    plain = json.loads(tprof("summary", "t.tprof", "--json", cwd=tmp_path).stdout)
+
+    assert done.stdout == "ran []\n"
+    assert done.stderr.startswith(reason)
+    assert done.stderr.count("met no function") == 1
+    assert printed.startswith(reason)
+    assert plain["answer"]["reasons"] == [reason]
+    assert {row["task"] for row in plain["tasks"]} == {"prog.py", "thread adder"}
+    assert reason in (tmp_path / "report.html").read_text("utf-8")
+
+
+def test_where_a_function_matched_the_program_is_no_task_and_nothing_stands_before_the_answer(tmp_path):
+    run(tmp_path, "--task", "__main__:load", "--task", "__main__:lode")
+
+    plain = json.loads(tprof("summary", "t.tprof", "--json", cwd=tmp_path).stdout)
+
+    assert [row["task"] for row in plain["tasks"]] == ["load"]
+    assert plain["answer"]["reasons"] == []

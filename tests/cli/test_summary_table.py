@@ -15,7 +15,7 @@ from support.properties import examples
 
 import tprof as package
 from tprof.cli.render import BETWEEN, Column, fitting, lines_of, quantity, shortened, three_digits
-from tprof.cli.summary import COLUMNS, show
+from tprof.cli.summary import COLUMNS, PAGE_WIDTH, show
 
 DEFAULT = ["task", "instances", "energy", "share", "mean (95 %)", "time", "power"]
 FURTHER = ["dynamic (95 %)", "power (95 %)", "own time", "± sd", "EDP", "corr(E, t)"]
@@ -56,6 +56,33 @@ def profiled(path, names, *, spread=0.0):
     return package.load(path).profile("cputime")
 
 
+def unlike(path, durations_us):
+    """One instance of each task, at 10 W."""
+    t_ns = np.cumsum([0, *durations_us.values()]) * 1000
+    count = len(durations_us)
+    thread = {"t_ns": t_ns, "instance": np.append(np.arange(1, count + 1), 0), "task": np.append(np.arange(count), -1)}
+    energy = {"package-0": (t_ns, t_ns * 1e-8)}
+    package.write_trace(path, tasks=list(durations_us), threads=[{**thread, "cpu_ns": t_ns}], energy=energy)
+    return package.load(path).profile("cputime")
+
+
+def test_tasks_of_no_visible_share_and_threads_of_pools_are_one_line_unless_asked_for(tmp_path, monkeypatch):
+    durations = {"work": 900_000, "thread _handle_tasks": 90_000, "tiny": 100, "thread worker": 10_000}
+    profile = unlike(tmp_path / "t.tprof", durations)
+
+    brief, whole = shown(profile, None, monkeypatch), shown(profile, None, monkeypatch, everything=True)
+
+    assert [*tasks_in(brief)[1]][:2] == ["work", "thread worker"]
+    assert "2 others: 901 mJ; tprof summary --all shows them" in brief
+    assert [*tasks_in(whole)[1]] == ["work", "thread _handle_tasks", "thread worker", "tiny"]
+
+
+def test_a_single_task_of_no_visible_share_keeps_its_line(tmp_path, monkeypatch):
+    profile = unlike(tmp_path / "t.tprof", {"work": 900_000, "tiny": 100})
+
+    assert [*tasks_in(shown(profile, None, monkeypatch))[1]] == ["work", "tiny"]
+
+
 @pytest.fixture(scope="module")
 def profile(tmp_path_factory):
     """Tasks of a program with names as long as they are."""
@@ -80,7 +107,11 @@ def test_what_is_asked_for_most_stands_in_80_columns_where_names_are_short(tmp_p
     short = profiled(tmp_path / "t.tprof", ["blur", "load"], spread=0.1)
 
     assert tasks_in(shown(short, 80, monkeypatch))[0][: len(DEFAULT)] == DEFAULT
-    assert tasks_in(shown(short, 200, monkeypatch))[0] == DEFAULT + FURTHER
+    wide = shown(short, 200, monkeypatch)
+    assert tasks_in(wide)[0][: len(DEFAULT)] == DEFAULT
+    table = wide[next(number for number, line in enumerate(wide) if line.startswith("Tasks ")) + 1]
+    assert cell_len(table) <= PAGE_WIDTH
+    assert tasks_in(shown(short, 200, monkeypatch, everything=True))[0] == DEFAULT + FURTHER
 
 
 def test_columns_of_least_use_go_first(profile, monkeypatch):
@@ -93,11 +124,12 @@ def test_columns_of_least_use_go_first(profile, monkeypatch):
         assert set(headings) == {"task", *by_use[: len(headings) - 1]}
 
 
-def test_a_pipe_gets_every_column_and_full_names_without_boxes(profile, monkeypatch):
+def test_a_pipe_gets_the_usual_columns_and_full_names_without_boxes(profile, monkeypatch):
     lines = shown(profile, None, monkeypatch)
 
     headings, rows = tasks_in(lines)
-    assert headings == DEFAULT + FURTHER
+    assert headings == DEFAULT
+    assert tasks_in(shown(profile, None, monkeypatch, everything=True))[0] == DEFAULT + FURTHER
     assert f"{MODULES}first_step" in rows
     assert not set(BOXES) & set("".join(lines))
     begin = next(number for number, line in enumerate(lines) if line.startswith("Tasks "))

@@ -17,7 +17,7 @@ from tprof.trace import Kind
 
 ALL = ("PAPI_TOT_INS", "PAPI_TOT_CYC", "PAPI_L3_TCM", "fake::READS:u=0")
 PROGRAM = """
-import ctypes, glob, json, multiprocessing, os, sys, threading
+import ctypes, glob, json, multiprocessing, os, sys, threading, time
 import pypapi, tprof
 
 @tprof.task
@@ -45,6 +45,9 @@ if __name__ == "__main__":
         print(type(error).__name__, error)
         sys.exit(3)
     library = ctypes.CDLL(glob.glob(os.path.dirname(pypapi.__file__) + "/_papi*.so")[0])
+    end_s = time.monotonic() + 10
+    while library.fake_open_sets() and time.monotonic() < end_s:  # the kernel may end a thread after its join
+        time.sleep(0.01)
     print(json.dumps({"open": library.fake_open_sets()}))
 """
 

@@ -15,7 +15,7 @@ def only_functions_of_this_folder():
     tasks = this_process.tasks
 
     def names_function(name):
-        files = [one.file for one in tasks._definitions.values() if one.name == name]  # noqa: SLF001 - as it does
+        files = [one.file for one in list(tasks._definitions.values()) if one.name == name]  # noqa: SLF001 - as it does
         return any(file is not None and Path(file).parent == _HERE for file in files)
 
     with pytest.MonkeyPatch.context() as patch:

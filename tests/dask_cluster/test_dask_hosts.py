@@ -41,6 +41,10 @@ def short(_):
 
 def long(_):
     busy(0.15)
+
+def grow(values):
+    busy(0.1)
+    return values * 2
 """,
     TASKS,
 )
@@ -135,6 +139,32 @@ def test_a_host_that_cannot_be_recorded_works_on_and_is_named(client, tmp_path):
     profile = recording.profile()
     assert set(profile.tasks["host"]) == set(MEASURED)
     assert "was not recorded" in profile.hosts.loc["node-c", "missing"]
+
+
+def test_the_critical_path_goes_over_hosts_as_the_data_do(client, tmp_path):
+    """Megabytes go from host to host and back; a shorter task runs beside."""
+    options = {"local_directory": str(tmp_path / "away"), "counters": "none", "attribute_native": False}
+    workers = {known["name"]: address for address, known in client.scheduler_info()["workers"].items()}
+    way = ["node-a", "node-b", "node-a"]
+    with tprof.dask.record(client, tmp_path / "run.tprof", **options) as recording:
+        beside = client.submit(TASKS["short"], 0, workers=[workers["node-c"]], pure=False)
+        values = b"x" * 10**6
+        for name in way:
+            values = client.submit(TASKS["grow"], values, workers=[workers[name]], pure=False)
+        assert len(values.result()) == 8 * 10**6
+        beside.result()
+
+    profile = recording.profile()
+    path = profile.critical_path()
+
+    energy_j = profile.tasks[profile.tasks["task"] == "grow"].sort_values("start_s")["energy_j"]
+    assert path.chain["host"].tolist() == way
+    assert path.chain["task"].tolist() == ["grow"] * 3
+    assert path.chain["energy_j"].tolist() == pytest.approx(energy_j.tolist())
+    assert path.host_changes == 2
+    assert path.contradicting == 0
+    assert path.parts["transfer_s"] > 0
+    assert sum(path.parts.values()) == pytest.approx(path.makespan_s)
 
 
 def test_the_clocks_of_hosts_are_compared_within_their_uncertainty(recorded):

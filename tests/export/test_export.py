@@ -6,8 +6,14 @@ import json
 import pandas as pd
 import pytest
 from support import traces
+from support.full_disk import short_files
+from tprof.analysis.export.openmetrics import write_openmetrics
 
 import tprof
+
+text_string_to_metric_families = pytest.importorskip(
+    "prometheus_client.openmetrics.parser"
+).text_string_to_metric_families
 
 
 @pytest.fixture(scope="module")
@@ -59,3 +65,34 @@ def test_a_place_that_cannot_be_written_is_named_in_one_sentence(profile, tmp_pa
 
     with pytest.raises(tprof.TprofError, match=r"cannot write the tables to .*file: .*; name another directory$"):
         getattr(profile, write)(tmp_path / "file")
+
+
+@pytest.mark.parametrize("write", ["to_csv", "to_parquet"])
+def test_a_full_disk_leaves_no_part_of_the_tables(profile, tmp_path, write):
+    with short_files(), pytest.raises(tprof.TprofError, match=r"cannot write the tables to .*tables: .*File too large"):
+        getattr(profile, write)(tmp_path / "tables")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_leaves_the_tables_that_were_there(profile, tmp_path):
+    profile.to_csv(tmp_path)
+    (tmp_path / "notes").write_text("of the user")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+    with short_files(100), pytest.raises(tprof.TprofError, match="cannot write the tables"):
+        profile.to_csv(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+    profile.to_csv(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_openmetrics_shows_control_characters_as_text(profile, tmp_path):
+    write_openmetrics(profile, tmp_path / "metrics")
+
+    text = (tmp_path / "metrics").read_text("utf-8")
+    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+    tasks = {sample.labels["task"] for sample in samples if "task" in sample.labels}
+    assert any(name.startswith(r"\x1b[31mred") for name in tasks)
+    assert "\x1b" not in text

@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,12 +15,15 @@ from support.fake_cuda import BUSY_W, IDLE_W, UUID, FakeDevice, FakeTorch, count
 from support.fake_nvml import FakeNvml
 from support.fake_sensor import wait_for
 from support.properties import examples
+from tprof.analysis.attribution.gpu import GpuUse, _Stream, _used
 from tprof.analysis.profile.grouped import grouped
 from tprof.analysis.profile.moments import joined_summary, moments
 
 import tprof
 from tprof.cli.summary import show
 from tprof.live import Meter
+from tprof.trace import layout
+from tprof.trace.gpu import GpuUsers
 
 SECOND_NS = 10**9
 IDLE = 10.0
@@ -286,6 +290,56 @@ def small(torch):
 @tprof.task(gpu=True)
 def large(torch):
     torch.launch(0.15, "large")
+
+
+def test_a_count_that_falls_once_costs_the_joules_of_that_time_only(tmp_path):
+    write(tmp_path / "t.tprof", segments=[(0.0, 4.0, 1, 0, 0)])
+    rows = np.zeros(6, layout.READING)
+    rows["t_ns"], rows["value"] = np.arange(6) * SECOND_NS, [500, 610, 720, 100, 210, 320]
+    traces.set_readings(tmp_path / "t.tprof/readings/gpu-0.readings", rows, unit=1.0, modulus=0)
+
+    account, joules = gpu_of(tprof.load(tmp_path / "t.tprof").profile("cputime"))
+
+    assert 200 <= account["measured_j"] <= 440
+    assert 0 < joules[0] < account["measured_j"]
+
+
+TIMES = st.lists(st.tuples(st.integers(0, 50), st.integers(-5, 30)), min_size=1, max_size=6)
+
+
+@examples(100)
+@given(TIMES)
+def test_work_that_overlaps_or_is_noted_late_takes_no_more_time_than_there_is(spans):
+    begin_ns = np.array([begin for begin, _ in spans]) * SECOND_NS
+    end_ns = begin_ns + np.array([length for _, length in spans]) * SECOND_NS
+    part = SimpleNamespace(begin_ns=begin_ns, end_ns=end_ns)
+
+    stream = _Stream.of(part, slice(None), np.arange(len(spans)), np.arange(100) * SECOND_NS)
+
+    t_ns, works_s = stream.located.t_ns, stream.located.modelled
+    assert (np.diff(t_ns) >= 0).all()
+    assert (works_s <= np.diff(t_ns) * 1e-9).all()
+    assert (works_s[stream.row < 0] == 0).all()
+    assert works_s.sum() <= (max(end_ns.max(), begin_ns.max()) - begin_ns[0]) * 1e-9
+    if (begin_ns[1:] >= np.maximum(end_ns, begin_ns)[:-1]).all():
+        assert works_s[stream.row >= 0] == pytest.approx(np.maximum(end_ns - begin_ns, 0) * 1e-9)
+
+
+@examples(100)
+@given(TIMES, st.sampled_from([{1: 0.5}, {1: 0.25, 9: 0.5}, {9: 1.0}, {1: None, 9: None}]))
+def test_uses_that_are_noted_out_of_order_count_once(spans, processes):
+    users = tuple(
+        GpuUsers("gpu-0", begin * SECOND_NS, (begin + length) * SECOND_NS, tuple(processes.items()))
+        for begin, length in spans
+    )
+    edges_ns = np.arange(0, 101, 5) * SECOND_NS
+
+    own, other, _ = _used(GpuUse((), users, frozenset({1}), None, ()), edges_ns)
+
+    parts = (1.0, 0.0) if None in processes.values() else (processes.get(1, 0.0), processes.get(9, 0.0))
+    for used, part in ((own, parts[0]), (other, parts[1])):
+        assert (used >= 0).all()
+        assert (used <= part * np.diff(edges_ns) * (1 + 1e-9)).all()
 
 
 def test_from_the_counter_to_the_tasks(tmp_path, monkeypatch):

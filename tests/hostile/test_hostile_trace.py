@@ -192,6 +192,8 @@ def test_files_of_random_bytes_are_left_out(trace):
         ({"header_bytes": 512}, "its header contradicts itself"),
         ({"record_bytes": 0}, "its header contradicts itself"),
         ({"record_bytes": 96}, "its header contradicts itself"),
+        ({"major": 2, "record_bytes": 44}, "its header contradicts itself"),
+        ({"major": 2, "record_bytes": 136}, "its header contradicts itself"),
         ({"window_bytes": 63}, "its header contradicts itself"),
         ({"flushed": 5}, "its header contradicts itself"),
         ({"description_bytes": 4000}, "its description is not readable"),

@@ -49,8 +49,11 @@ def fetch() -> None:
         raise LaboratoryError("the laboratory installs Debian packages, which needs root")
     if not shutil.which("apt-get"):
         raise LaboratoryError("the laboratory is made of Debian packages, and this machine has no apt-get")
+    install = ("apt-get", "install", "-qq", "-y", "--no-install-recommends")
+    output("apt-get", "update", "-qq")
+    output(*install, *PACKAGES)
     release = unpack_kernel("linux-image-amd64", CACHE / "kernel")
-    output("apt-get", "install", "-qq", "-y", "--no-install-recommends", *PACKAGES, f"linux-headers-{release}")
+    output(*install, f"linux-headers-{release}")
     (CACHE / "release").write_text(release)
 
 

@@ -32,6 +32,15 @@ def test_the_functions_of_test_files_that_pytest_compiles_are_seen(tmp_path):
     assert compare(tmp_path, source, "test_it:*") == {"helper": 1, "test_helper": 1}
 
 
+def test_types_whose_methods_cannot_be_replaced_stay_as_they_are(tmp_path):
+    source = (
+        "from sklearn.metrics._dist_metrics import DistanceMetric\n"
+        "print(type(DistanceMetric.get_metric('euclidean')).__name__)\n"
+    )
+
+    assert "DistanceMetric.get_metric" not in compare(tmp_path, source, "sklearn.metrics._dist_metrics:*")
+
+
 def test_routes_of_flask_are_seen(tmp_path):
     pytest.importorskip("flask", reason="flask is not installed: pip install flask")
     source = (

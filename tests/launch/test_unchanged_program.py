@@ -3,12 +3,14 @@
 import os
 import sys
 
+import numpy as np
 import pytest
 from support.launched import HAS_EVENTS, compare, execute
 from support.programs import TPROF
 from support.recorded import failures, instances
 
 import tprof
+from tprof.trace import Kind
 
 needs_events = pytest.mark.skipif(not HAS_EVENTS, reason="Python has no sys.monitoring before 3.12")
 
@@ -132,7 +134,10 @@ def test_a_generator_or_coroutine_is_one_instance_however_often_it_is_suspended(
     assert ran == {"count": 3, "step": 5, "numbers": 1, "waits": 1, "main": 1, "fails": 1}
     trace = tprof.load(tmp_path / "t.tprof")
     assert failures(trace) == 2  # fails, and the coroutine that was cancelled
-    assert sum(int((thread.read()["kind"] == 2).sum()) for thread in trace.threads) == sum(ran.values())
+    own = [index for index, entry in enumerate(trace.tasks) if entry.is_own]
+    samples = [thread.read() for thread in trace.threads]
+    starts = sum(int(((one["kind"] == Kind.START) & np.isin(one["task"], own)).sum()) for one in samples)
+    assert starts == sum(ran.values())
 
 
 def test_names_that_other_modules_took_before_are_seen_and_reloaded_modules_too(tmp_path):

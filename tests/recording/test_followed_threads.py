@@ -97,6 +97,7 @@ def test_the_end_of_a_thread_that_was_there_before_is_found(tmp_path, library):
     with record(tmp_path):
         library.pool_work(0)
         ended_ns = _core.now_ns()
+        pthreads.wait_until(lambda: not Path(f"/proc/self/task/{tid}").exists())
 
     (thread,) = [one for one in natives(tmp_path) if one.tid == tid]
     assert thread.t_ns[0] < ended_ns
@@ -143,12 +144,14 @@ def test_short_detached_threads_are_all_seen_with_their_time(tmp_path, library):
     task = tprof.task(lambda: library.churn(300, 500_000))
 
     with record(tmp_path):
+        before_ns = time.process_time_ns()
         task()
+        process_ns = time.process_time_ns() - before_ns
 
     short = [one for one in natives(tmp_path) if one.creator_task is not None]
     assert len(short) == 300
     assert len({(one.tid, one.created_ns) for one in short}) == 300
-    assert 300 * 0.5 * MS <= sum(used_ns(one) for one in short) < 300 * 0.7 * MS
+    assert 300 * 0.5 * MS <= sum(used_ns(one) for one in short) <= process_ns
 
 
 def test_creating_threads_is_as_without_tprof(tmp_path, library):

@@ -71,3 +71,32 @@ def test_native_threads_before_1_5_have_no_counts(tmp_path):
     native = tprof.load(traces.copy(GOLDEN / "format-1.4", tmp_path / "t")).native_threads
 
     assert [one.counts for one in native] == [None, None]
+
+
+def test_the_compressed_records_of_1_6_are_read(tmp_path):
+    threads = tprof.load(traces.copy(GOLDEN / "format-1.6", tmp_path / "t")).threads
+
+    assert [one.stream.packed.stop for one in threads] == [one.count for one in threads] == [4, 2]
+
+
+def test_the_segments_of_1_7_are_read(tmp_path):
+    first, second = tprof.load(traces.copy(GOLDEN / "format-1.7", tmp_path / "t")).threads
+
+    assert [(one.stream.segments.records, one.stream.segments.first, one.count) for one in (first, second)] == [
+        (2, 0, 4),
+        (2, 0, 2),
+    ]
+    assert len(list((tmp_path / "t" / "threads").glob("00000000.samples.*.packed"))) == 2
+    assert len(list((tmp_path / "t" / "threads").glob("00000001.samples.0*"))) == 1
+
+
+def test_the_samples_of_1_8_are_as_long_as_their_columns_need(tmp_path):
+    earlier, now = (
+        tprof.load(traces.copy(GOLDEN / name, tmp_path / name)).threads for name in ("format-1.4", "format-1.8")
+    )
+
+    assert [one.stream.number("record_bytes") for one in now] == [40, 40]
+    for former, one in zip(earlier, now, strict=True):
+        assert [former.read()[name].tolist() for name in former.columns] == [
+            one.read()[name].tolist() for name in one.columns
+        ]

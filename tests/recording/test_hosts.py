@@ -159,7 +159,8 @@ def test_a_process_that_comes_after_the_end_begins_another_part(tmp_path):
         wait_until(lambda: not any(is_running(part) for part in (path / "hosts").iterdir()))
 
     profile = tprof.load(path).profile()
-    assert [str(host).rpartition("-")[2] for host in profile.hosts.index[1:]] == ["2"]
+    assert [part.name.rpartition("-")[2] for part in profile.trace.hosts[1:]] == ["2"]
+    assert profile.hosts["recordings"].tolist() == [2]
     assert list(profile.tasks["label_rank"]) == ["0", "1"]
 
 

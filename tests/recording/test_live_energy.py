@@ -253,8 +253,9 @@ def test_joules_are_conserved_whoever_runs(lengths, segments, hidden_s, static_w
     nothing = np.zeros(count, np.int32)
     rows = Rows(
         begin_ns, np.maximum(end_ns, begin_ns + 1), np.array([cpu for *_, cpu, _ in segments], float),
+        np.zeros(count),
         np.array([0 if runs else -1 for *_, runs in segments], np.int64), np.ones(count, np.uint64),
-        nothing, nothing, nothing, np.zeros(count, bool),
+        nothing, nothing, nothing, np.zeros(count, bool), np.zeros(count, np.int64),
     )  # fmt: skip
     energy_j = np.linspace(0, 30, len(lengths))
     hidden = HiddenTime(np.array([0, end]), {None: np.array([0, hidden_s])}, np.array([0, hidden_s / 2]), 0.0, hidden_s)
@@ -271,7 +272,7 @@ def shared(rows, edges_ns, energy_j, hidden, static_w):
     domain = GrowingQuanta("package-0", 0, static_w)
     domain.append(edges_ns, energy_j)
     sharing, given = IncrementalSharing([domain], [0], process=0), []
-    sharing.listeners.append(lambda _, row_j: given.append(row_j))
+    sharing.listeners.append(lambda _, shared: given.append(shared.energy_j))
     sharing.step(rows, int(edges_ns[-1]), hidden)
     return sharing.accounts, np.concatenate(given)
 

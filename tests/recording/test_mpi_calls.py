@@ -151,5 +151,5 @@ def test_a_rank_that_waits_waits_in_mpi(tmp_path, options):
     own_s = table[table["task"] == "MPI_Allreduce"].groupby("pid")["duration_s"].sum()
     assert own_s.max() > 0.2
     assert ("prog.py" in set(table["task"])) == (options == [])
-    assert ("these are the whole program" in done.stderr) == (options == [])
+    assert ("The tasks above are the whole program" in done.stderr) == (options == [])
     assert not np.isnan(table["energy_j"]).any()

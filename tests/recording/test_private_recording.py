@@ -123,7 +123,7 @@ def test_what_a_running_program_uses_stays(tmp_path, temporary):
     running = programs.start(tmp_path, NEVER_LEFT, "wait", stdin=subprocess.PIPE)
     assert running.stdout.readline() == "inside\n"
     (used,) = temporary.iterdir()
-    somebody_elses = temporary / "tprof-budget-notes"
+    somebody_elses = temporary / "tprof-session-notes"
     somebody_elses.mkdir()
     with tprof.budget(joules=1e6):
         spin(0.01)

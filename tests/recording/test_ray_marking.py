@@ -12,6 +12,7 @@ import tprof
 import tprof.ray
 from tprof.errors import UsageError
 from tprof.ray.marking import mark_in
+from tprof.session.process_state import this_process
 
 
 class Info(NamedTuple):
@@ -130,6 +131,14 @@ def test_tasks_of_the_program_and_methods_of_ray_itself_stay_as_they_are(look_up
 
     assert type(own.function) is type(ready.function) is types.FunctionType
     assert look_up(tprof.task(remote)).function.__wrapped__ is remote
+
+
+def test_what_a_pattern_of_tprof_run_selects_has_no_second_instance(look_up, monkeypatch):
+    monkeypatch.setattr(this_process, "selects", lambda function: function in (remote, Actor.add))
+
+    assert look_up(remote).function is remote
+    assert type(look_up(Actor.add, is_method=True).function) is types.FunctionType
+    assert look_up(stream).function is not stream
 
 
 def test_an_attempt_that_fails_is_an_instance_that_failed(tmp_path, look_up):

@@ -64,6 +64,11 @@ def test_a_record_of_a_native_thread_is_as_documented():
     assert layout.NATIVE.itemsize == 32
 
 
+def test_a_record_of_sampled_stacks_is_as_documented():
+    assert documented("Stack") == held(layout.STACK)
+    assert layout.STACK.itemsize == 32
+
+
 def test_a_sample_is_as_documented():
     fields = [(name, int(offset)) for offset, _, name, _ in rows("Sample")]
     short, long = (layout.sample_dtype(("",) * count) for count in (5, 13))
@@ -83,6 +88,8 @@ def test_a_sample_is_as_documented():
         ("event kind", kinds.EventKind),
         ("native kind", kinds.NativeKind),
         ("native flag", kinds.NativeFlag),
+        ("stack kind", kinds.StackKind),
+        ("stack flag", kinds.StackFlag),
     ],
 )
 def test_numbers_have_the_documented_names(heading, kind):
@@ -98,6 +105,7 @@ def test_the_core_has_the_same_layout():
     assert said["event_bytes"] == layout.EVENT.itemsize
     assert said["native_bytes"] == layout.NATIVE.itemsize
     assert said["native"] == {name: layout.NATIVE.fields[name][1] for name in layout.NATIVE.names}
+    assert said["stack"] == {name: layout.STACK.fields[name][1] for name in layout.STACK.names}
     assert said["event"] == {name: layout.EVENT.fields[name][1] for name in layout.EVENT.names}
     assert said["sample"] == {name: sample.fields[name][1] for name in said["sample"]}
     assert said["reading"] == {name: layout.READING.fields[name][1] for name in said["reading"]}
@@ -144,7 +152,7 @@ def test_write_trace_writes_the_documented_bytes(tmp_path):
 
     content = traces.samples_of(tmp_path / "t.tprof").read_bytes()
 
-    assert content[:32].hex() == "5450524f460d0a1a010005000403020101000000001000000000000040000000"
+    assert content[:32].hex() == "5450524f460d0a1a010008000403020101000000001000000000000040000000"
     assert content[40:48].hex() == "0500000006000000"
     assert content[64:80].hex() == "0100000000000000" * 2
     assert content[320:324] == "é".encode() + b"\0\0"

@@ -4,12 +4,12 @@ import re
 from importlib.resources import files
 
 import pytest
-from support.browser import acted
+from support.browser import visit
 from tprof.analysis.report.embed import Parts, embed
 
 ROOM = files("tprof.analysis.report")
 PAGES = {
-    "tprof.analysis.report": ("report", "advice"),
+    "tprof.analysis.report": ("answer", "job", "advice", "sections/cost", "sections/tasks-section"),
     "tprof.analysis.theory": ("model_page", "roofline"),
     "tprof.benchmarks.sweep": ("sweep",),
     "tprof.benchmarks.suite": ("suite",),
@@ -52,20 +52,18 @@ def test_a_pages_body_leaves_header_and_main_to_the_frame(package, name):
     assert "prefers-color-scheme:dark" in page
 
 
-def test_the_button_changes_between_light_and_dark_and_redraws_in_the_modes_colours(tmp_path):
+def test_the_theme_is_the_readers_or_the_systems_and_plots_are_drawn_again_in_its_colours(tmp_path):
+    body = '<section id="one"><h2 id="one-title">One</h2><p id="seen"></p></section>'
     script = """
-(() => {
-const seen = [];
-document.body.dataset.drawn = "";
-drawing.theme(() => { seen.push([document.documentElement.className, drawing.COLOURS[0]]); });
-drawing.at("theme").click();
-drawing.at("theme").click();
-document.body.dataset.seen = JSON.stringify(seen);
-})();
+drawing.section("one", () => {
+  drawing.make(drawing.at("seen"), "span", `${document.documentElement.className} ${drawing.COLOURS[0]};`);
+});
 """
-    page = tmp_path / "page.html"
-    page.write_text(embed(Parts("tprof", "", script, {})), "utf-8")
+    path = tmp_path / "page.html"
+    path.write_text(embed(Parts("tprof", body, script, {})), "utf-8")
 
-    seen = acted(page, "return JSON.parse(document.body.dataset.seen);")
+    page = visit(path, scheme="dark")
+    page.locator("#theme").select_option("light")
 
-    assert sorted(map(tuple, seen)) == [("dark", "#5eb1ef"), ("light", "#0072b2")]
+    assert page.locator("#seen").inner_text() == "dark #5eb1ef;light #0072b2;"
+    assert page.evaluate("location.hash") == "#theme=light"

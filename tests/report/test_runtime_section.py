@@ -51,7 +51,7 @@ def test_a_browser_draws_the_section_and_links_to_the_tasks(profile, tmp_path):
 def test_a_page_without_a_runtime_holds_nothing_of_one(tmp_path):
     tprof.load(traces.write(tmp_path / "t.tprof")).profile().to_html(tmp_path / "report.html")
 
-    assert data_of(tmp_path / "report.html")["runtime"] is None
+    assert "runtime" not in data_of(tmp_path / "report.html")
 
 
 def summary(folder, *options):
@@ -64,7 +64,7 @@ def test_the_summary_says_what_held_the_run_up(profile):
     said = summary(profile.trace.path.parent)
 
     assert "Longest chain of tasks: 60 ms of 72 ms (83.3 %)" in said
-    assert "average parallelism 1.1" in said
+    assert "; the dependences allow 1.1 workers at once" in said
     assert "The run waited for tasks to run 83.3 %, for data 0.0 %, for a worker 16.7 %" in said
     assert "2 workers: running 45.1 %" in said
 

@@ -289,7 +289,7 @@ def test_a_long_recording_makes_a_page_of_bounded_size(tmp_path):
 
 def test_a_page_says_what_is_aggregated_and_adds_it_up(tmp_path, monkeypatch):
     in_few_pieces = functools.partial(timeline_data, pieces=10_000)
-    monkeypatch.setattr("tprof.analysis.report.profile_page.timeline_data", in_few_pieces)
+    monkeypatch.setattr("tprof.analysis.report.report_sections.timeline_data", in_few_pieces)
     many_short(tmp_path / "t.tprof", 15_000).to_html(tmp_path / "report.html")
 
     ran, note = acted(tmp_path / "report.html", RAN + "return [ran(lanes.threads()), at('timeline-note').textContent];")
@@ -337,7 +337,7 @@ const wheel = (deltaY, more) => {
 const pointer = (kind, pointerId, x) => frame.dispatchEvent(new PointerEvent(`pointer${kind}`, {
   pointerId, pointerType: "touch", clientX: x, clientY: box.top + 36, bubbles: true,
 }));
-const hidden = ["instances", "means-part", "timeline-part"].map((id) => at(id).hidden);
+const hidden = ["instances", "means-part", "timeline-section"].map((id) => at(id).hidden);
 const said = { hidden, away: wheel(100), closer: wheel(-400), across: wheel(50, { shiftKey: true }) };
 pointer("down", 1, middle); pointer("move", 1, middle + 40); pointer("up", 1, middle + 40);
 said.dragged = range();

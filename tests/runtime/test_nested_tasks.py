@@ -78,11 +78,12 @@ def test_chains_two_thousand_deep(workers, how):
 
     with Runtime(workers=workers, library_threads=None) as runtime:
         assert down(2000).result() == 2000
-        threads = runtime.counts()["threads"]
+        counts = runtime.counts()
 
     assert sorted(ended) == list(range(2001))
     assert how == "end" or ended == list(range(2001))
-    assert threads < 100
+    # A stolen task waits on a stack of its own; without Python's lock the other worker steals many of them.
+    assert counts["threads"] < 100 + counts["stolen"]
 
 
 def test_a_long_chain_of_futures_ends_without_deep_stacks():

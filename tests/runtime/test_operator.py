@@ -10,7 +10,8 @@ import pytest
 from support.fake_sensor import wait_for
 from tprof.benchmarks.simulator.simulated_machine import ENERGY, RESPONSES, Shape, make_tree
 from tprof.runtime.policy import edp, fixed, policy_of, power_cap
-from tprof.runtime.policy.operator import BEGINS, CHECK_PERIOD_NS, ENDS, Operator
+from tprof.runtime.policy.control import BEGINS, ENDS
+from tprof.runtime.policy.operator import CHECK_PERIOD_NS, Operator
 
 from tprof.errors import SensorError, UsageError
 from tprof.frequency import Bounds, find_policies, read_bounds
@@ -20,10 +21,7 @@ from tprof.session.process_state import this_process
 FREQUENCIES_HZ = (1_600_000_000, 2_100_000_000, 2_600_000_000, 3_100_000_000, 3_610_000_000)
 LOWEST, HIGHEST = FREQUENCIES_HZ[0], FREQUENCIES_HZ[-1]
 FORMER = [Bounds(LOWEST, HIGHEST)] * 2
-TASKS = {
-    name: SimpleNamespace(number=this_process.tasks.define(name, file=None, line=None, code=None))
-    for name in ("sort", "merge")
-}
+TASKS = {name: this_process.tasks.define(name, file=None, line=None, code=None) for name in ("sort", "merge")}
 
 
 class Place:
@@ -40,22 +38,26 @@ class Place:
 
     def start(self, policy, **options):
         operator = self.operator(policy, **options)
-        operator.start(self.active.append)
+        self.gate = operator.start(self.active.append)
+        self.thread = self.gate.place()
         return operator
 
-    def run(self, operator, task, seconds=0.004, slot=0):
+    def report(self, moment, task, slot=0):
+        self.gate.report(moment, self.thread, TASKS[task], slot)
+
+    def run(self, task, seconds=0.004, slot=0):
         """Run an instance that takes so long at the highest frequency."""
-        operator.on_task(BEGINS, TASKS[task], slot)
+        self.report(BEGINS, task, slot)
         law, hz = RESPONSES[task], self.bounds()[slot].highest_hz
         lasted_s = seconds * law.time(hz)
         self.now_ns += round(lasted_s * 1e9)
         self.joules += law.power_w(hz) * lasted_s
-        operator.on_task(ENDS, TASKS[task], slot)
+        self.report(ENDS, task, slot)
 
-    def run_both(self, operator, instances, seconds=0.004):
+    def run_both(self, instances, seconds=0.004):
         for _ in range(instances):
             for task in TASKS:
-                self.run(operator, task, seconds)
+                self.run(task, seconds)
 
     def bounds(self):
         return [read_bounds(policy) for policy in find_policies(self.root)]
@@ -87,7 +89,7 @@ def test_a_learning_policy_tries_both_ends_decides_and_gives_back(tmp_path, monk
     place = Place(tmp_path / "root", driver)
     operator = place.start(edp(instances=2), workers=1)
 
-    place.run_both(operator, 60)
+    place.run_both(60)
     operator.stop()
 
     chosen = {one["task"]: one for one in place.of_kind("chosen")}
@@ -105,7 +107,7 @@ def test_each_task_runs_at_the_frequency_that_it_is_given(place):
     operator = place.start(fixed(tasks={"sort": HIGHEST, "merge": LOWEST}))
 
     for task, hz in (("sort", HIGHEST), ("merge", LOWEST), ("sort", HIGHEST)):
-        place.run(operator, task, slot=1)
+        place.run(task, slot=1)
         assert place.bounds()[1] == Bounds(hz, hz)
     operator.stop()
 
@@ -119,7 +121,7 @@ def test_each_task_runs_at_the_frequency_that_it_is_given(place):
 def test_what_is_told_is_what_the_processor_was_set_to(place):
     operator = place.start(fixed(2.5e9))
 
-    place.run(operator, "sort")
+    place.run("sort")
     operator.stop()
 
     assert [one["frequency_hz"] for one in place.of_kind("set")] == [2_600_000_000]
@@ -145,7 +147,7 @@ def test_a_table_decides_without_a_sensor(place, tmp_path):
 def test_a_cap_is_kept_by_the_sensor_alone(place):
     operator = place.start(power_cap(1000.0))
 
-    place.run_both(operator, 200, seconds=0.04)
+    place.run_both(200, seconds=0.04)
     operator.stop()
 
     allowed = place.of_kind("allowed")
@@ -160,7 +162,7 @@ def test_a_cap_is_kept_by_the_sensor_alone(place):
 def test_a_cap_below_what_is_drawn_leaves_the_lowest_frequency(place):
     operator = place.start(power_cap(0.5))
 
-    place.run_both(operator, 20, seconds=0.04)
+    place.run_both(20, seconds=0.04)
     operator.stop()
 
     assert {one["frequency_hz"] for one in place.of_kind("set")} == {LOWEST}
@@ -214,7 +216,7 @@ def test_without_frequencies_to_set_a_policy_is_refused_in_one_sentence(tmp_path
 def test_a_policy_that_knows_none_of_the_tasks_says_so(place, tmp_path, known):
     path = table(tmp_path / "strange.csv", FREQUENCIES_HZ, tasks=("sotr",))
     operator = place.start(fixed(tasks={"sotr": 2.6e9}) if known == "task" else edp(path))
-    place.run_both(operator, 1)
+    place.run_both(1)
 
     with pytest.warns(RuntimeWarning, match="had nothing to choose: it knows of sotr, .* tasks are merge, sort"):
         operator.stop()
@@ -223,14 +225,14 @@ def test_a_policy_that_knows_none_of_the_tasks_says_so(place, tmp_path, known):
 def test_a_frequency_that_somebody_changes_is_set_again_with_one_warning(place):
     operator = place.start(fixed(LOWEST))
     for slot in (0, 1):
-        place.run(operator, "sort", slot=slot)
+        place.run("sort", slot=slot)
 
     def found():
         place.set_by_somebody(HIGHEST)
         place.now_ns += CHECK_PERIOD_NS
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
-            place.run(operator, "sort")
+            place.run("sort")
         return [str(one.message) for one in warned]
 
     (first,), second = found(), found()
@@ -247,10 +249,10 @@ def test_a_frequency_that_somebody_changes_is_set_again_with_one_warning(place):
 
 def test_what_somebody_changes_is_not_looked_for_more_often_than_each_second(place):
     operator = place.start(fixed(LOWEST))
-    place.run(operator, "sort")
+    place.run("sort")
     place.set_by_somebody(HIGHEST)
 
-    place.run(operator, "sort")
+    place.run("sort")
     untouched = place.bounds()[0].highest_hz
     operator.stop()
 
@@ -259,14 +261,14 @@ def test_what_somebody_changes_is_not_looked_for_more_often_than_each_second(pla
 
 def test_without_the_process_that_would_restore_a_policy_ends_and_restores_by_itself(place):
     operator = place.start(fixed(LOWEST))
-    place.run(operator, "sort")
+    place.run("sort")
     guard = operator._guard  # noqa: SLF001 - nobody else knows the process
     os.kill(guard.pid, signal.SIGKILL)
     wait_for(lambda: not guard.is_alive, "the guard's end")
 
     place.now_ns += CHECK_PERIOD_NS
     with pytest.warns(RuntimeWarning, match="policy fixed sets no frequency any more: the process that would restore"):
-        place.run(operator, "sort")
+        place.run("sort")
     operator.stop()
 
     assert place.bounds() == FORMER
@@ -280,11 +282,11 @@ def test_a_frequency_that_cannot_be_set_any_more_ends_the_policy_with_one_warnin
         file.mkdir()
 
     with pytest.warns(RuntimeWarning, match="policy fixed sets no frequency any more") as warned:
-        operator.on_task(BEGINS, TASKS["merge"], 0)
+        place.report(BEGINS, "merge")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        operator.on_task(ENDS, TASKS["merge"], 0)
-        operator.on_task(BEGINS, TASKS["merge"], 0)
+        place.report(ENDS, "merge")
+        place.report(BEGINS, "merge")
     for file in files:
         file.rmdir()
         file.with_name("kept").rename(file)

@@ -20,9 +20,9 @@ class Package:
 
     def __init__(self, watts, static_w=5.0, each_w=10.0, exponent=2.0, begins_hz=LOWEST) -> None:
         self.static_w, self.each_w, self.exponent = static_w, each_w, exponent
-        self.joules, self.now_ns, self.drawn = 0.0, 0, []
+        self.joules, self.now_ns, self.busy_ns, self.drawn = 0.0, 0, 0, []
         self.limiter = PowerLimiter(FREQUENCIES_HZ, watts, WORKERS, lambda: (self.now_ns, self.joules), begins_hz)
-        self.limiter.poll(0, busy=True)
+        self.limiter.poll(0, 0)
 
     def power_w(self):
         share = (self.limiter.highest_hz / HIGHEST) ** self.exponent
@@ -33,7 +33,8 @@ class Package:
             self.drawn.append(self.power_w())
             self.joules += self.drawn[-1] * SPAN_S
             self.now_ns += STEP_NS
-            self.limiter.poll(self.now_ns, busy=busy)
+            self.busy_ns += STEP_NS * busy
+            self.limiter.poll(self.now_ns, self.busy_ns)
 
 
 packages = st.tuples(st.floats(0.0, 30.0), st.floats(1.0, 20.0), st.floats(1.0, 3.0))
@@ -82,7 +83,7 @@ def test_spans_that_stray_make_it_neither_hunt_nor_pass_the_cap(noise, exponent)
         held.append(package.limiter.highest_hz)
         package.joules += drawn[-1] * SPAN_S
         package.now_ns += STEP_NS
-        package.limiter.poll(package.now_ns, busy=True)
+        package.limiter.poll(package.now_ns, package.now_ns)
 
     changes = np.count_nonzero(np.diff(held))
     halves_of_a_second = np.convolve(drawn, np.ones(10) / 10, "valid")

@@ -102,6 +102,31 @@ def test_a_chain_is_its_critical_path(tmp_path):
     assert path.span_s == pytest.approx(profile.tasks["duration_s"].sum())
 
 
+def test_a_task_outside_the_runtime_does_not_run_while_it_waits_for_it(tmp_path):
+    """It is suspended, so the longest chain goes through what it waited for."""
+    opened, begun = threading.Event(), threading.Event()
+
+    @tprof.task(updates="data")
+    def inner(data):
+        begun.set()
+        assert opened.wait(BARRIER_S)
+
+    def outer(runtime):
+        with tprof.region("outer"):
+            future = runtime.submit(inner, np.zeros(1))
+            assert begun.wait(BARRIER_S)
+            threading.Timer(0.05, opened.set).start()
+            future.result()
+
+    profile = recorded(tmp_path / "x.tprof", outer, workers=1)
+
+    tasks = profile.tasks.set_index("task")
+    own_s = dict(zip(profile.tasks["task"], profile.own_s, strict=True))
+    assert tasks.loc["inner", "parent"] == tasks.loc["outer", "instance"]
+    assert own_s["outer"] < tasks.loc["outer", "duration_s"] - 0.02
+    assert "inner" in set(profile.critical_path().chain["task"])
+
+
 def test_waiting_for_data_and_for_a_worker_are_told_apart(tmp_path):
     gate, begun = threading.Event(), threading.Event()
 

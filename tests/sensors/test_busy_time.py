@@ -116,3 +116,21 @@ def test_counts_that_were_cut_are_told_by_the_line_of_all_processors(tmp_path, s
         busy, most = busy_s()
 
     assert busy <= most - 0.02
+
+
+def test_sources_that_share_a_read_have_each_their_own_processors(tmp_path, stat):
+    """Two packages of a processor each, by ticks of busy time, which only the first one has."""
+    stat((0, 100, 0), (1, 7, 0))
+    tree = fake_trees.machine(tmp_path / "root", fake_trees.INTEL, {0: range(1), 1: range(1, CPUS)})
+    domains = sensors.choose("estimate", root=tree.root, watts=(0.0, BUSY_W)).domains
+    made = [energy_source(domain, str(tmp_path / "stat")) | {"file": "", "period_ns": 1_000_000} for domain in domains]
+    both, idle = _core.EnergyObserver(tuple(made)), _core.EnergyObserver((made[1],))
+
+    try:
+        for more in (1, 3, 5):
+            stat((0, 100 + more, 0), (1, 7, 0))
+            wait_until(lambda more=more: both.read()[1] * 1e-6 == pytest.approx(more * 0.01))
+        assert idle.read()[1] == 0
+    finally:
+        both.close()
+        idle.close()

@@ -1,0 +1,285 @@
+"""A profile of a recording that is read window by window has the figures of the whole recording."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import nested_runs, traces
+from support.properties import examples
+from tprof.analysis.compare import figures_of
+from tprof.analysis.export import format_named
+from tprof.analysis.profile.instances import SummedInstances
+from tprof.analysis.profile.memory import available_bytes
+
+import tprof
+from tprof.comparison import figures_of_session
+from tprof.errors import UsageError
+from tprof.trace.compress import compress
+
+if TYPE_CHECKING:
+    from tprof.analysis import Profile
+    from tprof.analysis.compare import RunFigures
+    from tprof.analysis.profile.flame import Flame
+
+
+def streamed(trace: tprof.Trace, *arguments: object, samples: int = 50, **options: object) -> Profile:
+    """Return the profile of a trace in windows of so few samples; fails if it was not read in windows."""
+    profile = trace.profile(*arguments, tables=False, window_samples=samples, **options)
+    assert isinstance(profile.instances, SummedInstances)
+    return profile
+
+
+def instances_of(profile: Profile) -> pd.DataFrame:
+    """Return the instances of a streamed profile, in order of their ids."""
+    parts: list[pd.DataFrame] = []
+    profile.instances.share(lambda piece: parts.append(piece.tasks), None)
+    return in_order(pd.concat(parts))
+
+
+def in_order(tasks: pd.DataFrame) -> pd.DataFrame:
+    """Sort by id; labels, which other tests may have given this process, are of one type, whatever a window has."""
+    labels = [name for name in tasks if name.startswith("label_")]
+    return tasks.sort_values("instance").reset_index(drop=True).astype(dict.fromkeys(labels, object))
+
+
+def assert_same(whole: Profile, parts: Profile) -> None:
+    """Compare all tables of two profiles."""
+    for common in (True, False):
+        pd.testing.assert_frame_equal(parts.summary(common=common), whole.summary(common=common), rtol=1e-9, atol=1e-12)
+    pd.testing.assert_frame_equal(parts.accounts, whole.accounts, rtol=1e-9, atol=1e-12)
+    pd.testing.assert_frame_equal(instances_of(parts), in_order(whole.tasks), rtol=1e-9, atol=1e-12)
+    pd.testing.assert_frame_equal(parts.power, whole.power)
+    assert parts.info == whole.info
+
+
+def assert_same_run(whole: RunFigures, parts: RunFigures) -> None:
+    """Compare what comparisons take of two profiles."""
+    for name, figure in whole.figures.items():
+        pd.testing.assert_frame_equal(parts.figures[name], figure, rtol=1e-9, atol=1e-12)
+    pd.testing.assert_frame_equal(parts.where, whole.where, rtol=1e-9)
+    assert parts.totals == pytest.approx(whole.totals, nan_ok=True)
+    assert parts.circumstances == whole.circumstances
+
+
+@examples(80)
+@given(st.integers(0, 2**31), st.integers(1, 300), st.sampled_from(["cputime", "ipc", "auto"]), st.integers(1, 4))
+def test_windows_of_any_size_give_the_figures_of_the_whole(seed, samples, model, domains) -> None:
+    """Nested, suspended and moved instances, longer than many windows, on several threads, packages and domains."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = nested_runs.write(Path(folder) / "x.tprof", np.random.default_rng(seed), domains=domains)
+        trace = tprof.load(path)
+
+        assert_same(trace.profile(model), streamed(trace, model, samples=samples))
+
+
+@examples(40)
+@given(
+    st.integers(0, 2**31), st.integers(1, 300), st.sampled_from(["cputime", "ipc", "auto"]), st.integers(0, 4),
+    st.tuples(st.floats(0, 0.25), st.floats(0.01, 0.3)),
+)  # fmt: skip
+def test_windows_of_time_are_read_in_parts_too(seed, samples, model, domains, window) -> None:
+    """A window of a recording has the same figures whether its samples are read in parts or not."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = nested_runs.write(Path(folder) / "x.tprof", np.random.default_rng(seed), domains=domains)
+        trace, times = tprof.load(path), {"start_s": window[0], "end_s": window[0] + window[1]}
+
+        assert_same(trace.profile(model, **times), streamed(trace, model, samples=samples, **times))
+
+
+@examples(5)
+@given(st.integers(0, 2**31), st.integers(10, 300), st.sampled_from(["cputime", "ipc"]))
+def test_comparisons_take_the_same_of_windows_as_of_the_whole(seed, samples, model) -> None:
+    """Figures of tasks with their errors, of batches of instances too, and where these ran."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = tprof.load(nested_runs.write(Path(folder) / "x.tprof", np.random.default_rng(seed)))
+
+        assert_same_run(figures_of(trace.profile(model)), figures_of(streamed(trace, model, samples=samples)))
+
+
+@examples(5)
+@given(st.integers(0, 2**31), st.integers(10, 300), st.sampled_from([(), ("process", "thread"), ("host",)]))
+def test_trees_of_nested_tasks_are_those_of_the_whole(seed, samples, by) -> None:
+    """Of instances that end after what they nest in too, and of those that are still open at the end."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = tprof.load(nested_runs.write(Path(folder) / "x.tprof", np.random.default_rng(seed)))
+
+        whole, parts = (profile.flame(*by) for profile in (trace.profile(), streamed(trace, samples=samples)))
+
+        pd.testing.assert_frame_equal(_by_path(parts), _by_path(whole), rtol=1e-9, atol=1e-12)
+
+
+def _by_path(tree: Flame) -> pd.DataFrame:
+    paths = {row: " / ".join(path) for row, path in tree.paths()}
+    nodes = tree.nodes.drop(columns="parent").astype({"kind": str})
+    return nodes.rename(index={0: "all", **paths}).sort_index()
+
+
+def test_a_long_recording_is_compared_and_checked_in_windows(tmp_path, monkeypatch) -> None:
+    """Its figures are those of the recording in memory, and progress is reported for each window."""
+    path = nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(3))
+    whole = figures_of_session(path)
+    monkeypatch.setattr("tprof.analysis.profile.streamed.STREAMED_FROM", 100)
+    windows = []
+
+    parts = figures_of_session(path, progress=lambda *how_far: windows.append(how_far))
+
+    assert_same_run(whole, parts)
+    assert windows
+
+
+@examples(20)
+@given(st.integers(0, 2**31), st.integers(1, 100))
+def test_a_calibrated_model_takes_idle_watts_of_all_windows(seed, samples) -> None:
+    """The power of idle quanta, which replaces a calibrated C2, is that of the whole recording."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = nested_runs.write(Path(folder) / "x.tprof", np.random.default_rng(seed), events=60, domains=1)
+        trace, given_w = tprof.load(path), {"a": 1.0, "b": 0, "c": 0, "C1": 5.0, "C2": 2.0}
+
+        whole = trace.profile("linear", coefficients=given_w)
+
+        assert_same(whole, streamed(trace, "linear", coefficients=given_w, samples=samples))
+
+
+def test_a_recording_without_energy_streams(tmp_path) -> None:
+    """Without a sensor the times and counts are those of the whole recording."""
+    trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(0), domains=0))
+
+    assert_same(trace.profile(), streamed(trace))
+
+
+def test_the_table_of_a_streamed_profile_is_made_when_it_is_asked_for(tmp_path) -> None:
+    """It has the columns, types and figures of the whole recording's."""
+    trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(0)))
+    whole, parts = trace.profile(), streamed(trace)
+
+    pd.testing.assert_frame_equal(parts.tasks, whole.tasks.sort_values("instance", ignore_index=True), rtol=1e-9)
+    assert len(parts.own_s) == len(parts.tasks)
+
+
+def test_a_table_that_does_not_fit_is_refused_with_what_to_do(tmp_path, monkeypatch) -> None:
+    """Before anything is read, in a sentence that names parts and windows."""
+    trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(0)))
+    profile = streamed(trace)
+    monkeypatch.setattr("tprof.analysis.profile.instances.available_bytes", lambda: 1_000)
+
+    with pytest.raises(UsageError, match=r"instances would take .* are free: read it in parts by profile\.scan_tasks"):
+        _ = profile.tasks
+
+
+def test_a_recording_that_does_not_fit_is_read_in_windows_or_refused(tmp_path, monkeypatch) -> None:
+    """Before any sample is read, in one sentence with the reason and what to do."""
+    trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(0)))
+    keyed = replace(trace, key_files=(tmp_path / "keys",))
+    monkeypatch.setattr("tprof.analysis.profile.memory.LEAST_SAMPLES", 1)
+    monkeypatch.setattr("tprof.analysis.profile.memory.available_bytes", lambda: 2)
+
+    assert isinstance(trace.profile().instances, SummedInstances)
+    with pytest.raises(UsageError, match=r"samples, .* cannot be read in parts, since tasks of an engine have"):
+        keyed.profile()
+
+
+def test_memory_is_what_the_machine_and_control_groups_leave(tmp_path) -> None:
+    """The least of them, where files that the kernel can read again are free."""
+    group = tmp_path / "sys/fs/cgroup/a/b"
+    group.mkdir(parents=True)
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text("0::/a/b\n")
+    (group / "memory.max").write_text("max\n")
+    (group / "memory.current").write_text("10\n")
+    for name, text in (("max", "5000"), ("current", "4500"), ("stat", "anon 1\ninactive_file 300\nactive_file 9")):
+        (group.parent / f"memory.{name}").write_text(text + "\n")
+
+    assert available_bytes(tmp_path) == 800
+
+
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_instances_are_scanned_in_parts_with_the_columns_of_the_table(tmp_path, is_streamed) -> None:
+    """As a dataset of pyarrow that outlives the profile, and from which polars takes what it needs."""
+    pl = pytest.importorskip("polars")
+    trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(0)))
+    whole = trace.profile()
+
+    found = (streamed(trace) if is_streamed else trace.profile()).scan_tasks()
+
+    assert found.schema.names == list(whole.tasks)
+    table = in_order(found.to_table().to_pandas())
+    pd.testing.assert_frame_equal(table, in_order(whole.tasks), check_dtype=False, check_categorical=False, rtol=1e-9)
+    joules = pl.scan_pyarrow_dataset(found).filter(pl.col("task") == "leaf").select(pl.col("energy_j").sum()).collect()
+    assert joules.item() == pytest.approx(whole.summary().loc["leaf", "energy_j"])
+
+
+@pytest.mark.parametrize("instance", [[1, 2, 1, 0], [5, 4, 3, 0]])
+def test_ids_that_return_give_the_figures_of_the_whole(tmp_path, instance) -> None:
+    """Instances that run again after they had ended are one, in whatever order their ids are."""
+    t_ns = np.arange(4) * traces.SECOND_NS
+    kind = [1, 1, 1, 2]
+    thread = {"t_ns": t_ns, "instance": instance, "task": [0, 1, 0, -1], "kind": kind}
+    trace = tprof.load(traces.write(tmp_path / "x.tprof", threads=[thread]))
+
+    parts = trace.profile(tables=False, window_samples=1)
+
+    pd.testing.assert_frame_equal(parts.summary(), trace.profile().summary())
+    assert parts.info == trace.profile().info
+
+
+@pytest.mark.parametrize(
+    ("form", "read"), [("csv", pd.read_csv), ("parquet", pd.read_parquet), ("arrow", pd.read_feather)]
+)
+def test_instances_are_written_as_they_end_with_the_same_columns(tmp_path, form, read) -> None:
+    """Files of a streamed profile hold what those of the whole one do, tasks in the order in which they ended."""
+    trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(1)))
+
+    format_named(form).write(trace.profile(), tmp_path / "whole")
+    format_named(form).write(streamed(trace), tmp_path / "parts")
+
+    names = sorted(path.name for path in (tmp_path / "whole").iterdir())
+    assert names == sorted(path.name for path in (tmp_path / "parts").iterdir())
+    for name in names:
+        if name.endswith(".json"):
+            assert (tmp_path / "whole" / name).read_text() == (tmp_path / "parts" / name).read_text()
+            continue
+        whole, parts = (read(tmp_path / folder / name) for folder in ("whole", "parts"))
+        if name.startswith("tasks"):
+            whole, parts = in_order(whole), in_order(parts)
+        pd.testing.assert_frame_equal(parts, whole, rtol=1e-9)
+
+
+def test_a_compressed_recording_of_a_program_streams(tmp_path) -> None:
+    """What the recorder wrote of threads, nested tasks and coroutines, with an estimate, gives the same in windows."""
+    with tprof.record(tmp_path / "x.tprof", energy="estimate", counters="none", watts=(4, 6)):
+        threads = [threading.Thread(target=_nested, args=(6,)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        asyncio.run(_switching())
+        for thread in threads:
+            thread.join()
+    compress(tmp_path / "x.tprof")
+
+    trace = tprof.load(tmp_path / "x.tprof")
+
+    assert_same(trace.profile(attribute_native=False), streamed(trace, samples=20, attribute_native=False))
+
+
+@tprof.task
+def _nested(depth: int) -> int:
+    return depth and sum(_nested(depth - 1) for _ in range(2))
+
+
+@tprof.task
+async def _waits() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def _switching() -> None:
+    await asyncio.gather(*(_waits() for _ in range(10)))

@@ -1,0 +1,245 @@
+"""Powers are fitted to a recording that is read window by window as to the whole, and its joules shared by them."""
+
+from __future__ import annotations
+
+import dataclasses
+import resource
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import nested_runs
+from support.properties import examples
+from tprof.analysis.models.fitted.beside import Beside, follow
+from tprof.analysis.models.fitted.equations import Rows, Work, base_columns, worked_in
+from tprof.analysis.models.fitted.noise import instance_spread
+from tprof.analysis.models.fitted.stored_work import ArrayFile, Loader, StoredPart, StoredWork
+from tprof.analysis.profile.instances import SummedInstances
+from tprof.benchmarks.simulator import ICE_LAKE, Drift, Effects, Mix, Package, Run, random_mix, stated, write
+from tprof.benchmarks.simulator import Beside as DrawsMore
+
+import tprof
+from tprof.errors import TprofError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tprof.analysis import Profile
+    from tprof.analysis.models.fitted import Fit
+
+TASKS = (
+    stated("short", 30e-6, 4.0, 0.05),
+    stated("middle", 80e-6, 8.0, 0.05),
+    stated("long", 200e-6, 12.0, 0.05),
+)
+UNEVEN = tuple(dataclasses.replace(task, duration_spread=0.5, length_exponent=0.4) for task in TASKS)
+LATE = dataclasses.replace(ICE_LAKE, late_s=0.5e-3)
+
+
+def simulated(path: Path, tasks: Sequence[Any] = TASKS, sensor: Any = ICE_LAKE, **effects: Any) -> tprof.Trace:
+    """Write a run of 0.6 s on three cores."""
+    mix = Mix(duration_s=0.6, cores=3)
+    cores, package = random_mix(tasks, mix, seed=1), Package(effects=Effects(**effects))
+    run = Run(package, [task.kernel for task in tasks], cores, mix.duration_s + mix.idle_s, 1)
+    write(path, [task.name for task in tasks], run, sensor=sensor, seed=1, counters=False)
+    return tprof.load(path)
+
+
+def both_ways(trace: tprof.Trace, model: str, samples: int) -> tuple[Profile, Profile]:
+    """Return the profile of the whole recording, and that of windows of so few samples."""
+    parts = trace.profile(model, tables=False, window_samples=samples)
+    assert isinstance(parts.instances, SummedInstances)
+    return trace.profile(model), parts
+
+
+def assert_same(whole: Profile, parts: Profile) -> None:
+    """Compare the figures of two profiles; their fits differ by the rounding of sums."""
+    pd.testing.assert_frame_equal(parts.summary(), whole.summary(), rtol=1e-6, atol=1e-12)
+    pd.testing.assert_frame_equal(parts.accounts, whole.accounts, rtol=1e-9, atol=1e-10)
+    pd.testing.assert_frame_equal(in_order(parts.tasks), in_order(whole.tasks), rtol=1e-6, atol=1e-9)
+    assert parts.info["warnings"] == whole.info["warnings"]
+    assert parts.info["static_power_w"] == pytest.approx(whole.info["static_power_w"], rel=1e-9)
+    plain = [key for key in whole.info if key not in ("fitted", "static_power_w")]
+    assert {key: parts.info[key] for key in plain} == {key: whole.info[key] for key in plain}
+    fits = whole.recipe.fits, parts.recipe.fits
+    assert list(fits[1]) == list(fits[0])
+    for name in fits[0]:
+        assert_same_fit(fits[0][name], fits[1][name])
+
+
+def in_order(tasks: pd.DataFrame) -> pd.DataFrame:
+    """Sort instances by id."""
+    return tasks.sort_values("instance").reset_index(drop=True)
+
+
+def assert_same_fit(whole: Fit, parts: Fit) -> None:
+    """Compare powers, uncertainty and what was found."""
+    assert parts.power == pytest.approx(whole.power, rel=1e-6)
+    assert parts.static_w == pytest.approx(whole.static_w, rel=1e-7, abs=1e-9)
+    scale = np.sqrt(np.outer(np.diag(whole.covariance), np.diag(whole.covariance)))  # the largest that each could be
+    assert (abs(parts.covariance - whole.covariance) <= 1e-5 * scale + 1e-12).all()
+    assert (parts.late_s, parts.together) == (whole.late_s, whole.together)
+    assert [one.text for one in parts.findings] == [one.text for one in whole.findings]
+
+
+@examples(40, quick=4)
+@given(
+    st.integers(0, 2**31), st.integers(20, 300), st.integers(1, 4), st.sampled_from([0.0, 0.2, 1.0]),
+    st.sampled_from(["fitted", "auto"]),
+)  # fmt: skip
+def test_windows_of_any_size_give_the_fit_of_the_whole(seed, samples, domains, timed, model) -> None:
+    """Nested, suspended and moved instances, on several packages; updates are known well, badly, or not."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = nested_runs.write(
+            Path(folder) / "x.tprof", np.random.default_rng(seed), domains=domains, updates_ms=(2, 7), timed=timed
+        )
+
+        assert_same(*both_ways(tprof.load(path), model, samples))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "options"),
+    [
+        (set(), {}),
+        ({"contention"}, {"beside": (DrawsMore(2, 0, 0.3),)}),
+        ({"length"}, {"tasks": UNEVEN}),
+        ({"drift", "lateness"}, {"sensor": LATE, "drift": Drift(linear=0.3)}),
+    ],
+    ids=["constant", "beside", "length", "late and drifting"],
+)
+def test_what_a_task_depends_on_is_found_and_shared_in_windows_too(tmp_path, kinds, options) -> None:
+    """That may be in other windows: how long an instance runs, what runs beside a segment, where late updates were."""
+    trace = simulated(tmp_path / "x.tprof", **options)
+
+    whole, parts = both_ways(trace, "fitted", 2000)
+
+    assert {one["kind"] for one in parts.info["fitted"]["findings"]} == kinds
+    assert_same(whole, parts)
+
+
+def test_a_window_of_time_is_fitted_in_windows_too(tmp_path) -> None:
+    """Its ends cut segments and quanta."""
+    trace = simulated(tmp_path / "x.tprof", sensor=LATE).between(0.2, 0.7)
+
+    assert_same(*both_ways(trace, "fitted", 2000))
+
+
+def test_a_recording_too_short_for_a_fit_says_so_in_windows_too(tmp_path) -> None:
+    trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(0), domains=1))
+
+    with pytest.raises(UsageError, match="needs 30 readings of the sensor"):
+        trace.profile("fitted", tables=False, window_samples=50)
+
+
+def test_what_is_read_again_from_a_streamed_profile_has_its_effects(tmp_path) -> None:
+    """Segments are shared in memory, with the powers that were fitted in windows."""
+    trace = simulated(tmp_path / "x.tprof", beside=(DrawsMore(2, 0, 0.3),))
+
+    whole, parts = both_ways(trace, "fitted", 20_000)
+
+    pd.testing.assert_frame_equal(parts.segments, whole.segments, rtol=1e-6, atol=1e-9)
+
+
+def random_work(random: np.random.Generator, threads: int = 3, segments: int = 300) -> list[Work]:
+    """Return what some threads did, among it segments that last far longer than others."""
+    found = []
+    for core in range(threads):
+        lengths = np.where(random.random(segments) < 0.02, 400_000, random.integers(0, 20_000, segments))
+        t_ns = np.concatenate(([0], np.cumsum(lengths))) + int(random.integers(0, 50_000))
+        task = random.integers(0, 3, segments).astype(np.int32)
+        modelled = np.diff(t_ns) * 1e-9 * (task < 2)
+        length = np.log(np.maximum(lengths, 1)).astype(np.float32)
+        found.append(Work(t_ns, modelled, task, np.full(segments, core, np.int32), length))
+    return found
+
+
+def stored(file: ArrayFile, work: Sequence[Work], each: int) -> list[StoredWork]:
+    """Write work in parts of so many segments."""
+    loader = Loader(file, lambda _, columns: Work(*columns))
+    parts = []
+    for thread, one in enumerate(work):
+        for first in range(0, len(one), each):
+            part = slice(first, min(first + each, len(one)))
+            columns = one.modelled[part], one.task[part], one.core[part], one.log_length[part]
+            parts.append(StoredPart.of(file, thread, one.t_ns[first : part.stop + 1], *columns))
+    return [StoredWork(loader, part) for part in parts]
+
+
+def rows_in(work: Sequence[Work], count: int) -> Rows:
+    """Return rows of equal length over all that ran, whose edges are known within a tenth of it."""
+    end_ns = max(int(one.t_ns[-1]) for one in work)
+    edges_ns = np.linspace(0, end_ns, count + 1).astype(np.int64)
+    window_ns = np.full(count + 1, end_ns / count / 10)
+    return Rows(edges_ns, window_ns, np.ones(count), np.zeros(count), np.ones(count, bool), 1e-6, timed=True)
+
+
+@examples(40)
+@given(st.integers(0, 2**31), st.integers(1, 200), st.integers(2, 60), st.sampled_from([1000, 16]))
+def test_columns_and_noise_of_what_is_in_a_file_are_those_of_what_is_in_memory(seed, each, count, used) -> None:
+    random = np.random.default_rng(seed)
+    work = random_work(random)
+    rows = rows_in(work, count).part(used)
+
+    with ArrayFile() as file:
+        parts = worked_in(rows, stored(file, work, each), 1e-5)
+        time, edges = base_columns(rows, parts, 2, 1e-5)
+        spread = instance_spread(rows, parts, 2, 1e-5)
+
+    there = worked_in(rows, work, 1e-5)
+    expected_time, expected_edges = base_columns(rows, there, 2, 1e-5)
+    expected_spread = instance_spread(rows, there, 2, 1e-5)
+    assert time == pytest.approx(expected_time, rel=1e-9, abs=1e-15)
+    assert edges.time == pytest.approx(expected_edges.time, rel=1e-9, abs=1e-15)
+    assert spread.own == pytest.approx(expected_spread.own, rel=1e-9, abs=1e-24)
+    assert spread.across == pytest.approx(expected_spread.across, rel=1e-9, abs=1e-24)
+
+
+@examples(40)
+@given(st.integers(0, 2**31), st.integers(1, 200), st.floats(0, 1), st.floats(0.01, 0.5))
+def test_what_runs_beside_segments_of_a_window_is_that_of_the_whole(seed, each, begin, length) -> None:
+    """Of segments that reach out of the window too, as long as they run."""
+    work = random_work(np.random.default_rng(seed))
+    end_ns = max(int(one.t_ns[-1]) for one in work)
+    ends_ns = round(begin * end_ns), round((begin + length) * end_ns)
+    keys = [(0, "saturating"), (1, "counting"), (-1, "counting")]
+
+    with ArrayFile() as file:
+        courses = follow(stored(file, work, each), keys, ends_ns)
+    inside = [one.between(*ends_ns) for one in work]
+
+    for key, course in zip(keys, courses, strict=True):
+        whole, window = Beside.of(work, *key), course.inside(inside, *ends_ns)
+        for one in inside:
+            ran = np.diff(one.t_ns) > 0
+            assert window.part(one)[ran] == pytest.approx(whole.part(one)[ran], rel=1e-9, abs=1e-9)
+
+
+def test_a_full_disk_is_said_with_what_helps() -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with ArrayFile() as file:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+        try:
+            with pytest.raises(TprofError, match=r"26 bytes a sample into .*set TMPDIR"):
+                file.add(np.zeros(1000))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@examples(40)
+@given(st.lists(st.sampled_from(["<i8", "<f8", "<u2", "<f4"]), max_size=5), st.integers(0, 100))
+def test_arrays_come_back_from_a_file(kinds, size) -> None:
+    arrays = [(np.arange(size) * 7).astype(kind) for kind in kinds]
+
+    with ArrayFile() as file:
+        file.add(np.zeros(3))
+        place = file.add(*arrays, np.zeros((size, 7)))
+        found = file.read(place)
+
+    assert [one.dtype.str for one in found[:-1]] == kinds
+    assert all((one == other).all() for one, other in zip(found, arrays, strict=False))
+    assert found[-1].shape == (size, 7)
