@@ -97,8 +97,8 @@ def hosts_table(parts: Sequence[tuple[str, Figures | None, str | None]]) -> pd.D
     for host, known, why in parts:
         figures.setdefault(host, []).extend([] if known is None else [known])
         missing.setdefault(host, []).extend([] if why is None else [why])
-    rows = {host: vars(joined_figures(known)) if known else {} for host, known in figures.items()}
-    table = pd.DataFrame.from_dict(rows, orient="index").rename_axis("host")
+    rows = [vars(joined_figures(known)) if known else {} for known in figures.values()]
+    table = pd.DataFrame(rows, pd.Index(figures, dtype=object, name="host"))  # from_dict of pandas 3.0 drops empty rows
     table = table.reindex(columns=[*(name for name in COLUMNS if name in Figures.__annotations__), "own_s"])
     own_s = table.pop("own_s").astype(float)
     mean_s = own_s.mean()

@@ -11,7 +11,7 @@ from support import traces
 from support.properties import examples
 
 import tprof
-from tprof.trace.archive import Unpacker, pack
+from tprof.trace.archive import Unpacker, files_of, pack
 
 
 @pytest.fixture(scope="module")
@@ -150,3 +150,12 @@ def test_links_and_files_of_a_user_are_not_sent(session, tmp_path):
     unpack(b"".join(pack(copy)), tmp_path / "b.tprof")
 
     assert traces.contents(tmp_path / "b.tprof") == traces.contents(session)
+
+
+def test_the_manifest_is_sent_first(session):
+    """Of an archive that ends early a session can be read then."""
+    names = files_of(session)
+
+    assert names[0] == "manifest.json"
+    assert names[1:] == sorted(names[1:])
+    assert min(names) != "manifest.json"

@@ -166,6 +166,10 @@ def test_whole_numbers_are_decimal_digits_up_to_a_bound(text):
     assert found == (int(text) if digits and int(text) <= 2**32 else None)
 
 
+def test_the_bound_of_a_whole_number_is_the_largest_one():
+    assert (whole("7", 7), whole("8", 7)) == (7, None)
+
+
 def test_whole_numbers_of_many_digits_are_none():
     assert whole("9" * 10_000_000) is None
     assert whole("\N{SUPERSCRIPT TWO}") is None

@@ -13,9 +13,9 @@ from tprof.errors import TprofError, UsageError
 from tprof.live import Meter
 from tprof.trace import compress as compressing
 from tprof.trace import layout, packed
-from tprof.trace.kinds import StreamKind
+from tprof.trace.kinds import NativeKind, ReadingFlag, StreamKind
 from tprof.trace.layout import BLOCK_HEADER
-from tprof.trace.stream import open_stream
+from tprof.trace.stream import _stand_in, open_stream
 
 SAMPLES = 70_000
 COUNTERS = ("instructions", "cycles", "llc_misses", "l2_refs", "llc_refs", "stalls_frontend")
@@ -188,6 +188,20 @@ def test_readings_in_a_damaged_block_count_as_failed(tmp_path):
 
     assert any("package-0 lost 32768 records from 32.767 s to 65.536 s" in note for note in trace.notes)
     assert trace.profile().measured_j == pytest.approx(whole.measured_j)
+
+
+@pytest.mark.parametrize("kind", StreamKind)
+def test_what_stands_for_a_lost_record_says_its_time_only(kind):
+    like = np.zeros(1, layout.SAMPLE_HEAD) if kind == StreamKind.SAMPLES else np.zeros(1, layout.NATIVE)
+    like["t_ns"] = 123_456
+
+    stand_in = _stand_in(like.tobytes().ljust(32, b"\1"), kind)
+
+    assert int.from_bytes(stand_in[:8], "little") == 123_456
+    if kind == StreamKind.READINGS:
+        assert np.frombuffer(stand_in, layout.READING)["flags"][0] == ReadingFlag.MISSING
+    if kind == StreamKind.NATIVE:
+        assert np.frombuffer(stand_in, layout.NATIVE)["kind"][0] == NativeKind.MISSED
 
 
 def test_blocks_that_were_cut_off_are_said(session):

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 
 import pytest
 from support import command_line, traces
@@ -116,6 +117,14 @@ def test_moved_sessions_are_gone_and_copied_ones_stay(sessions, tmp_path):
     assert len(tprof.load(tmp_path / "moved.tprof").hosts) == 2
 
 
+def test_a_moved_job_is_gone_too(sessions, tmp_path):
+    merge(sessions, tmp_path / "first.tprof")
+    merge([tmp_path / "first.tprof"], tmp_path / "second.tprof", move=True)
+
+    assert not (tmp_path / "first.tprof").exists()
+    assert len(tprof.load(tmp_path / "second.tprof").hosts) == 2
+
+
 def test_a_job_is_replaced_only_if_asked_and_nothing_else_ever(sessions, tmp_path):
     merge(sessions[:1], tmp_path / "all.tprof")
     with pytest.raises(tprof.UsageError, match="--overwrite"):
@@ -184,6 +193,15 @@ def test_the_clock_of_a_host_is_within_the_bounds_of_its_pings():
     assert offset.by == "pings"
     assert abs(offset.offset_ns - unix_ns - ahead_ns) <= offset.uncertainty_ns + 10**6
     assert offset.uncertainty_ns == 3_500
+
+
+def test_an_offset_leads_from_a_host_s_clock_to_the_wall_clock():
+    before_ns = time.time_ns() - time.monotonic_ns()
+
+    found_ns = offset_by_pings([(10, 5, 14)]).offset_ns - 7
+
+    assert min(before_ns, after_ns := time.time_ns() - time.monotonic_ns()) - 10**9 <= found_ns
+    assert found_ns <= max(before_ns, after_ns) + 10**9
 
 
 def test_pings_that_cannot_be_are_refused():

@@ -121,10 +121,11 @@ def test_descriptors_are_given_back_with_their_threads(tmp_path):
 
 
 FORKS = """
-import os, sys, threading, time
+import os, sys, threading, time, warnings
 import tprof
 from support.descriptors import perf_descriptors
 
+warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of any fork beside threads
 done = threading.Event()
 def burn():
     while not done.is_set():

@@ -1,9 +1,13 @@
 """A session in which a recording runs is neither overwritten nor called killed."""
 
+import os
+import warnings
+
 import pytest
 from support import programs
 
 import tprof
+from tprof.trace.running import Lock, is_running
 
 ENDLESS = """
 import sys, time
@@ -57,3 +61,24 @@ def test_a_recorded_program_does_not_get_numpy_unless_it_asks(tmp_path):
     )
 
     assert programs.run(tmp_path, source).stdout == "[]\n"
+
+
+def test_a_released_lock_is_released_in_forked_children_too(tmp_path):
+    (tmp_path / "live").write_bytes(b"")
+    lock = Lock(tmp_path)
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of any fork beside threads
+        child = os.fork()
+    if not child:
+        os.close(writing)
+        os.read(reading, 1)
+        os._exit(0)
+    assert is_running(tmp_path)
+
+    lock.release()
+
+    assert not is_running(tmp_path)
+    os.close(writing)
+    os.waitpid(child, 0)
+    os.close(reading)

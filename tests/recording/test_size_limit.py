@@ -309,3 +309,25 @@ def _work(number):
 def _serve(count):
     for number in range(count):
         _work(number)
+
+
+def test_samples_that_a_full_last_segment_lacks_are_not_there(session):
+    stream = session / "threads" / "00000000.samples"
+    whole = tprof.load(session).threads[0].count
+    number, rest = divmod(whole - 1, RECORDS)
+    last = segment_path(stream, number)
+    content = last.read_bytes()
+    size = len(content) // (rest + 1)
+
+    last.write_bytes(content[: -2 * size])
+
+    assert tprof.load(session).threads[0].count == whole - 2
+
+
+def test_a_segment_that_is_a_link_is_not_followed(session, tmp_path):
+    segment = segment_path(session / "threads" / "00000000.samples", 2)
+    segment.rename(tmp_path / "elsewhere")
+    segment.symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(TraceError):
+        tprof.load(session).threads[0].read()

@@ -96,6 +96,18 @@ def test_numbers_have_the_documented_names(heading, kind):
     assert names_of(heading) == {one.name: one.value for one in kind}
 
 
+def test_the_ends_of_a_thread_have_the_documented_numbers():
+    (said,) = [row[3] for row in rows("Header") if row[2] == "end_reason"]
+    numbers = {
+        kinds.EndReason.OPEN: "open",
+        kinds.EndReason.ENDED: "thread ended",
+        kinds.EndReason.STOPPED: "recording",
+    }
+
+    assert [int(number) for number in re.findall(r"(\d): ", said)] == [int(one) for one in kinds.EndReason]
+    assert all(f"{int(number)}: {words}" in said for number, words in numbers.items())
+
+
 def test_the_core_has_the_same_layout():
     said = _core.layout()
     sample = layout.sample_dtype(("columns", "", "", "", ""))

@@ -62,6 +62,7 @@ REFUSED = {
     "domain name": ({"energy": {"../x": ([0], [0.0])}}, "a domain is named like package-0"),
     "domain no pair": ({"energy": {"psys": [0]}}, "must be arrays: t_ns, cumulative joules"),
     "domain lengths": ({"energy": {"psys": ([0, 1], [0.0])}}, "t_ns has 2 entries, joules 1"),
+    "domain window": ({"energy": {"psys": ([0, 1], [0.0, 1.0], [0, 1 << 32])}}, "window_ns must be below 4294967296"),
     "energy nan": ({"energy": {"psys": ([0, 1], [0.0, math.nan])}}, "joules must be finite"),
     "energy infinite": ({"energy": {"psys": ([0, 1], [0.0, math.inf])}}, "joules must be finite"),
     "energy falls": ({"energy": {"psys": ([0, 1], [2.0, 1.0])}}, "cumulative joules must not decrease"),

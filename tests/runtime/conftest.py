@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 _HERE = Path(__file__).parent
-_DEADLINE_S = 120
+_DEADLINE_S = 600
+"""The longest test took 65 s beside 15 other processes on two cores; who is ended too early seems to have crashed."""
 
 
 def pytest_collection_modifyitems(items):
