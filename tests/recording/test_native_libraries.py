@@ -29,11 +29,12 @@ def work():
 
 
 with tprof.record(sys.argv[1], energy="estimate", counters="none"):
-    before_ns, own_ns, begin_ns = time.process_time_ns(), cpu_time_ns(), time.monotonic_ns()
+    own_ns = cpu_time_ns()  # may take long, while a pool spins after its first call
+    before_ns, begin_ns = time.process_time_ns(), time.monotonic_ns()
     for _ in range(2):
         work()
-    end_ns, own_ns = time.monotonic_ns(), cpu_time_ns() - own_ns
-    print(begin_ns, end_ns, time.process_time_ns() - before_ns - own_ns)
+    process_ns, end_ns = time.process_time_ns() - before_ns, time.monotonic_ns()
+    print(begin_ns, end_ns, process_ns - (cpu_time_ns() - own_ns))
     time.sleep(0.5)  # so long that spinning threads wait at last: only then the kernel shows where they began
 """
 

@@ -311,17 +311,21 @@ def _serve(count):
         _work(number)
 
 
-def test_samples_that_a_full_last_segment_lacks_are_not_there(session):
-    stream = session / "threads" / "00000000.samples"
-    whole = tprof.load(session).threads[0].count
-    number, rest = divmod(whole - 1, RECORDS)
-    last = segment_path(stream, number)
+def test_samples_that_a_full_last_segment_lacks_are_not_there(tmp_path):
+    t_ns = np.arange(2 * RECORDS)
+    instance = np.where(t_ns % 2, 0, t_ns + 1)
+    path = tmp_path / "full.tprof"
+    thread = {"t_ns": t_ns, "instance": instance, "task": np.where(instance == 0, -1, 0), "cpu_ns": t_ns}
+    tprof.write_trace(path, tasks=["a"], threads=[thread], energy={})
+    split(path, RECORDS)
+    (stream,) = (path / "threads").glob("*.samples")
+    assert tprof.load(path).threads[0].count == 2 * RECORDS
+    last = segment_path(stream, 1)
     content = last.read_bytes()
-    size = len(content) // (rest + 1)
 
-    last.write_bytes(content[: -2 * size])
+    last.write_bytes(content[: -2 * (len(content) // RECORDS)])
 
-    assert tprof.load(session).threads[0].count == whole - 2
+    assert tprof.load(path).threads[0].count == 2 * RECORDS - 2
 
 
 def test_a_segment_that_is_a_link_is_not_followed(session, tmp_path):

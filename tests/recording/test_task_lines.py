@@ -1,6 +1,7 @@
 """A line of a session's tasks that names no task is left out and counted."""
 
 import pytest
+
 from tprof.trace.layout import NO_TASK
 from tprof.trace.tasks import TaskTable
 
