@@ -98,7 +98,8 @@ def hosts_table(parts: Sequence[tuple[str, Figures | None, str | None]]) -> pd.D
         figures.setdefault(host, []).extend([] if known is None else [known])
         missing.setdefault(host, []).extend([] if why is None else [why])
     rows = [vars(joined_figures(known)) if known else {} for known in figures.values()]
-    table = pd.DataFrame(rows, pd.Index(figures, dtype=object, name="host"))  # from_dict of pandas 3.0 drops empty rows
+    # Not by from_dict, which drops empty rows with pandas 3.0.
+    table = pd.DataFrame(rows, pd.Index(list(figures), dtype=object, name="host"))
     table = table.reindex(columns=[*(name for name in COLUMNS if name in Figures.__annotations__), "own_s"])
     own_s = table.pop("own_s").astype(float)
     mean_s = own_s.mean()
