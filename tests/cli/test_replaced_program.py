@@ -58,12 +58,17 @@ def test_a_program_that_cannot_be_executed_replaces_nothing(tmp_path):
             os.execv(*words)
         except (OSError, ValueError) as error:
             print(type(error).__name__)
+    for environment in ({"a": "\\0"}, {"a=b": "c"}, {"a": 1}, 0):
+        try:
+            os.execve(sys.executable, [sys.executable, "-c", ""], environment)
+        except (TypeError, ValueError):
+            print("no")
     """
     done = run(tmp_path, last, "--no-summary")
 
     assert (done.returncode, done.stdout) == (
         0,
-        "first\nFileNotFoundError\nPermissionError\nValueError\nnot replaced\n",
+        "first\nFileNotFoundError\nPermissionError\nValueError\nno\nno\nno\nno\nnot replaced\n",
     )
     assert SAYS not in done.stderr
     assert instances(tprof.load(tmp_path / "t.tprof")) == {"f": 2}
@@ -102,9 +107,10 @@ with tprof.record({str(tmp_path / "t.tprof")!r}, energy="estimate"):
 
 
 def test_after_a_recording_the_functions_are_as_before(tmp_path):
-    before = os.execv, os.execve
+    before = os.execv, os.execve, set(os.supports_fd)
 
     with tprof.record(tmp_path / "t.tprof", energy="estimate"):
         assert os.execv is not before[0]
+        assert os.execve in os.supports_fd
 
-    assert (os.execv, os.execve) == before
+    assert (os.execv, os.execve, os.supports_fd) == before

@@ -10,7 +10,7 @@ import tprof
 
 # The same program with and without a recording; warnings of whatever kind are printed, each time.
 FORKS = """
-import os, subprocess, sys, threading, warnings
+import os, subprocess, sys, threading, time, warnings
 import tprof
 from contextlib import ExitStack
 
@@ -30,6 +30,13 @@ def fork(leave=os._exit):
     if child == 0:
         leave(0)
     return os.waitpid(child, 0)[1]
+
+def fork_and_return(last=lambda: None):
+    child = os.fork()
+    if child == 0:
+        threading.Thread(target=last).start()
+        return
+    print(os.waitpid(child, 0)[1])
 
 def hook():
     return sum(range(2000))  # Python may look at signals and pending calls in here
@@ -66,6 +73,10 @@ BODIES = {
     ),
     "a fork by a program with threads": "\n    with Held(): fork(); fork()",
     "a fork by a thread": "thread = threading.Thread(target=fork); thread.start(); thread.join()",
+    "a fork by a thread that returns in the child": (
+        "\n    for last in (lambda: None, lambda: time.sleep(0.02) or print('last', flush=True)):"
+        "\n        thread = threading.Thread(target=fork_and_return, args=(last,)); thread.start(); thread.join()"
+    ),
     "forks by two threads": (
         "threads = [threading.Thread(target=lambda: [fork() for _ in range(20)]) for _ in range(2)];"
         "[one.start() for one in threads]; [one.join() for one in threads]"

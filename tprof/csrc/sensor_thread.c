@@ -1,6 +1,6 @@
-/* `guard` protects `asked_to_stop` and `settled`. The sources belong to the sensor thread while it runs, and otherwise
- * to the holder of `turn`: any thread that starts, stops, pauses or resumes it, or adds or removes sources, one at a
- * time. `sums` protects what observers read, and is held only to copy it. */
+/* `guard` protects `asked_to_stop`, `settled` and `first_thread_left`. The sources belong to the sensor thread while it
+ * runs, and otherwise to the holder of `turn`: any thread that starts, stops, pauses or resumes it, or adds or removes
+ * sources, one at a time. `sums` protects what observers read, and is held only to copy it. */
 #include "sensor_thread.h"
 
 #include <errno.h>
@@ -13,11 +13,13 @@
 
 #include "clock.h"
 #include "polling_schedule.h"
+#include "process_threads.h"
 #include "start_routines.h"
 
 #define SETTLE_NS UINT64_C(20000000)
 #define LONGEST_SLEEP_NS UINT64_C(1000000000)
 #define LONGEST_END_NS UINT64_C(20000000)
+#define LAST_THREAD_CHECK_NS UINT64_C(5000000)
 #define CLOCK_SOURCE "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
@@ -36,6 +38,9 @@ static struct tprof_polling_schedule schedule;
 static struct tprof_fast_clock *kept_clock; /* NULL: none is kept */
 static struct tprof_clock_keeper clock_keeper;
 static uint64_t renew_ns; /* when the clock's next snapshot is due */
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static pthread_key_t first_thread_key;
+static bool has_key, first_thread_left;
 
 static struct timespec to_timespec(uint64_t t_ns)
 {
@@ -123,18 +128,6 @@ static void announce_settled(void)
     pthread_mutex_unlock(&guard);
 }
 
-/* Sleep until `t_ns` or until asked to stop; returns whether asked. */
-static bool sleep_until(uint64_t t_ns)
-{
-    const struct timespec until = to_timespec(t_ns);
-    pthread_mutex_lock(&guard);
-    while (!asked_to_stop && pthread_cond_timedwait(&wake, &guard, &until) != ETIMEDOUT)
-        ;
-    const bool stop = asked_to_stop;
-    pthread_mutex_unlock(&guard);
-    return stop;
-}
-
 /* The energy of the program's last moments appears at the sensor's next update. */
 static void poll_last(void)
 {
@@ -168,6 +161,36 @@ static void keep_clock(uint64_t now_ns)
         renew_ns = tprof_fast_clock_renew(kept_clock, &clock_keeper);
 }
 
+static void on_first_thread_exit(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&guard);
+    first_thread_left = true;
+    pthread_cond_broadcast(&wake);
+    pthread_mutex_unlock(&guard);
+}
+
+static void make_key(void)
+{
+    has_key = pthread_key_create(&first_thread_key, on_first_thread_exit) == 0;
+}
+
+/* A process whose first thread leaves by pthread_exit, and not by exit, ends with its last thread. In Python this is a
+ * child that a thread has forked and in which that thread returns. The program's last thread must not wait for ours.
+ * Where the process ends by exit no destructor runs. */
+static void watch_first_thread(void)
+{
+    (void)pthread_once(&key_once, make_key);
+    if (has_key && (pid_t)syscall(SYS_gettid) == getpid())
+        (void)pthread_setspecific(first_thread_key, &first_thread_key);
+}
+
+/* The kernel counts the first thread for as long as the process lives. Call with `guard`. */
+static bool is_last_thread_unlocked(void)
+{
+    return first_thread_left && tprof_thread_count() == 2;
+}
+
 /* Returns when the thread has to wake again. */
 static uint64_t do_due(uint64_t *asleep_cpu_ns)
 {
@@ -185,6 +208,20 @@ static uint64_t do_due(uint64_t *asleep_cpu_ns)
     if (tprof_native_runs())
         *asleep_cpu_ns = tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     return next_ns;
+}
+
+/* Sleep until `t_ns`; returns before it, with true, if the thread is to end. */
+static bool sleep_until(uint64_t t_ns)
+{
+    bool end;
+    pthread_mutex_lock(&guard);
+    while (!(end = asked_to_stop || is_last_thread_unlocked()) && tprof_now_ns() < t_ns) {
+        const uint64_t check_ns = tprof_now_ns() + LAST_THREAD_CHECK_NS;
+        const struct timespec until = to_timespec(first_thread_left && check_ns < t_ns ? check_ns : t_ns);
+        (void)pthread_cond_timedwait(&wake, &guard, &until);
+    }
+    pthread_mutex_unlock(&guard);
+    return end;
 }
 
 static void *run(void *unused)
@@ -216,6 +253,7 @@ static int create_thread(void)
     if (error != 0)
         return error;
     (void)pthread_attr_setstacksize(&attributes, 256 * 1024);
+    watch_first_thread();
     asked_to_stop = false;
     /* Signals belong to the program's threads. */
     sigfillset(&all);
@@ -466,7 +504,7 @@ void tprof_sensors_forget(void)
     forget_all(sources, source_count);
     for (struct tprof_observer *observer = observers; observer != NULL; observer = observer->next)
         forget_all(observer->sources, observer->count);
-    running = has_thread = false;
+    running = has_thread = first_thread_left = false;
     kept_clock = NULL;
     sources = NULL;
     source_count = 0;
