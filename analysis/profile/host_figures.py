@@ -137,7 +137,7 @@ def cpus_of(trace: Trace) -> int:
 
 def _busy_s(trace: Trace) -> float:
     """Return the time for which the host's processors were busy in the recorded block; NaN if it was not read."""
-    busy = [one for one in trace.readings.values() if one.quantity == "busy" and len(one.t_ns) > 1]
+    busy = [one for one in trace.readings.values() if one.quantity == "busy" and one.count > 1]
     block_ns = [trace.start_ns, trace.end_ns]
     sums = [np.diff(np.interp(block_ns, one.t_ns, one.value.astype(float)))[0] * one.unit for one in busy]
     return float(sum(sums)) if sums else math.nan

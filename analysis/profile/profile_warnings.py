@@ -56,7 +56,7 @@ def unread_warnings(quanta: Quanta, start_ns: int, *, integrated: bool) -> list[
     at = np.flatnonzero(quanta.valid & quanta.unread) if quanta.unread is not None else np.empty(0, np.intp)
     if not len(at):
         return []
-    length_s = np.diff(quanta.edges_ns)[at] * 1e-9
+    length_s = (quanta.edges_ns[at + 1] - quanta.edges_ns[at]) * 1e-9
     since_s = (int(quanta.edges_ns[at[0]]) - start_ns) * 1e-9
     more = f" (and {len(at) - 1} more times, for {length_s.max():.3g} s at the longest)" if len(at) > 1 else ""
     how = "its power is taken as a straight line" if integrated else "its joules are shared as in any longer interval"

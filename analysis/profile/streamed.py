@@ -16,6 +16,7 @@ import numpy as np
 from tprof.analysis.attribution.accounts import Account
 from tprof.analysis.attribution.gpu import SCOPE as GPU
 from tprof.analysis.attribution.load import Activity, idle_power_w, losses
+from tprof.analysis.attribution.long_arrays import is_any, zeros
 from tprof.analysis.attribution.open_instances import OpenInstances
 from tprof.analysis.attribution.survey import survey
 from tprof.analysis.attribution.windows import STEP, Reach, cut_windows
@@ -28,6 +29,7 @@ from .fits import Ran, needs_fits
 from .fits import fitted as fit_powers_of
 from .information import Found, accounts_table, informed, limits_of
 from .instances import SampleIndex, SummedInstances
+from .memory import record_count
 from .profile import Profile
 from .profile_warnings import SampleFacts, stuck_sensor_warnings
 from .streamed_fit import fitted_domains, reach_of, store_run
@@ -55,14 +57,14 @@ if TYPE_CHECKING:
 WINDOW_SAMPLES = 250_000
 """Of a window, about: its arrays stay in memory that is used again, and in caches as far as they can."""
 STREAMED_FROM = 4_000_000
-"""Samples of a long recording."""
+"""Samples and readings of a long recording."""
 STEPS = 8
 """A window has so many of the times by which samples are found, or more."""
 
 
 def is_long(trace: Trace) -> bool:
     """Return whether commands that need no table of instances read a recording window by window."""
-    return sum(thread.count for thread in trace.threads) >= STREAMED_FROM
+    return record_count(trace) >= STREAMED_FROM
 
 
 def why_in_memory(trace: Trace, prepared: Prepared) -> str | None:
@@ -177,7 +179,7 @@ class _Domain:
     ran: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
 
     def account(self) -> Account:
-        if not len(self.quanta) or not self.quanta.valid.any():
+        if not len(self.quanta) or not is_any(self.quanta.valid):
             return Account(self.quanta.name, *[float("nan")] * 7)
         return Account(self.quanta.name, self.quanta.measured_j, *self.sums.tolist())
 
@@ -218,7 +220,7 @@ class _Stream:
         """Share the joules of all windows; `sink` takes what is kept of instances that have ended."""
         counted = [self._shared_quanta(one) for one in self.recipe.quanta if one.counted]
         numbers = {one.name: number for number, one in enumerate(counted)}
-        domains = [_Domain(one, numbers.get(one.name), ran=np.zeros(len(one), bool)) for one in self.recipe.quanta]
+        domains = [_Domain(one, numbers.get(one.name), ran=zeros(len(one), bool)) for one in self.recipe.quanta]
         instances, facts = OpenInstances(counted), Facts()
         share = Sharer.of(self.trace, self.recipe, self.found, self.fitted, keep)
         shared = (self.map or map)(share, [self._job(window) for window in self.windows])
@@ -228,12 +230,14 @@ class _Stream:
             rows, totals = instances.advance(window, shares.ids, shares.parts)
             later = keep(rows, totals, np.ones(len(rows), bool), is_last=window.is_last)
             sink(shares.kept.plus(later))
+            for one in domains:
+                self._shared_quanta(one.quanta).release()
             if progress is not None:
                 progress("instances", number + 1, len(self.windows))
         stuck = [
             text
             for one in domains
-            if one.quanta.stuck.any()
+            if is_any(one.quanta.stuck)
             for text in stuck_sensor_warnings(one.quanta, one.ran, self.trace.start_ns)
         ]
         known = replace(facts.known(), losses=tuple(losses(self.trace)))
