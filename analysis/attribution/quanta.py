@@ -71,15 +71,18 @@ class Quanta:
     def __len__(self) -> int:
         return len(self.energy_j)
 
+    def span(self, begin_ns: int, end_ns: int) -> slice:
+        """Return which quanta reach into the time between two others."""
+        first = max(int(np.searchsorted(self.edges_ns, begin_ns, side="right")) - 1, 0)
+        return slice(first, max(first, min(int(np.searchsorted(self.edges_ns, end_ns, side="left")), len(self))))
+
     def between(self, begin_ns: int, end_ns: int) -> tuple[Quanta, slice]:
         """Return the quanta between two times, and their slice; a quantum that is cut keeps its part by time.
 
         Windows are cut too, so that an edge that moves within its window stays between its neighbours.
         """
-        first = max(int(np.searchsorted(self.edges_ns, begin_ns, side="right")) - 1, 0)
-        last = min(int(np.searchsorted(self.edges_ns, end_ns, side="left")), len(self))
-        part = slice(first, max(first, last))
-        edges = slice(first, last + 1) if first < last else slice(0)
+        part = self.span(begin_ns, end_ns)
+        edges = slice(part.start, part.stop + 1) if part.start < part.stop else slice(0)
         whole_ns, whole_window_s, whole_j = self.edges_ns[edges], self.window_s[edges], self.energy_j[part]
         edges_ns = computed(len(whole_ns), np.int64, lambda at: np.clip(whole_ns[at], begin_ns, end_ns), whole_ns)
 

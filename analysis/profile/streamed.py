@@ -16,7 +16,7 @@ import numpy as np
 from tprof.analysis.attribution.accounts import Account
 from tprof.analysis.attribution.gpu import SCOPE as GPU
 from tprof.analysis.attribution.load import Activity, idle_power_w, losses
-from tprof.analysis.attribution.long_arrays import is_any, zeros
+from tprof.analysis.attribution.long_arrays import computed, is_any, zeros
 from tprof.analysis.attribution.open_instances import OpenInstances
 from tprof.analysis.attribution.survey import survey
 from tprof.analysis.attribution.windows import STEP, Reach, cut_windows
@@ -58,6 +58,8 @@ WINDOW_SAMPLES = 250_000
 """Of a window, about: its arrays stay in memory that is used again, and in caches as far as they can."""
 STREAMED_FROM = 4_000_000
 """Samples and readings of a long recording."""
+MOST_SENT = 4_000_000
+"""Quanta with estimated edges that are sent to other processes, 34 bytes each."""
 STEPS = 8
 """A window has so many of the times by which samples are found, or more."""
 
@@ -153,8 +155,11 @@ def _fitted(
         run = store_run(file, read, windows, tasks, recipe.packages)
 
         def ran(domain: Quanta) -> Ran:
-            other_s, unseen_s = found.hidden.between(domain.edges_ns, domain.package)
-            return Ran(run.work(domain), other_s + unseen_s)
+            def hidden_s(at: slice) -> NDArray[np.float64]:
+                other_s, unseen_s = found.hidden.between(domain.edges_ns[at.start : at.stop + 1], domain.package)
+                return other_s + unseen_s
+
+            return Ran(run.work(domain), computed(len(domain), np.float64, hidden_s, domain.edges_ns))
 
         chosen = fit_powers_of(recipe, trace, ran, asked=asked)
         return chosen, fitted_domains(chosen, run, read, windows), run.modelled
@@ -223,7 +228,10 @@ class _Stream:
         domains = [_Domain(one, numbers.get(one.name), ran=zeros(len(one), bool)) for one in self.recipe.quanta]
         instances, facts = OpenInstances(counted), Facts()
         share = Sharer.of(self.trace, self.recipe, self.found, self.fitted, keep)
-        shared = (self.map or map)(share, [self._job(window) for window in self.windows])
+        # Other processes would each have a copy of the estimated edges.
+        is_large = any(len(one.quanta) > MOST_SENT for one in self.fitted.values())
+        jobs = [self._job(window) for window in self.windows]
+        shared = map(share, jobs) if self.map is None or is_large else self.map(share, jobs)
         for number, (window, shares) in enumerate(zip(self.windows, shared, strict=True)):
             _add(domains, shares, window, instances)
             facts.add(shares.samples)

@@ -17,6 +17,7 @@ from support import many_readings, traces
 from support.properties import examples
 from tprof.analysis.attribution import long_arrays
 from tprof.analysis.attribution.quanta import Quanta, build_quanta
+from tprof.analysis.models.fitted.edges import posterior
 from tprof.benchmarks.overhead.children import in_child
 
 import tprof
@@ -101,6 +102,27 @@ def test_readings_in_blocks_give_the_quanta_of_all_at_once(seed, count) -> None:
             assert_same(found.between(begin_ns, end_ns)[0], expected.between(begin_ns, end_ns)[0])
             assert_same(found.earlier(0.4e-3), expected.earlier(0.4e-3))
             assert found.measured_j == pytest.approx(expected.measured_j, rel=1e-12, nan_ok=True)
+
+
+@examples(100)
+@given(st.integers(0, 2**31), st.integers(2, 60))
+def test_edges_in_blocks_are_those_of_all_at_once(seed, count) -> None:
+    """The posterior of edges is a system of equations of all quanta, which is solved block by block."""
+    random = np.random.default_rng(seed)
+    edges_ns = np.cumsum(random.integers(MS // 2, 2 * MS, count + 1))
+    quanta = Quanta(
+        "package-0", "package", 0, counted=True, quality="measured", edges_ns=edges_ns, energy_j=random.random(count),
+        valid=random.random(count) < 0.8, stuck=np.zeros(count, bool), window_s=random.random(count + 1) * 1e-3,
+        unit_j=2.0**-14, warnings=(),
+    )  # fmt: skip
+    given_j = random.normal(0, 1e-3, count), random.random(count + 1) * 1e-6 * (random.random(count + 1) < 0.9)
+
+    found = posterior(quanta, *given_j, 1e-4)
+
+    with pytest.MonkeyPatch.context() as patch:
+        _shorten(patch, 1 << 20)
+        for ours, theirs in zip(found, posterior(quanta, *given_j, 1e-4), strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("model", ["cputime", "fitted"])
