@@ -123,7 +123,7 @@ class Quanta:
             number = np.arange(at.start, at.stop)
             moved_ns = self.edges_ns[at] - np.where((number > 0) & (number < count - 1), shift_ns, 0)
             # The first edge stays: no other may come before it.
-            return np.maximum(moved_ns, first_ns + number)
+            return np.asarray(np.maximum(moved_ns, first_ns + number))
 
         edges_ns = computed(count, np.int64, edges_at, self.edges_ns)
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tprof.trace.metadata import MAX_NS
 from tprof.trace.thread import read_fields
 
+from .long_arrays import release
 from .segment_reader import Part, fields_of, make_segments
 from .segments import thread_end_ns
 
@@ -118,6 +119,7 @@ def cut_windows(threads: Sequence[IndexedThread], domains: Sequence[Reach], samp
         at = place[1:-1]
         inside = at > 0
         until_ns[:-1][inside] = np.maximum(until_ns[:-1][inside], one.end_ns[at[inside] - 1])
+        release(*one)
     begins_ns = np.concatenate(([0], cuts_ns, [MAX_NS]))
     return [
         Window(
@@ -139,6 +141,8 @@ def _cuts(threads: Sequence[IndexedThread], domains: Sequence[Reach], samples: i
     step = min(STEP, samples)
     of_quanta = [one.begin_ns[step - 1 :: step] for one in domains]
     t_ns = np.concatenate([t_ns, *of_quanta])
+    for one in domains:
+        release(one.begin_ns)
     weights = [*(one.weights for one in threads), *(np.full(len(one), step) for one in of_quanta)]
     order = np.argsort(t_ns, kind="stable")
     before = np.cumsum(np.concatenate(weights)[order])

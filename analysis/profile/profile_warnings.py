@@ -188,7 +188,7 @@ def fit_warnings(fits: Mapping[str, Fit], names: Sequence[str]) -> list[str]:
         unresolved = [names[int(task)] for task in np.flatnonzero(fit.unresolved)]
         if unresolved:
             out.append(f"the power of {_list(unresolved)} is not resolved on {domain}: their intervals reach zero")
-        level_w = float(fit.static_w.mean())
+        level_w = fit.level_w
         if fit.static_error_w > UNCERTAIN_LEVEL * max(level_w, 1e-12):
             out.append(
                 f"static power of {domain} is uncertain ({level_w:.3g} ± {1.96 * fit.static_error_w:.2g} W), and with "

@@ -239,7 +239,9 @@ class _Stream:
             later = keep(rows, totals, np.ones(len(rows), bool), is_last=window.is_last)
             sink(shares.kept.plus(later))
             for one in domains:
-                self._shared_quanta(one.quanta).release()
+                one.quanta.release()
+            for fitted in self.fitted.values():
+                fitted.release()
             if progress is not None:
                 progress("instances", number + 1, len(self.windows))
         stuck = [

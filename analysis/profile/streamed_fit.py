@@ -249,6 +249,11 @@ class FittedDomain:
     beside: tuple[BesideCourse, ...]
     overlaps: bool
 
+    def release(self) -> None:
+        """Leave the pages of long arrays to the kernel until they are read again."""
+        self.quanta.release()
+        release(self.fit.static_w)
+
     def plan(self, which: slice, activity: Activity, window: Window) -> Planned:
         """Share the joules of a window's quanta."""
         near, own = self._near(which) if self.overlaps else (which, slice(0, which.stop - which.start))

@@ -107,7 +107,7 @@ class Readings:
     @property
     def missing(self) -> npt.NDArray[np.bool_]:
         """Which reads failed, (m,)."""
-        return (self._column("flags") & kinds.ReadingFlag.MISSING) != 0
+        return np.asarray((self._column("flags") & kinds.ReadingFlag.MISSING) != 0)
 
     def _column(self, name: str) -> npt.NDArray[Any]:
         return np.concatenate([np.empty(0, layout.READING[name]), *(piece[name] for piece in self.pieces())])

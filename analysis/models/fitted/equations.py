@@ -77,9 +77,9 @@ class Rows:
         at = _edges(quanta, columns)
         energy_j, hidden_s = (_reduced(np.add, values, at) for values in (quanta.energy_j, hidden_s))
         whole = _reduced(np.logical_and, quanta.valid, at)
-        return cls(
-            quanta.edges_ns[at], quanta.window_s[at] * 1e9, energy_j, hidden_s, whole, quanta.unit_j, quanta.timed
-        )
+        edges_ns, window_ns = quanta.edges_ns[at], quanta.window_s[at] * 1e9
+        quanta.release()
+        return cls(edges_ns, window_ns, energy_j, hidden_s, whole, quanta.unit_j, quanta.timed)
 
     def __len__(self) -> int:
         return len(self.at)
@@ -175,20 +175,21 @@ def _edges(quanta: Quanta, columns: int) -> NDArray[np.intp]:
     most_s = 2 * _ranked(window_s, enough) if quanta.timed and count > enough else np.inf
 
     def known(at: slice) -> NDArray[np.intp]:
-        found = window_s[at] <= most_s
+        found = np.asarray(window_s[at] <= most_s)
         if np.isfinite(most_s):
             edges = slice(at.start + first, at.stop + first)
             found |= valid[edges] != valid[edges.start - 1 : edges.stop - 1]
-        return np.flatnonzero(found) + at.start + first
+        return np.asarray(np.flatnonzero(found) + at.start + first)
 
     number = sum(len(known(at)) for at in blocks(count, window_s, valid))
     step = max(-(-number // MOST_ROWS), -(-number * columns * LATE_POINTS // LARGEST), 1)
     chosen, passed = [np.empty(0, np.intp)], 0
     for at in blocks(count, window_s, valid):
         found = known(at)
-        chosen += [found[-passed % step :: step], found[-1:] if passed + len(found) == number else found[:0]]
+        chosen.append(found[-passed % step :: step].copy())
         passed += len(found)
-    return np.unique(np.concatenate(chosen))
+        last = int(found[-1]) if len(found) else last
+    return np.unique(np.append(np.concatenate(chosen), last))
 
 
 def _ranked(values: Floats, rank: int) -> float:

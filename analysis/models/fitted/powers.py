@@ -10,11 +10,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.long_arrays import computed
+from tprof.analysis.attribution.long_arrays import computed, total
 from tprof.analysis.names import places
 
 from .absent_tasks import fitted_tasks, renumbered, with_absent
@@ -93,6 +94,11 @@ class Fit:
     own_w: float
     gain: float
     findings: tuple[Finding, ...]
+
+    @cached_property
+    def level_w(self) -> float:
+        """Mean static watts."""
+        return total(self.static_w) / max(len(self.static_w), 1)
 
 
 def fit_powers(
