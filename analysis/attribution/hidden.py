@@ -121,7 +121,7 @@ def measure_hidden(
     reach_ns : the window in which it is measured
     """
     busy, program = (
-        [one for one in readings.values() if one.quantity == quantity and len(one.t_ns) > 1]
+        [one for one in readings.values() if one.quantity == quantity and one.count > 1]
         for quantity in ("busy", "program")
     )
     if not program:
@@ -143,7 +143,7 @@ def measure_hidden(
 
 def machine_busy_s(readings: Iterable[Readings], edges_ns: NDArray[np.int64]) -> Floats:
     """Return the CPU seconds of all processes in each quantum, (k,); 0 without readings of them."""
-    busy = [reading for reading in readings if reading.quantity == "busy" and len(reading.t_ns) > 1]
+    busy = [reading for reading in readings if reading.quantity == "busy" and reading.count > 1]
     total_s = sum((_cumulative(reading, edges_ns) for reading in busy), np.zeros(len(edges_ns)))
     return np.diff(total_s)
 

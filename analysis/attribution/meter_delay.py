@@ -79,7 +79,7 @@ def aligned(readings: Readings, delay: MeterDelay) -> Readings:
     """Return the readings at the times for which their values stand."""
     if not delay.delay_s:
         return readings
-    return replace(readings, t_ns=readings.t_ns - round(delay.delay_s * 1e9))
+    return replace(readings, earlier_ns=round(delay.delay_s * 1e9))
 
 
 def delay_warning(name: str) -> str:

@@ -18,7 +18,8 @@ from tprof.trace.metadata import MAX_NS
 
 from .accounts import Totals
 from .instances import concatenated, merged
-from .segment_energy import padded, sum_by
+from .long_arrays import blocks, release, zeros
+from .segment_energy import sum_by
 from .windows import UnorderedError
 
 if TYPE_CHECKING:
@@ -159,13 +160,15 @@ class OpenInstances:
     def __init__(self, domains: Sequence[Quanta]) -> None:
         """Begin without any; `domains` are those that count."""
         self._domains = domains
-        self._dynamic_j = [np.zeros(len(one) + 2) for one in domains]
+        self._dynamic_j = [zeros(len(one) + 2, np.float64) for one in domains]
+        self._valid = [_valid_up_to(one) for one in domains]
         self._parts: OpenParts | None = None
         self._ended = _EndedIds()
 
     def note_dynamic(self, domain: int, which: slice, dynamic_j: Floats) -> None:
         """Note the joules above the static ones of a window's quanta."""
         self._dynamic_j[domain][which.start + 1 : which.stop + 1] = dynamic_j
+        release(self._dynamic_j[domain], self._valid[domain])
 
     def advance(self, window: Window, settled: IdRuns, parts: OpenParts) -> tuple[InstanceRows, Totals]:
         """Add a window's instances, and return those that have ended but were not settled, with their joules.
@@ -215,9 +218,19 @@ class OpenInstances:
             totals.high_j -= edge_j
             totals.high_j += np.where(here, dynamic_j[first], 0.0)
             totals.high_j += np.where(here & spans, dynamic_j[last], 0.0)
-            valid = np.cumsum(padded(domain.valid.astype(np.float64)))
+            valid = self._valid[number]
             totals.covered |= valid[last] > valid[np.maximum(first - 1, 0)]
         return rows, totals
+
+
+def _valid_up_to(quanta: Quanta) -> NDArray[np.int64]:
+    """Return the number of valid quanta up to each, padded: (k + 2,)."""
+    found, known = zeros(len(quanta) + 2, np.int64), 0
+    for block in blocks(len(quanta), found, quanta.valid):
+        up_to = known + np.cumsum(quanta.valid[block])
+        found[block.start + 1 : block.stop + 1], known = up_to, int(up_to[-1])
+    found[-1] = known
+    return found
 
 
 def ended_before(rows: InstanceRows, t_ns: int) -> Mask:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tprof.trace.bounds import is_calculated
 from tprof.trace.increments import STILL_NS, USUAL_UPDATES, Counter, Fault
+from tprof.trace.kinds import ReadingFlag
+
+from .long_arrays import blocks, computed, differences, empty, is_any, median, release, total, zeros
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from tprof.trace import Readings
     from tprof.trace.increments import Increments
+    from tprof.trace.readings import Records
 
 UNREAD_PERIODS = 5
 UNREAD_S, UNREAD_POWER_S = 0.5, 0.2
@@ -33,7 +40,7 @@ _WHY = {
 
 @dataclass(frozen=True)
 class Quanta:
-    """The quanta of one domain, end to end without gaps.
+    """The quanta of one domain, end to end without gaps. Long arrays are those of `long_arrays`.
 
     Attributes
     ----------
@@ -64,23 +71,34 @@ class Quanta:
     def __len__(self) -> int:
         return len(self.energy_j)
 
+    def span(self, begin_ns: int, end_ns: int) -> slice:
+        """Return which quanta reach into the time between two others."""
+        first = max(int(np.searchsorted(self.edges_ns, begin_ns, side="right")) - 1, 0)
+        return slice(first, max(first, min(int(np.searchsorted(self.edges_ns, end_ns, side="left")), len(self))))
+
     def between(self, begin_ns: int, end_ns: int) -> tuple[Quanta, slice]:
         """Return the quanta between two times, and their slice; a quantum that is cut keeps its part by time.
 
         Windows are cut too, so that an edge that moves within its window stays between its neighbours.
         """
-        first = max(int(np.searchsorted(self.edges_ns, begin_ns, side="right")) - 1, 0)
-        last = min(int(np.searchsorted(self.edges_ns, end_ns, side="left")), len(self))
-        part = slice(first, max(first, last))
-        edges = slice(first, last + 1) if first < last else slice(0)
-        edges_ns = np.clip(self.edges_ns[edges], begin_ns, end_ns)
-        inside = np.diff(edges_ns) / np.diff(self.edges_ns[edges])
-        known = edges_ns == self.edges_ns[edges]
-        reach_ns = np.maximum(np.minimum(edges_ns - begin_ns, end_ns - edges_ns) - 1, 0)
-        window_s = np.where(known, np.minimum(self.window_s[edges], 2e-9 * reach_ns), 0.0)
+        part = self.span(begin_ns, end_ns)
+        edges = slice(part.start, part.stop + 1) if part.start < part.stop else slice(0)
+        whole_ns, whole_window_s, whole_j = self.edges_ns[edges], self.window_s[edges], self.energy_j[part]
+        edges_ns = computed(len(whole_ns), np.int64, lambda at: np.clip(whole_ns[at], begin_ns, end_ns), whole_ns)
+
+        def window_s(at: slice) -> NDArray[np.float64]:
+            reach_ns = np.maximum(np.minimum(edges_ns[at] - begin_ns, end_ns - edges_ns[at]) - 1, 0)
+            return np.where(edges_ns[at] == whole_ns[at], np.minimum(whole_window_s[at], 2e-9 * reach_ns), 0.0)
+
+        def energy_j(at: slice) -> NDArray[np.float64]:
+            ends = slice(at.start, at.stop + 1)
+            return whole_j[at] * (np.diff(edges_ns[ends]) / np.diff(whole_ns[ends]))
+
         return replace(
-            self, edges_ns=edges_ns, energy_j=self.energy_j[part] * inside, valid=self.valid[part],
-            stuck=self.stuck[part], window_s=window_s, unread=None if self.unread is None else self.unread[part],
+            self, edges_ns=edges_ns, valid=self.valid[part], stuck=self.stuck[part],
+            energy_j=computed(len(whole_j), np.float64, energy_j, edges_ns, whole_ns, whole_j),
+            window_s=computed(len(whole_ns), np.float64, window_s, edges_ns, whole_ns, whole_window_s),
+            unread=None if self.unread is None else self.unread[part],
         ), part  # fmt: skip
 
     def part(self, which: slice) -> Quanta:
@@ -99,25 +117,41 @@ class Quanta:
         """
         if not late_s or len(self) < 3:
             return self
-        edges_ns = self.edges_ns.copy()
-        edges_ns[1:-1] -= round(late_s * 0.5e9)
-        # The first edge stays: no other may come before it.
-        edges_ns[1:] = np.maximum(edges_ns[1:], edges_ns[0] + np.arange(1, len(edges_ns)))
-        window_s = self.window_s.copy()
-        window_s[1:-1] += late_s
-        room_s = np.minimum(np.diff(edges_ns)[1:], np.diff(edges_ns)[:-1]) * 1e-9
-        window_s[1:-1] = np.minimum(window_s[1:-1], room_s)
+        count, shift_ns, first_ns = len(self.edges_ns), round(late_s * 0.5e9), int(self.edges_ns[0])
+
+        def edges_at(at: slice) -> NDArray[np.int64]:
+            number = np.arange(at.start, at.stop)
+            moved_ns = self.edges_ns[at] - np.where((number > 0) & (number < count - 1), shift_ns, 0)
+            # The first edge stays: no other may come before it.
+            return np.asarray(np.maximum(moved_ns, first_ns + number))
+
+        edges_ns = computed(count, np.int64, edges_at, self.edges_ns)
+
+        def window_at(at: slice) -> NDArray[np.float64]:
+            around_ns = edges_ns[max(at.start - 1, 0) : at.stop + 1]
+            length_s = np.diff(around_ns) * 1e-9
+            found = self.window_s[at].copy()
+            inner = slice(int(at.start == 0), len(found) - int(at.stop == count))
+            found[inner] = np.minimum(found[inner] + late_s, np.minimum(length_s[1:], length_s[:-1]))
+            return found
+
+        window_s = computed(count, np.float64, window_at, edges_ns, self.window_s)
         return replace(self, edges_ns=edges_ns, window_s=window_s)
 
-    @property
+    @cached_property
     def timed(self) -> bool:
         """Whether it is known in which window the sensor's values changed."""
-        return bool((self.window_s > 0).any())
+        return any(bool((self.window_s[at] > 0).any()) for at in blocks(len(self.window_s), self.window_s))
 
-    @property
+    @cached_property
     def measured_j(self) -> float:
         """Joules in valid quanta; NaN if there is none."""
-        return float(self.energy_j.sum()) if self.valid.any() else float("nan")
+        return total(self.energy_j) if is_any(self.valid) else float("nan")
+
+    def release(self) -> None:
+        """Leave the pages of long arrays to the kernel until they are read again."""
+        unread = () if self.unread is None else (self.unread,)
+        release(self.edges_ns, self.energy_j, self.valid, self.stuck, self.window_s, *unread)
 
 
 def build_quanta(readings: Readings, max_power_w: float | None = None) -> Quanta:
@@ -135,97 +169,199 @@ def build_quanta(readings: Readings, max_power_w: float | None = None) -> Quanta
         unit_j=readings.unit, modulus=readings.modulus, quality=str(readings.quality), scope=readings.scope,
         max_power_w=max_power_w,
     )  # fmt: skip
-    found = counter.follow(readings.records())
-    warnings = _left_out(readings, counter)
+    found, left_out = _Found(readings, counter.limit_w), _LeftOut()
+    for piece in readings.pieces():
+        left_out.add(piece)
+        found.add(counter.follow(piece, longest_still_ns=np.inf))
+    found.add(counter.finish())
+    warnings = left_out.warnings(readings.name, counter.unordered)
     quanta = Quanta(
         readings.name, readings.scope, readings.package, readings.counted, str(readings.quality),
         np.empty(0, np.int64), np.empty(0), np.empty(0, bool), np.empty(0, bool), np.empty(0),
-        max(readings.unit, readings.resolution_j or 0.0), tuple(warnings), _relative_error(readings, found),
+        max(readings.unit, readings.resolution_j or 0.0), tuple(warnings), found.relative_error,
     )  # fmt: skip
-    if len(found.t_ns) < 2:
+    if found.count < 2:
         return replace(quanta, warnings=(*warnings, f"{readings.name} has no two readings: its energy is not resolved"))
-    # The value changed somewhere in the window: the middle is the best estimate.
-    edges_ns = found.t_ns - found.window_ns // 2
-    energy_j, valid = found.energy_j[1:], found.fault[1:] == Fault.NONE
-    warnings += _faults(readings, found, counter.limit_w)
-    stuck = _stuck(found.stood_ns[1:], np.diff(edges_ns), still=not found.changed[-1])
+    edges, inner = slice(0, found.count), slice(1, found.count)
+    quanta = replace(
+        quanta, edges_ns=found.edges_ns[edges], energy_j=found.energy_j[inner], valid=found.valid[inner],
+        stuck=found.stuck(), window_s=found.window_s[edges],
+    )  # fmt: skip
+    warnings += found.warnings()
     if not is_calculated(quanta.quality):
         # A sensor that stopped updating does not measure 0 J.
-        valid[-1] &= not stuck[-1]
-        if valid.all() and not (energy_j > 0).any():
-            valid[:] = False
+        quanta.valid[-1] &= not quanta.stuck[-1]
+        if quanta.valid.all() and not found.energy_sum_j > 0:
+            quanta.valid[:] = False
             warnings.append(f"{readings.name} never moved: its energy is not resolved")
-    return replace(
-        quanta, edges_ns=edges_ns, energy_j=energy_j, valid=valid, stuck=stuck,
-        window_s=(found.window_ns * 1e-9).astype(np.float64), unread=_unread(readings, found.t_ns),
-        warnings=tuple(warnings),
-    )  # fmt: skip
+    return replace(quanta, unread=_unread(readings, quanta), warnings=tuple(warnings))
 
 
-def _stuck(stood_ns: NDArray[np.int64], gap_ns: NDArray[np.int64], *, still: bool) -> NDArray[np.bool_]:
-    """Mark intervals in which the count was seen to stand for far longer than its usual gap.
+class _Found:
+    """The increments so far.
 
-    A long interval in which nobody looked, since the reader got no processor, is none of them. `still`: the last one
-    ends without a new value.
+    Attributes
+    ----------
+    count : of them
+    edges_ns, energy_j, valid, window_s : with a value for each, and room for more
+    energy_sum_j : of all
     """
-    usual_ns = np.median(gap_ns[:-1] if still and len(gap_ns) > 1 else gap_ns)
-    return np.asarray((stood_ns > USUAL_UPDATES * usual_ns) & (stood_ns >= STILL_NS), bool)
+
+    def __init__(self, readings: Readings, limit_w: float) -> None:
+        """Begin without any; more than `limit_w` is a fault."""
+        self.count, self.energy_sum_j = 0, 0.0
+        self.edges_ns = empty(readings.count, np.int64)
+        self.energy_j = empty(readings.count, np.float64)
+        self.valid = empty(readings.count, bool)
+        self.window_s = empty(readings.count, np.float64)
+        self._readings, self._limit_w = readings, limit_w
+        self._length_ns = self._wraps = 0
+        self._ends_changed = False
+        self._stood: list[tuple[NDArray[np.intp], NDArray[np.int64]]] = []
+        self._faults = np.zeros((len(Fault), 3))
+
+    def add(self, found: Increments) -> None:
+        """Add those of a piece."""
+        count = len(found.t_ns)
+        if not count:
+            return
+        at = slice(self.count, self.count + count)
+        # The value changed somewhere in the window: the middle is the best estimate.
+        self.edges_ns[at] = found.t_ns - found.window_ns // 2
+        self.energy_j[at], self.valid[at] = found.energy_j, found.fault == Fault.NONE
+        self.window_s[at] = found.window_ns * 1e-9
+        long = np.flatnonzero(found.stood_ns >= STILL_NS)
+        if len(long):
+            self._stood.append((long + self.count, found.stood_ns[long]))
+        # The first of all ends no quantum.
+        self._length_ns += int(found.length_ns[int(not self.count) :].sum())
+        self.energy_sum_j += float(found.energy_j.sum())
+        self._ends_changed = bool(found.changed[-1])
+        self._note_faults(found)
+        self.count += count
+        release(self.edges_ns, self.energy_j, self.valid, self.window_s)
+
+    def _note_faults(self, found: Increments) -> None:
+        if found.fault.any():
+            for number, values in enumerate((np.ones(len(found.fault)), found.length_ns, found.uncertain_j)):
+                self._faults[:, number] += np.bincount(found.fault, weights=values, minlength=len(Fault))
+        readings = self._readings
+        if readings.modulus and np.isfinite(self._limit_w):
+            most_j = self._limit_w * found.length_ns * 1e-9
+            self._wraps += int(((found.fault == Fault.NONE) & (most_j > 2 * readings.modulus * readings.unit)).sum())
+
+    @property
+    def relative_error(self) -> float:
+        """By what part all joules may be off: what the sensor states, and half a step of a power.
+
+        Power that hardly changes is rounded to the same side in all readings.
+        """
+        error, step_w = self._readings.relative_error or 0.0, self._readings.resolution_w
+        if step_w is None or not self.energy_sum_j > 0:
+            return error
+        return error + step_w / 2 / (self.energy_sum_j / (float(self._length_ns) * 1e-9))
+
+    def stuck(self) -> NDArray[np.bool_]:
+        """Mark the quanta in which the count was seen to stand for far longer than its usual gap.
+
+        A long interval in which nobody looked, since the reader got no processor, is none of them.
+        """
+        stuck = zeros(self.count - 1, bool)
+        if not self._stood:
+            return stuck
+        edges_ns = self.edges_ns[: self.count]
+        # The last quantum may end without a new value.
+        usual_ns = median(differences(edges_ns[:-1] if not self._ends_changed and self.count > 2 else edges_ns))
+        for at, stood_ns in self._stood:
+            stuck[at[(stood_ns > USUAL_UPDATES * usual_ns) & (at > 0)] - 1] = True
+        return stuck
+
+    def warnings(self) -> list[str]:
+        """Warn of intervals with sensor faults, with the joules that they would contain."""
+        name, warnings = self._readings.name, []
+        whys = _WHY | ({Fault.REOPENED: "without readings, or opened again,"} if self._readings.integrated else {})
+        for fault, why in whys.items():
+            count, length_ns, uncertain_j = self._faults[fault].tolist()
+            if count:
+                shown = f", and {uncertain_j:.3g} J that it showed are in doubt" if uncertain_j else ""
+                warnings.append(
+                    f"{name} was {why.format(limit_w=self._limit_w)} in {count:.0f} intervals "
+                    f"({length_ns * 1e-9:.3g} s): no energy is given for that time{shown}"
+                )
+        if self._wraps:
+            warnings.append(f"{name} may have wrapped more than once in {self._wraps} long intervals")
+        return warnings
 
 
-def _unread(readings: Readings, ends_ns: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+class _LeftOut:
+    """Failed reads so far: those before a reopened counter are told with it."""
+
+    def __init__(self) -> None:
+        self._bridged = self._waiting = 0
+        self._last_ns = 0
+        self._good_ns: int | None = None
+
+    def add(self, piece: Records) -> None:
+        """Add a piece of the readings."""
+        if not len(piece):
+            return
+        t_ns, flags = piece["t_ns"].astype(np.int64), piece["flags"]
+        self._last_ns = int(t_ns[-1])
+        missing = (flags & ReadingFlag.MISSING) != 0
+        good, failed = np.flatnonzero(~missing), np.flatnonzero(missing)
+        if not len(good):
+            self._waiting += len(failed)
+            return
+        # Before each good one, those that failed since the good one before it.
+        waited = np.bincount(np.searchsorted(good, failed), minlength=len(good) + 1)
+        waited[0] += self._waiting
+        is_bridged = (flags[good] & ReadingFlag.REOPENED) == 0
+        self._bridged += int(waited[:-1][is_bridged].sum())
+        self._waiting, self._good_ns = int(waited[-1]), int(t_ns[good[-1]])
+
+    def warnings(self, name: str, unordered: int) -> list[str]:
+        """Return a sentence for failed reads, and one for those that are not later than the one before."""
+        warnings = [f"{self._bridged} readings of {name} failed and were bridged"] if self._bridged else []
+        if self._good_ns is not None and self._waiting:
+            lost_s = (self._last_ns - self._good_ns) * 1e-9
+            what = f"{name} could not be read in the last {lost_s:.3g} s"
+            warnings.append(f"{what}: no energy is given for that time")
+        if unordered:
+            warnings.append(f"{unordered} readings of {name} are not later than the one before: left out")
+        return warnings
+
+
+def _unread(readings: Readings, quanta: Quanta) -> NDArray[np.bool_] | None:
     """Mark the intervals in which a sensor was not read for far longer than usual, since it hung or nobody had time."""
-    if is_calculated(str(readings.quality)) or len(readings.t_ns) < LEAST_READINGS:
+    if is_calculated(quanta.quality) or readings.count < LEAST_READINGS:
         return None
-    gap_ns = np.diff(readings.t_ns)
     least_ns = (UNREAD_POWER_S if readings.integrated else UNREAD_S) * 1e9
-    at = np.flatnonzero(gap_ns > max(UNREAD_PERIODS * float(np.median(gap_ns)), least_ns))
-    unread = np.zeros(len(ends_ns) - 1, bool)
-    # A gap is in the interval that ends with the reading after it, or later.
-    unread[np.clip(np.searchsorted(ends_ns, readings.t_ns[at + 1]) - 1, 0, len(unread) - 1)] = True
-    return unread if len(at) else None
+    after_ns = np.concatenate([t_ns[1:][np.diff(t_ns) > least_ns] for t_ns in _times(readings)])
+    if not len(after_ns):
+        return None
+    gap_ns = empty(readings.count - 1, np.int64)
+    done, long_ns = 0, []
+    for t_ns in _times(readings):
+        part = np.diff(t_ns)
+        gap_ns[done : done + len(part)] = np.maximum(part, 0)
+        long_ns.append(part[part > least_ns])
+        done += len(part)
+        release(gap_ns)
+    after_ns = after_ns[np.concatenate(long_ns) > UNREAD_PERIODS * median(gap_ns[:done])]
+    unread = zeros(len(quanta), bool)
+    # A gap is in the interval that ends with the reading after it, or later. A reading is at most half of its window
+    # after its edge, and before the next edge.
+    place = np.searchsorted(quanta.edges_ns, after_ns, side="right") - 1
+    known = np.clip(place, 0, len(quanta))
+    read_ns = quanta.edges_ns[known] + np.round(quanta.window_s[known] * 1e9).astype(np.int64) // 2
+    unread[np.clip(place + (read_ns < after_ns) - 1, 0, len(quanta) - 1)] = True
+    return unread if len(after_ns) else None
 
 
-def _relative_error(readings: Readings, found: Increments) -> float:
-    """Return by what part all joules may be off: what the sensor states, and half a step of a power.
-
-    Power that hardly changes is rounded to the same side in all readings.
-    """
-    error, seconds = readings.relative_error or 0.0, float(found.length_ns[1:].sum()) * 1e-9
-    if readings.resolution_w is None or not found.energy_j.sum() > 0:
-        return error
-    return error + readings.resolution_w / 2 / (float(found.energy_j.sum()) / seconds)
-
-
-def _left_out(readings: Readings, counter: Counter) -> list[str]:
-    """Return a sentence for failed reads: those before a reopened counter are told with it."""
-    failed, good = np.flatnonzero(readings.missing), np.flatnonzero(~readings.missing)
-    after = np.searchsorted(good, failed)
-    bridged = int((~readings.reopened[good[after[after < len(good)]]]).sum())
-    warnings = [f"{bridged} readings of {readings.name} failed and were bridged"] if bridged else []
-    if len(good) and len(failed) and failed[-1] > good[-1]:
-        lost_s = (readings.t_ns[-1] - readings.t_ns[good[-1]]) * 1e-9
-        what = f"{readings.name} could not be read in the last {lost_s:.3g} s"
-        warnings.append(f"{what}: no energy is given for that time")
-    if counter.unordered:
-        warnings.append(f"{counter.unordered} readings of {readings.name} are not later than the one before: left out")
-    return warnings
-
-
-def _faults(readings: Readings, found: Increments, limit_w: float) -> list[str]:
-    """Warn of intervals with sensor faults, with the joules that they would contain."""
-    warnings = []
-    whys = _WHY | ({Fault.REOPENED: "without readings, or opened again,"} if readings.integrated else {})
-    for fault, why in whys.items():
-        bad = found.fault == fault
-        if bad.any():
-            uncertain_j = float(found.uncertain_j[bad].sum())
-            shown = f", and {uncertain_j:.3g} J that it showed are in doubt" if uncertain_j else ""
-            warnings.append(
-                f"{readings.name} was {why.format(limit_w=limit_w)} in {bad.sum()} intervals "
-                f"({found.length_ns[bad].sum() * 1e-9:.3g} s): no energy is given for that time{shown}"
-            )
-    if readings.modulus and np.isfinite(limit_w):
-        twice = (found.fault == Fault.NONE) & (limit_w * found.length_ns * 1e-9 > 2 * readings.modulus * readings.unit)
-        if twice.any():
-            warnings.append(f"{readings.name} may have wrapped more than once in {twice.sum()} long intervals")
-    return warnings
+def _times(readings: Readings) -> Iterator[NDArray[np.int64]]:
+    """Yield the times of all readings in parts, each after the last time of the part before."""
+    last_ns = np.empty(0, np.int64)
+    for piece in readings.pieces():
+        t_ns = np.concatenate((last_ns, piece["t_ns"].astype(np.int64)))
+        last_ns = t_ns[-1:]
+        yield t_ns

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tprof.trace.metadata import MAX_NS
 from tprof.trace.thread import read_fields
 
+from .long_arrays import release
 from .segment_reader import Part, fields_of, make_segments
 from .segments import thread_end_ns
 
@@ -107,7 +108,10 @@ class Reach(NamedTuple):
 
 
 def cut_windows(threads: Sequence[IndexedThread], domains: Sequence[Reach], samples: int) -> list[Window]:
-    """Cut a recording into windows of about so many samples, where quanta of the domain with the longest ones begin."""
+    """Cut a recording where quanta of the domain with the longest ones begin.
+
+    Each window has about so many samples and quanta together, so that few samples make no window of many quanta.
+    """
     cuts_ns = _cuts(threads, domains, samples)
     places = [np.concatenate(([0], _begins_at(one, cuts_ns), [len(one.begin_ns)])) for one in domains]
     until_ns = np.append(cuts_ns, MAX_NS)
@@ -115,6 +119,7 @@ def cut_windows(threads: Sequence[IndexedThread], domains: Sequence[Reach], samp
         at = place[1:-1]
         inside = at > 0
         until_ns[:-1][inside] = np.maximum(until_ns[:-1][inside], one.end_ns[at[inside] - 1])
+        release(*one)
     begins_ns = np.concatenate(([0], cuts_ns, [MAX_NS]))
     return [
         Window(
@@ -132,18 +137,26 @@ def _cuts(threads: Sequence[IndexedThread], domains: Sequence[Reach], samples: i
     if not threads:
         return np.empty(0, np.int64)
     t_ns = np.concatenate([one.t_ns for one in threads])
+    first_ns, last_ns = t_ns.min(), max(one.end_ns for one in threads)
+    step = min(STEP, samples)
+    of_quanta = [one.begin_ns[step - 1 :: step] for one in domains]
+    t_ns = np.concatenate([t_ns, *of_quanta])
+    for one in domains:
+        release(one.begin_ns)
+    weights = [*(one.weights for one in threads), *(np.full(len(one), step) for one in of_quanta)]
     order = np.argsort(t_ns, kind="stable")
-    before = np.cumsum(np.concatenate([one.weights for one in threads])[order])
+    before = np.cumsum(np.concatenate(weights)[order])
     at = np.flatnonzero(np.diff(before // samples)) + 1
     cuts_ns = t_ns[order][at]
     longest = max(domains, key=_usual_length, default=None)
     if longest is not None and len(longest.begin_ns):
-        starts_ns = np.append(longest.begin_ns, longest.end_ns[-1])
-        place = np.searchsorted(starts_ns, cuts_ns)
-        known = place < len(starts_ns)
-        cuts_ns = np.where(known, starts_ns[np.minimum(place, len(starts_ns) - 1)], cuts_ns)
+        place = _begins_at(longest, cuts_ns)
+        starts_ns = longest.begin_ns[np.minimum(place, len(longest.begin_ns) - 1)]
+        # After the last begin comes the last end.
+        end_ns = np.maximum(cuts_ns, longest.end_ns[-1])
+        cuts_ns = np.where(place < len(longest.begin_ns), starts_ns, end_ns)
     cuts_ns = np.unique(cuts_ns)
-    return np.asarray(cuts_ns[(cuts_ns > t_ns.min()) & (cuts_ns < max(one.end_ns for one in threads))])
+    return np.asarray(cuts_ns[(cuts_ns > first_ns) & (cuts_ns < last_ns)])
 
 
 def _usual_length(domain: Reach) -> float:

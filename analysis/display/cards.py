@@ -65,15 +65,13 @@ def power_line(profile: Profile) -> str:
 
 def power_steps(profile: Profile, most: int = BINS) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the begins of steps in s, the mean power of all counted domains in each in W, and the end of the last."""
-    power = profile.power
+    power = profile.power_steps(most)
     names = [f"{one.name}_w" for one in profile.quanta if one.counted and f"{one.name}_w" in power]
     if not len(power) or not names:
         return np.empty(0), np.empty(0), 0.0
     watts = power[names].sum(axis=1, min_count=len(names)).to_numpy(float)
     time_s, length_s = power["time_s"].to_numpy(float), power["duration_s"].to_numpy(float)
-    starts = np.flatnonzero(np.diff(np.arange(len(power)) * most // max(len(power), most), prepend=-1))
-    sums = np.add.reduceat(watts * length_s, starts) / np.add.reduceat(length_s, starts)
-    return time_s[starts], sums, float(time_s[-1] + length_s[-1])
+    return time_s, watts, float(time_s[-1] + length_s[-1])
 
 
 def job_html(profile: ClusterProfile) -> str:

@@ -19,6 +19,7 @@ from .whole_file import written_folder
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterable
     from pathlib import Path
 
     from .formats import Progress
@@ -93,15 +94,17 @@ def _write(
     """Write all tables; the instances of a profile that does not keep them are written as they end."""
     ended = None
     if isinstance(profile, Profile) and isinstance(profile.instances, SummedInstances):
-        tables, ended = _other_tables(profile), profile.instances
+        tables: dict[str, Iterable[pd.DataFrame]] = {name: [one] for name, one in _other_tables(profile).items()}
+        tables["power"], ended = profile.power_parts(), profile.instances
     else:
-        tables = tables_of(profile)
+        tables = {name: [one] for name, one in tables_of(profile).items()}
     with written_folder(directory) as folder:
-        for number, (name, frame) in enumerate(tables.items()):
+        for number, (name, parts) in enumerate(tables.items()):
             if progress is not None:
                 progress(name, number, len(tables))
             with closing(kind(folder / name)) as file:
-                file.add(frame)
+                for part in parts:
+                    file.add(part)
         if ended is not None:
             with closing(kind(folder / "tasks")) as file:
                 ended.share(lambda piece: file.add(piece.tasks), progress)
@@ -118,15 +121,12 @@ def _tables_of_sums(profile: SumsProfile) -> dict[str, pd.DataFrame]:
 
 
 def _tables(profile: Profile) -> dict[str, pd.DataFrame]:
-    return {"tasks": profile.tasks, **_other_tables(profile)}
+    return {"tasks": profile.tasks, "power": profile.power, **_other_tables(profile)}
 
 
 def _other_tables(profile: Profile) -> dict[str, pd.DataFrame]:
-    found = {
-        "summary": profile.summary().reset_index(),
-        "accounts": profile.accounts.reset_index(),
-        "power": profile.power,
-    }
+    """Return those that are short."""
+    found = {"summary": profile.summary().reset_index(), "accounts": profile.accounts.reset_index()}
     if profile.trace.decisions:
         found["decisions"] = profile.decisions.assign(quality=profile.info["quality"])
     if len(profile.trace.graph):

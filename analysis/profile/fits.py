@@ -56,8 +56,8 @@ def fitted(recipe: Recipe, trace: Trace, ran: Callable[[Quanta], Ran], *, asked:
             log.info("analysis", "fitting the powers of %d tasks to %s", len(names), domain.name)
             here = ran(domain)
             fit = fit_powers(domain, here.work, here.hidden_s, names=names, belief=_belief(recipe, domain.name))
-            block, part = domain.between(trace.start_ns, trace.end_ns)
-            if fit is not None and len(block):
+            part = domain.span(trace.start_ns, trace.end_ns)
+            if fit is not None and part.stop > part.start:
                 fits[domain.name] = replace(_with_factors(fit, here.work), static_w=fit.static_w[part])
     chosen = recipe.model.fitted(asked, fits, [q.quality for q in recipe.quanta if q.counted and q.scope != GPU])
     return replace(recipe, model=chosen, fits=fits) if chosen.name == "fitted" else recipe

@@ -112,21 +112,11 @@ def hosts_table(parts: Sequence[tuple[str, Figures | None, str | None]]) -> pd.D
 
 def binned_power(profile: Profile) -> pd.DataFrame:
     """Return the watts of all counted domains over time, in at most `POWER_BINS` rows."""
-    power, names = profile.power, [f"{one.name}_w" for one in profile.quanta if one.counted and len(one)]
+    power = profile.power_steps(POWER_BINS)
+    names = [f"{one.name}_w" for one in profile.quanta if one.counted and len(one)]
     if power.empty or not names:
         return pd.DataFrame({"time_s": np.empty(0), "duration_s": np.empty(0), "power_w": np.empty(0)})
-    length_s = power["duration_s"].to_numpy(float)
-    bins = np.arange(len(power)) * POWER_BINS // max(len(power), POWER_BINS)
-    starts = np.flatnonzero(np.diff(bins, prepend=-1))
-    seconds = np.add.reduceat(length_s, starts)
-    joules = power[names].sum(axis=1, skipna=False).to_numpy(float) * length_s
-    return pd.DataFrame(
-        {
-            "time_s": power["time_s"].to_numpy(float)[starts],
-            "duration_s": seconds,
-            "power_w": np.add.reduceat(joules, starts) / seconds,
-        }
-    )
+    return power[["time_s", "duration_s"]].assign(power_w=power[names].sum(axis=1, skipna=False))
 
 
 def cpus_of(trace: Trace) -> int:
@@ -138,7 +128,7 @@ def cpus_of(trace: Trace) -> int:
 
 def _busy_s(trace: Trace) -> float:
     """Return the time for which the host's processors were busy in the recorded block; NaN if it was not read."""
-    busy = [one for one in trace.readings.values() if one.quantity == "busy" and len(one.t_ns) > 1]
+    busy = [one for one in trace.readings.values() if one.quantity == "busy" and one.count > 1]
     block_ns = [trace.start_ns, trace.end_ns]
     sums = [np.diff(np.interp(block_ns, one.t_ns, one.value.astype(float)))[0] * one.unit for one in busy]
     return float(sum(sums)) if sums else math.nan

@@ -71,9 +71,7 @@ def informed(trace: Trace, prepared: Prepared, recipe: Recipe, found: Found) -> 
         "removed": removed_part(trace, prepared.recorded),
     }
     info["meters"] = {name: asdict(delay) for name, delay in prepared.delays.items()} or None
-    info["static_power_w"] = recipe.static_power_w | {
-        name: float(fit.static_w.mean()) for name, fit in recipe.fits.items()
-    }
+    info["static_power_w"] = recipe.static_power_w | {name: fit.level_w for name, fit in recipe.fits.items()}
     return info
 
 

@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
 SAMPLE_BYTES = 140
 """Of memory for a sample while a recording is shared as a whole, as was measured with three counters."""
-LEAST_SAMPLES = 1_000_000
-"""Recordings with fewer are read into memory without asking how much there is."""
+READING_BYTES = 200
+"""Of memory for a reading of a sensor's joules then, as was measured."""
+LEAST_RECORDS = 1_000_000
+"""Recordings with fewer samples and readings are read into memory without asking how much there is."""
 
 _LIMITS = ("memory.max", "memory.limit_in_bytes")
 _USED = ("memory.current", "memory.usage_in_bytes")
@@ -22,22 +24,34 @@ _CACHED = ("inactive_file ", "total_inactive_file ")
 
 def fits_in_memory(trace: Trace) -> bool:
     """Return whether a recording can be shared with all its samples in memory."""
-    samples = _samples(trace)
-    return samples < LEAST_SAMPLES or samples * SAMPLE_BYTES <= available_bytes()
+    return record_count(trace) < LEAST_RECORDS or _needed_bytes(trace) <= available_bytes()
 
 
 def too_large(trace: Trace, why: str) -> str:
     """Return a sentence on a recording that does not fit, and has to be read as a whole for a reason."""
-    samples = _samples(trace)
     return (
-        f"{trace.path} has {samples:,} samples, which take about {size_text(samples * SAMPLE_BYTES)} of memory, and "
-        f"{size_text(available_bytes())} are free; it cannot be read in parts, since {why}: take windows of it by "
-        "--between START,END (profile(start_s=…, end_s=…)), or a machine with more memory"
+        f"{trace.path} has {_samples(trace):,} samples and {_readings(trace):,} readings of sensors, which take about "
+        f"{size_text(_needed_bytes(trace))} of memory, and {size_text(available_bytes())} are free; it cannot be read "
+        f"in parts, since {why}: take windows of it by --between START,END (profile(start_s=…, end_s=…)), or a machine "
+        "with more memory"
     )
+
+
+def record_count(trace: Trace) -> int:
+    """Return the number of samples and of readings of joules, which together make a recording long."""
+    return _samples(trace) + _readings(trace)
+
+
+def _needed_bytes(trace: Trace) -> int:
+    return _samples(trace) * SAMPLE_BYTES + _readings(trace) * READING_BYTES
 
 
 def _samples(trace: Trace) -> int:
     return sum(thread.count for thread in trace.threads)
+
+
+def _readings(trace: Trace) -> int:
+    return sum(one.count for one in trace.readings.values() if one.quantity == "energy")
 
 
 def available_bytes(root: Path = Path("/")) -> int:

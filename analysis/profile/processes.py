@@ -28,15 +28,15 @@ Result = TypeVar("Result")
 AHEAD = 2
 """Items that each process may have beyond the one whose result is waited for."""
 SHARED_FROM = 10_000_000
-"""Samples of a recording from which other processes save more time than their start takes."""
+"""Samples and readings of a recording from which other processes save more time than their start takes."""
 MOST_PROCESSES = 6
 """With more, they could need more than 1 GB of memory together."""
 _function: Callable[[Any], Any]
 
 
-def usual_processes(samples: int) -> int:
-    """Return in how many processes so many samples of one host are analysed unless somebody says it."""
-    return min(len(os.sched_getaffinity(0)), MOST_PROCESSES) if samples >= SHARED_FROM else 1
+def usual_processes(records: int) -> int:
+    """Return in how many processes so many samples and readings of one host are analysed unless somebody says it."""
+    return min(len(os.sched_getaffinity(0)), MOST_PROCESSES) if records >= SHARED_FROM else 1
 
 
 @dataclass(frozen=True)

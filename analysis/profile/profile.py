@@ -14,11 +14,12 @@ from .flame import Flame, flame
 from .grouped import grouped, with_host
 from .instance_accuracy import expected_errors
 from .summary import summarize, with_budgets
-from .tables import decisions_table, power_table, segments_table
+from .tables import decisions_table, power_parts, power_steps, power_table, segments_table
 from .task_graph import CriticalPath, critical_path, dependences, runtime_facts, starvation, waits
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterator
 
     import numpy as np
     import pandas as pd
@@ -234,6 +235,15 @@ class Profile:
     def power(self) -> pd.DataFrame:
         """Watts of each domain over time: `time_s`, `duration_s` and a column `<domain>_w` per domain."""
         return power_table(self.quanta, self.trace.start_ns).assign(quality=self.info["quality"])
+
+    def power_parts(self) -> Iterator[pd.DataFrame]:
+        """Yield the rows of `power` in parts."""
+        for part in power_parts(self.quanta, self.trace.start_ns):
+            yield part.assign(quality=self.info["quality"])
+
+    def power_steps(self, most: int) -> pd.DataFrame:
+        """Return the same in at most so many rows, means over as many quanta each, without a table of all quanta."""
+        return power_steps(self.quanta, self.trace.start_ns, most)
 
     @cached_property
     def energy_by_domain(self) -> pd.DataFrame:

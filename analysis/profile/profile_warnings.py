@@ -56,7 +56,7 @@ def unread_warnings(quanta: Quanta, start_ns: int, *, integrated: bool) -> list[
     at = np.flatnonzero(quanta.valid & quanta.unread) if quanta.unread is not None else np.empty(0, np.intp)
     if not len(at):
         return []
-    length_s = np.diff(quanta.edges_ns)[at] * 1e-9
+    length_s = (quanta.edges_ns[at + 1] - quanta.edges_ns[at]) * 1e-9
     since_s = (int(quanta.edges_ns[at[0]]) - start_ns) * 1e-9
     more = f" (and {len(at) - 1} more times, for {length_s.max():.3g} s at the longest)" if len(at) > 1 else ""
     how = "its power is taken as a straight line" if integrated else "its joules are shared as in any longer interval"
@@ -188,7 +188,7 @@ def fit_warnings(fits: Mapping[str, Fit], names: Sequence[str]) -> list[str]:
         unresolved = [names[int(task)] for task in np.flatnonzero(fit.unresolved)]
         if unresolved:
             out.append(f"the power of {_list(unresolved)} is not resolved on {domain}: their intervals reach zero")
-        level_w = float(fit.static_w.mean())
+        level_w = fit.level_w
         if fit.static_error_w > UNCERTAIN_LEVEL * max(level_w, 1e-12):
             out.append(
                 f"static power of {domain} is uncertain ({level_w:.3g} ± {1.96 * fit.static_error_w:.2g} W), and with "

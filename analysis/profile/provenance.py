@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.analysis.attribution.load import LEAST_IDLE_S
+from tprof.analysis.attribution.long_arrays import blocks, total
 from tprof.analysis.profile.profile_warnings import failed_declarations, finding_text
 from tprof.analysis.quantities import three_digits
 
@@ -149,10 +150,15 @@ def _estimate(trace: Trace, recipe: Recipe) -> dict[str, Any]:
     low_j, high_j = np.zeros(1), np.zeros(1)
     for domain in recipe.quanta:
         if domain.counted:
-            drawn_j = recipe.static_power_w.get(domain.name, 0.0) * np.diff(domain.edges_ns) * 1e-9
-            static_j, energy_j = (
-                np.array([one.sum()]) for one in (np.minimum(drawn_j, domain.energy_j), domain.energy_j)
+            static_w, edges_ns, measured_j = (
+                recipe.static_power_w.get(domain.name, 0.0),
+                domain.edges_ns,
+                domain.energy_j,
             )
+            static_j, energy_j = np.zeros(1), np.array([total(measured_j)])
+            for at in blocks(len(domain), edges_ns, measured_j):
+                drawn_j = static_w * np.diff(edges_ns[at.start : at.stop + 1]) * 1e-9
+                static_j += np.minimum(drawn_j, measured_j[at]).sum()
             low, high = widened(energy_j, energy_j, static_j, common_error([domain], watts))
             low_j, high_j = low_j + low, high_j + high
     known = {"idle_factor": watts.idle, "per_core_factor": watts.busy}
@@ -174,7 +180,7 @@ def _domain(trace: Trace, quanta: Quanta) -> dict[str, Any]:
         "resolution_j": reading.resolution_j,
         "relative_error": reading.relative_error,
         "quanta": len(quanta),
-        "invalid": int((~quanta.valid).sum()),
+        "invalid": len(quanta) - int(np.count_nonzero(quanta.valid)),
         "unread": 0 if quanta.unread is None else int(quanta.unread.sum()),
         "measured_j": quanta.measured_j if quanta.valid.any() else None,
     }

@@ -16,6 +16,7 @@ import numpy as np
 from tprof.analysis.attribution.accounts import Account
 from tprof.analysis.attribution.gpu import SCOPE as GPU
 from tprof.analysis.attribution.load import Activity, idle_power_w, losses
+from tprof.analysis.attribution.long_arrays import computed, is_any, zeros
 from tprof.analysis.attribution.open_instances import OpenInstances
 from tprof.analysis.attribution.survey import survey
 from tprof.analysis.attribution.windows import STEP, Reach, cut_windows
@@ -28,6 +29,7 @@ from .fits import Ran, needs_fits
 from .fits import fitted as fit_powers_of
 from .information import Found, accounts_table, informed, limits_of
 from .instances import SampleIndex, SummedInstances
+from .memory import record_count
 from .profile import Profile
 from .profile_warnings import SampleFacts, stuck_sensor_warnings
 from .streamed_fit import fitted_domains, reach_of, store_run
@@ -55,14 +57,16 @@ if TYPE_CHECKING:
 WINDOW_SAMPLES = 250_000
 """Of a window, about: its arrays stay in memory that is used again, and in caches as far as they can."""
 STREAMED_FROM = 4_000_000
-"""Samples of a long recording."""
+"""Samples and readings of a long recording."""
+MOST_SENT = 4_000_000
+"""Quanta with estimated edges that are sent to other processes, 34 bytes each."""
 STEPS = 8
 """A window has so many of the times by which samples are found, or more."""
 
 
 def is_long(trace: Trace) -> bool:
     """Return whether commands that need no table of instances read a recording window by window."""
-    return sum(thread.count for thread in trace.threads) >= STREAMED_FROM
+    return record_count(trace) >= STREAMED_FROM
 
 
 def why_in_memory(trace: Trace, prepared: Prepared) -> str | None:
@@ -151,8 +155,11 @@ def _fitted(
         run = store_run(file, read, windows, tasks, recipe.packages)
 
         def ran(domain: Quanta) -> Ran:
-            other_s, unseen_s = found.hidden.between(domain.edges_ns, domain.package)
-            return Ran(run.work(domain), other_s + unseen_s)
+            def hidden_s(at: slice) -> NDArray[np.float64]:
+                other_s, unseen_s = found.hidden.between(domain.edges_ns[at.start : at.stop + 1], domain.package)
+                return other_s + unseen_s
+
+            return Ran(run.work(domain), computed(len(domain), np.float64, hidden_s, domain.edges_ns))
 
         chosen = fit_powers_of(recipe, trace, ran, asked=asked)
         return chosen, fitted_domains(chosen, run, read, windows), run.modelled
@@ -177,7 +184,7 @@ class _Domain:
     ran: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
 
     def account(self) -> Account:
-        if not len(self.quanta) or not self.quanta.valid.any():
+        if not len(self.quanta) or not is_any(self.quanta.valid):
             return Account(self.quanta.name, *[float("nan")] * 7)
         return Account(self.quanta.name, self.quanta.measured_j, *self.sums.tolist())
 
@@ -218,22 +225,29 @@ class _Stream:
         """Share the joules of all windows; `sink` takes what is kept of instances that have ended."""
         counted = [self._shared_quanta(one) for one in self.recipe.quanta if one.counted]
         numbers = {one.name: number for number, one in enumerate(counted)}
-        domains = [_Domain(one, numbers.get(one.name), ran=np.zeros(len(one), bool)) for one in self.recipe.quanta]
+        domains = [_Domain(one, numbers.get(one.name), ran=zeros(len(one), bool)) for one in self.recipe.quanta]
         instances, facts = OpenInstances(counted), Facts()
         share = Sharer.of(self.trace, self.recipe, self.found, self.fitted, keep)
-        shared = (self.map or map)(share, [self._job(window) for window in self.windows])
+        # Other processes would each have a copy of the estimated edges.
+        is_large = any(len(one.quanta) > MOST_SENT for one in self.fitted.values())
+        jobs = [self._job(window) for window in self.windows]
+        shared = map(share, jobs) if self.map is None or is_large else self.map(share, jobs)
         for number, (window, shares) in enumerate(zip(self.windows, shared, strict=True)):
             _add(domains, shares, window, instances)
             facts.add(shares.samples)
             rows, totals = instances.advance(window, shares.ids, shares.parts)
             later = keep(rows, totals, np.ones(len(rows), bool), is_last=window.is_last)
             sink(shares.kept.plus(later))
+            for one in domains:
+                one.quanta.release()
+            for fitted in self.fitted.values():
+                fitted.release()
             if progress is not None:
                 progress("instances", number + 1, len(self.windows))
         stuck = [
             text
             for one in domains
-            if one.quanta.stuck.any()
+            if is_any(one.quanta.stuck)
             for text in stuck_sensor_warnings(one.quanta, one.ran, self.trace.start_ns)
         ]
         known = replace(facts.known(), losses=tuple(losses(self.trace)))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution.load import part_on
+from tprof.analysis.attribution.long_arrays import blocks, computed, empty, release, zeros
 from tprof.analysis.attribution.native_time import NativeSegments
 from tprof.analysis.attribution.open_instances import ended_before
 from tprof.analysis.attribution.overlaps import has_overlaps, split_overlaps
@@ -32,6 +33,8 @@ from tprof.analysis.models.fitted.beside import BesideCourse, follow
 from tprof.analysis.models.fitted.edges import evidence, place_edges, posterior, window_joules
 from tprof.analysis.models.fitted.equations import Work
 from tprof.analysis.models.fitted.stored_work import ArrayFile, Loader, StoredPart, StoredWork
+
+from tprof.trace.metadata import MAX_NS
 
 from .recipe import share_overlapping
 
@@ -60,12 +63,25 @@ def reach_of(quanta: Quanta) -> Reach:
     """Return when what the quanta of a domain share runs, wherever their edges lie and however late the sensor is."""
     if not quanta.timed:
         return Reach.of(quanta)
-    half_ns = np.ceil(quanta.window_s * 0.5e9).astype(np.int64) + 1
-    earliest_ns = (quanta.edges_ns - half_ns)[:-1] - round(LATE_S[-1] * 1e9)
-    latest_ns = quanta.edges_ns + half_ns
+    count, late_ns = len(quanta), round(LATE_S[-1] * 1e9)
+    edges_ns, window_s = quanta.edges_ns, quanta.window_s
+    earliest_ns, latest_ns = empty(count, np.int64), empty(count + 2, np.int64)
+
+    def half_ns(at: slice) -> NDArray[np.int64]:
+        return np.ceil(window_s[at] * 0.5e9).astype(np.int64) + 1
+
+    least_ns = MAX_NS
+    for at in blocks(count, earliest_ns, edges_ns, window_s, backwards=True):
+        begins_ns = np.append(edges_ns[at] - half_ns(at) - late_ns, least_ns)
+        earliest_ns[at] = np.minimum.accumulate(begins_ns[::-1])[:0:-1]
+        least_ns = int(earliest_ns[at.start])
+    most_ns = -MAX_NS
+    for at in blocks(count + 1, latest_ns, edges_ns, window_s):
+        latest_ns[at] = np.maximum.accumulate(np.append(most_ns, edges_ns[at] + half_ns(at)))[1:]
+        most_ns = int(latest_ns[at.stop - 1])
+    latest_ns[-1] = most_ns
     # Joules in an overlap depend on all that the next quantum has, up to the end of its overlap with the one after it.
-    after = np.minimum(np.arange(len(quanta)) + 2, len(quanta))
-    return Reach(np.minimum.accumulate(earliest_ns[::-1])[::-1], np.maximum.accumulate(latest_ns)[after])
+    return Reach(earliest_ns, latest_ns[2:])
 
 
 @dataclass
@@ -233,6 +249,11 @@ class FittedDomain:
     beside: tuple[BesideCourse, ...]
     overlaps: bool
 
+    def release(self) -> None:
+        """Leave the pages of long arrays to the kernel until they are read again."""
+        self.quanta.release()
+        release(self.fit.static_w)
+
     def plan(self, which: slice, activity: Activity, window: Window) -> Planned:
         """Share the joules of a window's quanta."""
         near, own = self._near(which) if self.overlaps else (which, slice(0, which.stop - which.start))
@@ -305,21 +326,25 @@ class _Edges:
     def __init__(self, quanta: Quanta, file: ArrayFile) -> None:
         self._quanta, self._file = quanta, file
         self._joules: list[tuple[slice, Place]] = []
-        self._residual, self._variance = np.zeros(len(quanta)), np.zeros(len(quanta) + 1)
+        self._residual, self._variance = (zeros(len(quanta) + more, np.float64) for more in (0, 1))
 
     def add(self, which: slice, joules: Floats, residual: Floats, variance: Floats) -> None:
         """Take those of a window's quanta."""
         self._joules.append((which, self._file.add(joules - joules[:, :1])))
         self._residual[which], self._variance[which] = residual, variance
+        self._quanta.release()
+        release(self._residual, self._variance)
 
     def placed(self, own_w: float) -> Quanta:
         """Return the quanta with edges where all readings together show them."""
         quanta = self._quanta
         moved, left = posterior(quanta, self._residual, self._variance, own_w)
-        edges_ns, window_s = quanta.edges_ns.copy(), quanta.window_s.copy()
+        edges_ns = computed(len(quanta) + 1, np.int64, lambda at: quanta.edges_ns[at], quanta.edges_ns)
+        window_s = computed(len(quanta) + 1, np.float64, lambda at: quanta.window_s[at], quanta.window_s)
         for which, place in self._joules:
             (joules,) = self._file.read(place)
             edges_ns[which], window_s[which] = place_edges(
                 edges_ns[which], window_s[which], joules, moved[which], left[which]
             )
+            release(edges_ns, window_s, moved, left)
         return replace(quanta, edges_ns=edges_ns, window_s=window_s)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from tprof.analysis.attribution.long_arrays import blocks
 from tprof.analysis.names import places, shown
 
 from tprof.trace.layout import NO_CPU
@@ -13,7 +14,7 @@ from tprof.trace.layout import NO_CPU
 from .intervals import widened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
     from tprof.analysis.attribution.accounts import GpuTotals, Totals
@@ -185,22 +186,63 @@ def power_table(quanta: Sequence[Quanta], start_ns: int) -> pd.DataFrame:
     Columns `time_s` (begin of the quantum, from the begin of the recorded block), `duration_s`, and `<domain>_w`
     of each domain: its mean over that time, NaN where a reading is invalid or lacking.
     """
-    resolved = [q for q in quanta if len(q)]
+    return pd.concat(list(power_parts(quanta, start_ns)), ignore_index=True)
+
+
+def power_steps(quanta: Sequence[Quanta], start_ns: int, most: int) -> pd.DataFrame:
+    """Return the columns of `power_table` in at most so many rows, each the mean of some of its rows."""
+    rows = max(len(_grid(quanta)) - 1, 0)
+    found, done = [], 0
+    for part in power_parts(quanta, start_ns):
+        step = np.arange(done, done + len(part)) * most // max(rows, most)
+        done += len(part)
+        joules = part.drop(columns="time_s")
+        watts = [name for name in joules if name != "duration_s"]
+        joules[watts] = joules[watts].mul(joules["duration_s"], axis=0)
+        sums = joules.groupby(step).agg(lambda values: values.sum(skipna=False))
+        found.append(sums.assign(time_s=part["time_s"].groupby(step).first()))
+    both = pd.concat(found).groupby(level=0)
+    steps = both.agg(lambda values: values.sum(skipna=False)).assign(time_s=both["time_s"].first())
+    watts = [name for name in steps if name not in ("time_s", "duration_s")]
+    steps[watts] = steps[watts].div(steps["duration_s"], axis=0)
+    return steps.reset_index(drop=True)[["time_s", "duration_s", *watts]]
+
+
+def power_parts(quanta: Sequence[Quanta], start_ns: int) -> Iterator[pd.DataFrame]:
+    """Yield the rows of `power_table` in parts, one at least."""
+    resolved, grid_ns = [q for q in quanta if len(q)], _grid(quanta)
     if not resolved:
-        return pd.DataFrame({"time_s": np.empty(0), "duration_s": np.empty(0)})
+        yield pd.DataFrame({"time_s": np.empty(0), "duration_s": np.empty(0)})
+    for at in blocks(max(len(grid_ns) - 1, 0)):
+        edges_ns = grid_ns[at.start : at.stop + 1]
+        seconds = np.diff(edges_ns) * 1e-9
+        columns = {"time_s": (edges_ns[:-1] - start_ns) * 1e-9, "duration_s": seconds}
+        for domain in resolved:
+            if domain.edges_ns is grid_ns:
+                energy_j, lost = domain.energy_j[at], ~domain.valid[at]
+            else:
+                energy_j, lost = _joules_between(domain, edges_ns)
+            columns[f"{domain.name}_w"] = np.where(lost, np.nan, energy_j / seconds)
+            domain.release()
+        yield pd.DataFrame(columns)
+
+
+def _grid(quanta: Sequence[Quanta]) -> NDArray[np.int64]:
+    """Return the edges of the first counted domain that is about as fine as any, GPUs last; none without quanta."""
+    resolved = [q for q in quanta if len(q)]
     counted = sorted([q for q in resolved if q.counted] or resolved, key=lambda q: q.scope == "gpu")
-    grid_ns = next(q for q in counted if 2 * len(q) >= max(map(len, counted))).edges_ns
-    seconds = np.diff(grid_ns) * 1e-9
-    columns = {"time_s": (grid_ns[:-1] - start_ns) * 1e-9, "duration_s": seconds}
-    for domain in resolved:
-        total_j = np.concatenate(([0.0], np.cumsum(domain.energy_j)))
-        bad_s = np.concatenate(([0.0], np.cumsum(~domain.valid * np.diff(domain.edges_ns) * 1e-9)))
-        energy_j = np.diff(np.interp(grid_ns, domain.edges_ns, total_j, left=np.nan, right=np.nan))
-        lost = np.diff(np.interp(grid_ns, domain.edges_ns, bad_s)) > 0
-        if domain.edges_ns is grid_ns:
-            energy_j, lost = domain.energy_j, ~domain.valid
-        columns[f"{domain.name}_w"] = np.where(lost, np.nan, energy_j / seconds)
-    return pd.DataFrame(columns)
+    return next((q.edges_ns for q in counted if 2 * len(q) >= max(map(len, counted))), np.empty(0, np.int64))
+
+
+def _joules_between(domain: Quanta, edges_ns: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return a domain's joules between some edges, NaN where it has none, and where some of the time is invalid."""
+    part = domain.part(domain.span(int(edges_ns[0]), int(edges_ns[-1])))
+    if not len(part):
+        return np.full(len(edges_ns) - 1, np.nan), np.zeros(len(edges_ns) - 1, bool)
+    total_j = np.concatenate(([0.0], np.cumsum(part.energy_j)))
+    bad_s = np.concatenate(([0.0], np.cumsum(~part.valid * np.diff(part.edges_ns) * 1e-9)))
+    energy_j = np.diff(np.interp(edges_ns, part.edges_ns, total_j, left=np.nan, right=np.nan))
+    return energy_j, np.diff(np.interp(edges_ns, part.edges_ns, bad_s)) > 0
 
 
 def segments_table(trace: Trace, segments: Sequence[Segments], plans: Sequence[Sharing]) -> pd.DataFrame:

@@ -76,7 +76,11 @@ SECTIONS: tuple[ReportSection, ...] = (
         lambda profile: {"timeline": timeline_data(profile), "longest": data.longest(profile)},
         ("lanes", "timeline", "explore"),
     ),
-    ReportSection("power-section", "Power over the run's time", lambda profile: {"power": data.power(profile.power)}),
+    ReportSection(
+        "power-section",
+        "Power over the run's time",
+        lambda profile: {"power": data.power(profile.power_steps(data.TIME_BINS))},
+    ),
     ReportSection(
         "runtime",
         "Runtime",

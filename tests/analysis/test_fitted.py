@@ -169,11 +169,12 @@ def test_a_task_that_is_hardly_seen_is_uncertain_rather_than_absurd(tmp_path):
 def test_a_burst_that_no_task_explains_does_not_decide(busy):
     trace = tprof.load(busy[0])
     reading = trace.readings["package-0"]
-    value = reading.value.copy()
+    records = reading.records.copy()
+    value = records["value"]
     value[1000:] += np.uint64(round(2.0 / reading.unit))
     value[1500:] += np.uint64(round(1.0 / reading.unit))
     value %= np.uint64(reading.modulus)
-    burst = dataclasses.replace(trace, readings={"package-0": dataclasses.replace(reading, value=value)})
+    burst = dataclasses.replace(trace, readings={"package-0": dataclasses.replace(reading, records=records)})
 
     profile = burst.profile(model="fitted")
 

@@ -11,6 +11,7 @@ from tprof.analysis.attribution.meter_delay import aligned, find_delay
 
 from tprof.trace import Readings
 from tprof.trace.kinds import Quality
+from tprof.trace.readings import records_of
 
 SECOND_NS = 1_000_000_000
 
@@ -47,11 +48,9 @@ def meter(thread, *, delay_s, period_s=0.004, idle_w=5.0, busy_w=20.0, noise_w=0
     joules = idle_w * (t_ns - t_ns[0]) * 1e-9 + busy_w * (cpu_s - cpu_s[0])
     joules = joules + np.cumsum(np.random.default_rng(seed).normal(0, noise_w, len(t_ns))) * period_s
     value = np.maximum.accumulate(np.maximum(joules, 0) * 1e6).astype("u8")
-    flags = np.zeros(len(t_ns), bool)
     return Readings(
         "wall", "energy", "wall", None, "meter", Quality.MEASURED, counted=True, unit=1e-6, modulus=None,
-        t_ns=t_ns.astype("i8"), value=value, window_ns=np.zeros(len(t_ns), "u4"), missing=flags, reopened=flags,
-        suspended_ns=np.zeros(len(t_ns), "i8"), dropped=0, integrated=True,
+        records=records_of(t_ns.astype("i8"), value), dropped=0, integrated=True,
     )  # fmt: skip
 
 
@@ -115,6 +114,6 @@ def test_a_delay_that_changes_has_an_error_as_wide_as_its_change():
     middle = len(early.t_ns) // 2
     value = np.concatenate((early.value[:middle], late.value[middle:] - late.value[middle] + early.value[middle]))
 
-    found = find_delay(dataclasses.replace(early, value=value.astype("u8")), [thread])
+    found = find_delay(dataclasses.replace(early, records=records_of(early.t_ns, value)), [thread])
 
     assert found.error_s == pytest.approx(0.15, abs=0.03)

@@ -9,6 +9,7 @@ from tprof.analysis.models.calibration import fit, observe
 import tprof
 from tprof.errors import UsageError
 from tprof.trace import Quality, Readings
+from tprof.trace.readings import records_of
 
 MS = 1_000_000
 HZ = 2.5e9
@@ -83,11 +84,9 @@ def busy(trace, *spans_ms, processors=1):
     for from_ms, to_ms in spans_ms:
         ran |= (t_ms[:-1] >= from_ms) & (t_ms[:-1] < to_ms)
     ticks = np.concatenate(([0], np.cumsum(ran))).astype(np.uint64) * np.uint64(processors)
-    nothing = np.zeros(len(t_ms), np.int64)
     readings = Readings(
         "busy-0", "busy", "machine", 0, "proc", Quality.MEASURED, counted=False, unit=1e-2, modulus=None,
-        t_ns=t_ms * MS, value=ticks, window_ns=nothing.astype(np.uint32), missing=nothing > 0, reopened=nothing > 0,
-        suspended_ns=nothing, dropped=0,
+        records=records_of(t_ms * MS, ticks), dropped=0,
     )  # fmt: skip
     return dataclasses.replace(trace, readings=trace.readings | {"busy-0": readings})
 

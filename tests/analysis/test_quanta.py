@@ -12,6 +12,7 @@ from support.properties import examples
 from tprof.analysis.attribution.quanta import build_quanta
 
 from tprof.trace import Quality, Readings
+from tprof.trace.readings import records_of
 
 MS = 1_000_000
 UNIT_J = 2.0**-14
@@ -19,16 +20,9 @@ RAPL_MODULUS = 1 << 32
 
 
 def readings(t_ms, value, *, modulus=RAPL_MODULUS, unit=UNIT_J, quality=Quality.MEASURED, **columns):
-    count = len(t_ms)
-    given_columns = {
-        "missing": np.zeros(count, bool),
-        "reopened": np.zeros(count, bool),
-        "suspended_ns": np.zeros(count, np.int64),
-        "window_ns": np.zeros(count, np.uint32),
-    } | {name: np.asarray(values) for name, values in columns.items()}
     return Readings(
         "package-0", "energy", "package", 0, "powercap", quality, counted=True, unit=unit, modulus=modulus,
-        t_ns=(np.asarray(t_ms) * MS).astype(np.int64), value=np.asarray(value, np.uint64), dropped=0, **given_columns,
+        records=records_of((np.asarray(t_ms) * MS).astype(np.int64), value, **columns), dropped=0,
     )  # fmt: skip
 
 

@@ -180,11 +180,13 @@ def test_a_recording_that_does_not_fit_is_read_in_windows_or_refused(tmp_path, m
     """Before any sample is read, in one sentence with the reason and what to do."""
     trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(0)))
     keyed = replace(trace, key_files=(tmp_path / "keys",))
-    monkeypatch.setattr("tprof.analysis.profile.memory.LEAST_SAMPLES", 1)
+    monkeypatch.setattr("tprof.analysis.profile.memory.LEAST_RECORDS", 1)
     monkeypatch.setattr("tprof.analysis.profile.memory.available_bytes", lambda: 2)
 
     assert isinstance(trace.profile().instances, SummedInstances)
-    with pytest.raises(UsageError, match=r"samples, .* cannot be read in parts, since tasks of an engine have"):
+    with pytest.raises(
+        UsageError, match=r"samples and .* readings .* cannot be read in parts, since tasks of an engine have"
+    ):
         keyed.profile()
 
 

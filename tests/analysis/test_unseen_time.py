@@ -11,19 +11,17 @@ from tprof.analysis.attribution.hidden import SKEW_S, TICKS_S, Growth, HiddenSoF
 
 import tprof
 from tprof.trace import NativeThread, Quality, Readings
+from tprof.trace.readings import records_of
 
 MS = 1_000_000
 SECOND = 1000
 
 
 def counted(name, quantity, t_ms, cpu_ms):
-    count = len(t_ms)
     return Readings(
         name, quantity, "machine", 0 if quantity == "busy" else None, "proc", Quality.MEASURED, counted=False,
-        unit=1e-9, modulus=None, t_ns=np.asarray(t_ms, np.int64) * MS,
-        value=(np.asarray(cpu_ms, float) * MS).astype(np.uint64), window_ns=np.zeros(count, np.uint32),
-        missing=np.zeros(count, bool), reopened=np.zeros(count, bool), suspended_ns=np.zeros(count, np.int64),
-        dropped=0,
+        unit=1e-9, modulus=None, dropped=0,
+        records=records_of(np.asarray(t_ms, np.int64) * MS, (np.asarray(cpu_ms, float) * MS).astype(np.uint64)),
     )  # fmt: skip
 
 

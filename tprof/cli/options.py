@@ -103,6 +103,7 @@ def opened(
 
 def _profile(trace: Trace, model: str, *, tables: bool, parallel: int | None, **options: Any) -> Profile:
     """Attribute the session of one host; a long one in windows, with a bar, if the table of instances is not needed."""
+    from tprof.analysis.profile.memory import record_count
     from tprof.analysis.profile.processes import usual_processes
     from tprof.analysis.profile.streamed import is_long
 
@@ -111,7 +112,7 @@ def _profile(trace: Trace, model: str, *, tables: bool, parallel: int | None, **
     if tables or not is_long(trace):
         return trace.profile(model, **options)
     with bar("reading") as progress:
-        shared = _map(parallel or usual_processes(sum(one.count for one in trace.threads)))
+        shared = _map(parallel or usual_processes(record_count(trace)))
         return trace.profile(model, tables=False, progress=progress, map=shared, **options)
 
 

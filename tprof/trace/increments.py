@@ -153,14 +153,15 @@ class Counter:
         self._learnt = 0
         self._usual: deque[tuple[int, float]] = deque(maxlen=_HISTORY)
 
-    def follow(self, records: Records, *, longest_still_ns: int = 0) -> Increments:
+    def follow(self, records: Records, *, longest_still_ns: float = 0) -> Increments:
         """Continue with readings after those of earlier calls.
 
         Parameters
         ----------
         records : of `layout.READING`; failed ones are left out (a count is cumulative, nothing is lost), and those
             that are not later than one before
-        longest_still_ns : the last reading ends a quantum that is longer, though its value still stands
+        longest_still_ns : the last reading ends a quantum that is longer, though its value still stands; infinite: no
+            such quantum ends before `finish`
         """
         usable = self._usable(records)
         if not len(usable):
@@ -185,6 +186,13 @@ class Counter:
         seen_ns = t_ns - both["window_ns"].astype(np.int64)
         seen_ns = np.where(changed[at], seen_ns[at], seen_ns[at + 1])
         return self._moved(usable if len(at) == len(usable) else usable[at], changed[at], seen_ns)
+
+    def finish(self) -> Increments:
+        """Return the quantum that ends with the last reading, if its value still stands and `follow` left it out."""
+        if not len(self._seen) or self._seen["t_ns"][0] == self._kept["t_ns"][0]:
+            return _NO_INCREMENTS
+        seen_ns = self._seen["t_ns"].astype(np.int64) - self._seen["window_ns"].astype(np.int64)
+        return self._moved(self._seen, np.zeros(1, bool), seen_ns)
 
     def _usable(self, records: Records) -> Records:
         """Return the valid readings, each marked if the sensor was reopened since the one before."""

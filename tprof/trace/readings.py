@@ -1,4 +1,8 @@
-"""The readings of one domain, of the machine's busy time, or of the program's CPU time."""
+"""The readings of one domain, of the machine's busy time, or of the program's CPU time.
+
+Those of a long recording stay in their file: a sensor that is read each millisecond has 86 million a day. They are then
+read piece by piece, each time that they are asked for.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +16,20 @@ from tprof.errors import TraceError
 from . import kinds, layout
 from .bounds import LARGEST_UNIT, MAX_JOULES, MAX_WATTS, SMALLEST_UNIT, is_between
 from .metadata import MAX_NS, MAX_PACKAGES
-from .stream import open_stream
+from .stream import Stream, open_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     import numpy.typing as npt
 
-    from .stream import Stream
+    Records = np.ndarray[Any, np.dtype[np.void]]
 
+MOST_HELD = 1 << 20
+"""Readings of a file that are kept in memory; of longer ones, none are."""
+PIECE = 1 << 18
+"""Readings that are read from a file at a time."""
 MAX_CHARACTERS = 200
 MAX_RELATIVE_ERROR = 10.0
 QUANTITIES = ("energy", "busy", "program")
@@ -38,17 +46,14 @@ class Readings:
     counted : whether the domain belongs in a total (a part of another, or one around others, does not).
     unit : joules (energy) or seconds (busy, program) per count.
     modulus : the count wraps to 0 at this value; None: not known.
-    t_ns : (m,) int64, just after the read.
-    value : (m,) uint64, counts.
-    window_ns : (m,) uint32, the change happened inside it, and the value was read inside it.
-    missing, reopened : (m,) bool.
-    suspended_ns : (m,) int64, CLOCK_BOOTTIME minus CLOCK_MONOTONIC.
+    records : (m,) of `layout.READING`, as `records_of` makes them; or the file that has them.
     dropped : readings that could not be written.
     resolution_j : least step of the value, in joules; None: one count, or not known.
     resolution_w : least step of the power whose integral the joules are, in watts; None: a count, or not known.
     relative_error : part by which all its joules may be off, 95 %; None: not stated.
     integrated : whether the sensor shows power, whose integral between readings the joules are.
     covers : the hardware, in a few words; None: the name tells.
+    earlier_ns : by how much each was taken earlier than its record says.
     """
 
     name: str
@@ -60,38 +65,86 @@ class Readings:
     counted: bool
     unit: float
     modulus: int | None
-    t_ns: npt.NDArray[np.int64]
-    value: npt.NDArray[np.uint64]
-    window_ns: npt.NDArray[np.uint32]
-    missing: npt.NDArray[np.bool_]
-    reopened: npt.NDArray[np.bool_]
-    suspended_ns: npt.NDArray[np.int64]
+    records: Records | Stream
     dropped: int
     resolution_j: float | None = None
     resolution_w: float | None = None
     relative_error: float | None = None
     integrated: bool = False
     covers: str | None = None
+    earlier_ns: int = 0
 
     def without_values(self) -> Readings:
         """Return what is known of the source, without its values."""
-        arrays = ("t_ns", "value", "window_ns", "missing", "reopened", "suspended_ns")
-        return replace(self, **{name: getattr(self, name)[:0] for name in arrays})
+        return replace(self, records=np.empty(0, layout.READING))
 
-    def records(self) -> np.ndarray[Any, np.dtype[np.void]]:
-        """Return them as file records, (m,) of `layout.READING`."""
-        records = np.zeros(len(self.t_ns), layout.READING)
-        for name in ("t_ns", "value", "window_ns", "suspended_ns"):
-            records[name] = getattr(self, name)
-        records["flags"] = self.missing * kinds.ReadingFlag.MISSING + self.reopened * kinds.ReadingFlag.REOPENED
-        return records
+    @property
+    def count(self) -> int:
+        """How many there are; a file that was cut since it was opened has fewer."""
+        return self.records.count if isinstance(self.records, Stream) else len(self.records)
+
+    def pieces(self) -> Iterator[Records]:
+        """Yield all of them as records of `layout.READING`, in order. Raises TraceError."""
+        for first in range(0, self.count, PIECE):
+            if isinstance(self.records, Stream):
+                piece = _checked(self.records.read_part(layout.READING, first, first + PIECE))
+            else:
+                piece = self.records[first : first + PIECE].copy()
+            # A time before the boot wraps, and is read as a negative one.
+            piece["t_ns"] -= np.int64(self.earlier_ns).astype(np.uint64)
+            yield piece
+
+    @property
+    def t_ns(self) -> npt.NDArray[np.int64]:
+        """Times just after the reads, (m,)."""
+        return self._column("t_ns").astype(np.int64)
+
+    @property
+    def value(self) -> npt.NDArray[np.uint64]:
+        """Counts, (m,)."""
+        return self._column("value")
+
+    @property
+    def missing(self) -> npt.NDArray[np.bool_]:
+        """Which reads failed, (m,)."""
+        return np.asarray((self._column("flags") & kinds.ReadingFlag.MISSING) != 0)
+
+    def _column(self, name: str) -> npt.NDArray[Any]:
+        return np.concatenate([np.empty(0, layout.READING[name]), *(piece[name] for piece in self.pieces())])
+
+
+def records_of(
+    t_ns: npt.ArrayLike,
+    value: npt.ArrayLike,
+    *,
+    window_ns: npt.ArrayLike = 0,
+    missing: npt.ArrayLike = False,
+    reopened: npt.ArrayLike = False,
+    suspended_ns: npt.ArrayLike = 0,
+) -> Records:
+    """Return readings as records, (m,) of `layout.READING`.
+
+    Parameters
+    ----------
+    t_ns : (m,) int64, just after the read
+    value : (m,) uint64, counts
+    window_ns : (m,) uint32, the change happened inside it, and the value was read inside it
+    missing, reopened : (m,) bool
+    suspended_ns : (m,) int64, CLOCK_BOOTTIME minus CLOCK_MONOTONIC
+    """
+    records = np.zeros(np.shape(t_ns), layout.READING)
+    records["t_ns"], records["value"] = t_ns, value
+    records["window_ns"], records["suspended_ns"] = window_ns, suspended_ns
+    flags = kinds.ReadingFlag
+    records["flags"] = np.where(missing, flags.MISSING, 0) | np.where(reopened, flags.REOPENED, 0)
+    return records
 
 
 def read_readings(path: Path) -> tuple[Readings, list[str]]:
     """Read a file of readings; returns it with notes on missing ones. Raises TraceError."""
     stream = open_stream(path, kinds.StreamKind.READINGS)
     unit = unit_of(stream)
-    records = stream.read(layout.READING)
+    held = stream.count <= MOST_HELD
     metadata = stream.description
     package = metadata.get("package")
     quality, notes = _quality(path, metadata.get("quality"))
@@ -108,17 +161,16 @@ def read_readings(path: Path) -> tuple[Readings, list[str]]:
         counted=metadata.get("counted") is True,
         unit=unit,
         modulus=stream.number("modulus") or None,
-        t_ns=_signed(records["t_ns"]),
-        value=records["value"].copy(),
-        window_ns=records["window_ns"].copy(),
-        missing=(records["flags"] & kinds.ReadingFlag.MISSING) != 0,
-        reopened=(records["flags"] & kinds.ReadingFlag.REOPENED) != 0,
-        suspended_ns=_signed(records["suspended_ns"]),
+        records=_checked(stream.read(layout.READING)) if held else stream,
         dropped=stream.number("dropped_enospc") + stream.number("dropped_io"),
         **_error_class(metadata),
     )
-    first_ns = int(readings.t_ns[0]) if len(readings.t_ns) else 0
-    notes += stream.losses(readings.name, first_ns)
+    if not held and (stream.packed is not None or stream.segments is not None):
+        # What is damaged is found by reading.
+        for _ in readings.pieces():
+            pass
+    first = _checked(stream.read_part(layout.READING, 0, 1))["t_ns"].tolist()
+    notes += stream.losses(readings.name, first[0] if first else 0)
     return readings, ([stream.note] if stream.note else []) + notes
 
 
@@ -162,7 +214,9 @@ def _text(value: object, otherwise: str) -> str:
     return value[:MAX_CHARACTERS] if isinstance(value, str) and value else otherwise
 
 
-def _signed(values: Any) -> npt.NDArray[np.int64]:
-    """Limit values to the range of int64; a clock 292 years after boot is damage, not time."""
-    signed: npt.NDArray[np.int64] = np.minimum(values, np.uint64(MAX_NS)).astype(np.int64)
-    return signed
+def _checked(records: Records) -> Records:
+    """Limit times to the range of int64, and flags to known ones; a clock 292 years after boot is damage, not time."""
+    for name in ("t_ns", "suspended_ns"):
+        np.minimum(records[name], np.uint64(MAX_NS), out=records[name])
+    records["flags"] &= np.uint16(kinds.ReadingFlag.MISSING | kinds.ReadingFlag.REOPENED)
+    return records

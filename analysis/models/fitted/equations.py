@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tprof.analysis.attribution.long_arrays import blocks, release
 from tprof.analysis.attribution.segment_energy import LocatedSegments, locate, spread
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ LATE_POINTS, LATTICE = 13, 5
 """Points if updates are late, and the generator of their lattice."""
 COOLING = (0.0, 1.0, 2.5, 6.0)
 """Speeds at which a package may cool, as a multiple of one over the length of the recording."""
+ROWS_AT_ONCE = 64
+"""Rows whose quanta are added at once."""
 BLOCKS = 8
 """Into which a part of the rows is divided, to be spread over the recording."""
 STRETCH = 300_000
@@ -72,11 +75,11 @@ class Rows:
     def of(cls, quanta: Quanta, hidden_s: Floats, columns: int) -> Rows:
         """Set up the rows of a domain for a number of columns."""
         at = _edges(quanta, columns)
-        sums = np.add.reduceat(np.column_stack([quanta.energy_j, hidden_s])[: at[-1]], at[:-1], axis=0)
-        whole = np.logical_and.reduceat(quanta.valid[: at[-1]], at[:-1])
-        return cls(
-            quanta.edges_ns[at], quanta.window_s[at] * 1e9, sums[:, 0], sums[:, 1], whole, quanta.unit_j, quanta.timed
-        )
+        energy_j, hidden_s = (_reduced(np.add, values, at) for values in (quanta.energy_j, hidden_s))
+        whole = _reduced(np.logical_and, quanta.valid, at)
+        edges_ns, window_ns = quanta.edges_ns[at], quanta.window_s[at] * 1e9
+        quanta.release()
+        return cls(edges_ns, window_ns, energy_j, hidden_s, whole, quanta.unit_j, quanta.timed)
 
     def __len__(self) -> int:
         return len(self.at)
@@ -163,18 +166,49 @@ def _edges(quanta: Quanta, columns: int) -> NDArray[np.intp]:
     If most updates are timed to a millisecond and some to a tenth of that, the majority adds little information, with
     a bias: in a window as long as the gap between updates an update is not uniformly distributed.
     """
-    edges = np.arange(len(quanta.edges_ns))
-    if quanta.timed and len(edges) > LEAST_ROWS + 2:
+    first, last = 0, len(quanta.edges_ns)
+    if quanta.timed and last > LEAST_ROWS + 2:
         # The first and the last reading are not updates: it is unknown when their values changed.
-        edges = edges[1:-1]
-    enough = max(ENOUGH, 6 * columns)
-    if quanta.timed and len(edges) > enough:
-        window_s = quanta.window_s[edges]
-        known = window_s <= 2 * np.partition(window_s, enough)[enough]
-        known |= quanta.valid[edges] != quanta.valid[edges - 1]
-        edges = edges[known]
-    step = max(-(-len(edges) // MOST_ROWS), -(-len(edges) * columns * LATE_POINTS // LARGEST), 1)
-    return np.unique(np.append(edges[::step], edges[-1]))
+        first, last = first + 1, last - 1
+    count, enough = last - first, max(ENOUGH, 6 * columns)
+    window_s, valid = quanta.window_s[first:last], quanta.valid
+    most_s = 2 * _ranked(window_s, enough) if quanta.timed and count > enough else np.inf
+
+    def known(at: slice) -> NDArray[np.intp]:
+        found = np.asarray(window_s[at] <= most_s)
+        if np.isfinite(most_s):
+            edges = slice(at.start + first, at.stop + first)
+            found |= valid[edges] != valid[edges.start - 1 : edges.stop - 1]
+        return np.asarray(np.flatnonzero(found) + at.start + first)
+
+    number = sum(len(known(at)) for at in blocks(count, window_s, valid))
+    step = max(-(-number // MOST_ROWS), -(-number * columns * LATE_POINTS // LARGEST), 1)
+    chosen, passed = [np.empty(0, np.intp)], 0
+    for at in blocks(count, window_s, valid):
+        found = known(at)
+        chosen.append(found[-passed % step :: step].copy())
+        passed += len(found)
+        last = int(found[-1]) if len(found) else last
+    return np.unique(np.append(np.concatenate(chosen), last))
+
+
+def _ranked(values: Floats, rank: int) -> float:
+    """Return the value that so many come before in increasing order; a few of the least are kept."""
+    least = np.empty(0)
+    for at in blocks(len(values), values):
+        least = np.concatenate((least, values[at]))
+        least = np.partition(least, rank)[: rank + 1] if len(least) > rank + 1 else least
+    return float(least.max())
+
+
+def _reduced(of: np.ufunc, values: NDArray[Any], at: NDArray[np.intp]) -> NDArray[Any]:
+    """Return what `of.reduceat` does between increasing places; a few rows at a time, which may each be long."""
+    found = []
+    for begin in range(0, len(at) - 1, ROWS_AT_ONCE):
+        places = at[begin : begin + ROWS_AT_ONCE + 1]
+        found.append(of.reduceat(values[places[0] : places[-1]], places[:-1] - places[0]))
+        release(values)
+    return np.concatenate(found)
 
 
 @dataclass(frozen=True)

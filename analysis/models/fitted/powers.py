@@ -10,10 +10,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from tprof.analysis.attribution.long_arrays import computed, total
 from tprof.analysis.names import places
 
 from .absent_tasks import fitted_tasks, renumbered, with_absent
@@ -92,6 +94,11 @@ class Fit:
     own_w: float
     gain: float
     findings: tuple[Finding, ...]
+
+    @cached_property
+    def level_w(self) -> float:
+        """Mean static watts."""
+        return total(self.static_w) / max(len(self.static_w), 1)
 
 
 def fit_powers(
@@ -256,17 +263,22 @@ def _fit(quanta: Quanta, found: _Found, late: Lateness, *, names: Sequence[str],
 def _static(quanta: Quanta, found: _Found, level_w: float) -> Floats:
     """Return the static watts of every quantum, of those that were left out or merged too."""
     rows = found.equations.rows
-    middle_s = (quanta.edges_ns[1:] + quanta.edges_ns[:-1] - 2 * rows.edges_ns[0]) * 0.5e-9
-    place = np.clip(middle_s / max(rows.span_s, 1e-9), 0.0, 1.0)
     intervals_s = (rows.edges_ns[1:] + rows.edges_ns[:-1] - 2 * rows.edges_ns[0]) * 0.5e-9
-    warmth = [np.interp(middle_s, intervals_s, one) for one in rows.warmth(float(found.base.power[-1]))]
-    courses = static_courses(place, np.array(warmth))
-    static_w = np.full(len(place), level_w)
+    warmth = rows.warmth(float(found.base.power[-1]))
     effect = found.average.effect[len(found.prior.mean) :]
-    for column, size, part in zip(found.extended.about, found.extended.size, effect, strict=True):
-        if column.group.startswith("static"):
-            static_w += part * size * courses[column.other][1]
-    return np.asarray(np.maximum(static_w, 0.0))
+
+    def static_w(at: slice) -> Floats:
+        edges_ns = quanta.edges_ns[at.start : at.stop + 1]
+        middle_s = (edges_ns[1:] + edges_ns[:-1] - 2 * rows.edges_ns[0]) * 0.5e-9
+        place = np.clip(middle_s / max(rows.span_s, 1e-9), 0.0, 1.0)
+        courses = static_courses(place, np.array([np.interp(middle_s, intervals_s, one) for one in warmth]))
+        watts = np.full(len(place), level_w)
+        for column, size, part in zip(found.extended.about, found.extended.size, effect, strict=True):
+            if column.group.startswith("static"):
+                watts += part * size * courses[column.other][1]
+        return np.asarray(np.maximum(watts, 0.0))
+
+    return computed(len(quanta), np.float64, static_w, quanta.edges_ns)
 
 
 def _static_change(found: _Found, rows: Rows) -> Floats:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from tprof.analysis.attribution.long_arrays import temporary_folder
 
 from tprof.errors import TprofError
 
@@ -48,7 +49,7 @@ class ArrayFile:
 
     def __init__(self) -> None:
         """Begin an empty one."""
-        self._folder = _folder()
+        self._folder = temporary_folder()
         self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115 - as `__exit__` closes it
         self._size = 0
 
@@ -112,12 +113,6 @@ class StoredPart:
     def of(cls, file: ArrayFile, thread: int, t_ns: NDArray[np.int64], *columns: NDArray[Any]) -> StoredPart:
         """Write the columns of a part."""
         return cls(thread, file.add(t_ns, *columns), len(t_ns) - 1, int(t_ns[0]), int(t_ns[-1]))
-
-
-def _folder() -> str:
-    """Return where large temporary files belong: that for small ones may be in memory."""
-    large = "/var/tmp"  # noqa: S108 - a file without a name
-    return large if not os.environ.get("TMPDIR") and os.access(large, os.W_OK) else tempfile.gettempdir()
 
 
 def _read_into(descriptor: int, view: memoryview, at: int) -> None:

@@ -1,0 +1,135 @@
+"""Arrays with a value for each reading of a sensor: in memory while they are short, else in temporary files.
+
+A sensor that is read each millisecond has 86 million readings a day. A file has no name, so it is gone when nothing
+uses it, however the process ends. Its pages are mapped into memory: the kernel writes them when it needs the memory,
+and `release` leaves them to it, so that what is computed block by block takes the memory of a block.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tprof.errors import TprofError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import DTypeLike, NDArray
+
+BLOCK = 1 << 18
+"""Values that are computed at a time."""
+MOST_HELD = 1 << 20
+"""Values of an array in memory."""
+_NO_SPACE = (
+    "cannot make a temporary file of {megabytes:,.0f} MB in {folder}, which the many readings of this recording need "
+    "(set TMPDIR to another folder)"
+)
+
+
+def empty(count: int, kind: DTypeLike) -> NDArray[Any]:
+    """Return an array without values. Raises TprofError if there is no space for its file."""
+    kind = np.dtype(kind)
+    if count <= MOST_HELD:
+        return np.empty(count, kind)
+    folder, size = temporary_folder(), count * kind.itemsize
+    try:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            # Without its blocks on the disk, a write to the mapping would end the process when the disk is full.
+            os.posix_fallocate(file.fileno(), 0, size)
+            mapped = mmap.mmap(file.fileno(), size)
+    except OSError as error:
+        message = _NO_SPACE.format(megabytes=size / 1e6, folder=folder)
+        raise TprofError(f"{message}: {error.strerror}") from error
+    return np.frombuffer(mapped, kind)
+
+
+def zeros(count: int, kind: DTypeLike) -> NDArray[Any]:
+    """Return an array of zeros, as `empty`."""
+    # A file's blocks are zeros until they are written.
+    return np.zeros(count, kind) if count <= MOST_HELD else empty(count, kind)
+
+
+def temporary_folder() -> str:
+    """Return where large temporary files belong: that for small ones may be in memory."""
+    large = "/var/tmp"  # noqa: S108 - a file without a name
+    return large if not os.environ.get("TMPDIR") and os.access(large, os.W_OK) else tempfile.gettempdir()
+
+
+def blocks(count: int, *arrays: NDArray[Any], backwards: bool = False) -> Iterator[slice]:
+    """Yield slices of so many values, block by block; pages of the arrays are released after each block."""
+    begins = range(0, count, BLOCK)
+    for begin in reversed(begins) if backwards else begins:
+        yield slice(begin, min(begin + BLOCK, count))
+        release(*arrays)
+
+
+def release(*arrays: NDArray[Any]) -> None:
+    """Leave the pages of arrays, or of the arrays whose parts they are, to the kernel; their values stay."""
+    for one in arrays:
+        base: object = one
+        while isinstance(base, np.ndarray):
+            base = base.base
+        if isinstance(base, memoryview):
+            base = base.obj
+        if isinstance(base, mmap.mmap):
+            base.madvise(mmap.MADV_DONTNEED)
+
+
+def computed(
+    count: int, kind: DTypeLike, values: Callable[[slice], NDArray[Any]], *sources: NDArray[Any]
+) -> NDArray[Any]:
+    """Return an array of what a function returns for its parts, whose pages are released as those of the sources."""
+    found = empty(count, kind)
+    for block in blocks(count, found, *sources):
+        found[block] = values(block)
+    return found
+
+
+def differences(values: NDArray[Any]) -> NDArray[Any]:
+    """Return what each value has more than the one before, as `numpy.diff`."""
+    count = max(len(values) - 1, 0)
+    return computed(count, values.dtype, lambda at: np.diff(values[at.start : at.stop + 1]), values)
+
+
+def total(values: NDArray[np.float64]) -> float:
+    """Return the sum of values."""
+    return float(sum(values[block].sum() for block in blocks(len(values), values)))
+
+
+def is_any(flags: NDArray[np.bool_]) -> bool:
+    """Return whether any flag is set."""
+    return any(flags[block].any() for block in blocks(len(flags), flags))
+
+
+def median(values: NDArray[np.int64]) -> float:
+    """Return the median of whole numbers that are not negative, as `numpy.median` does, or 0 without any.
+
+    The values in the middle are found digit by digit, from numbers of values with each digit: O(values).
+    """
+    if len(values) <= BLOCK:
+        return float(np.median(values)) if len(values) else 0.0
+    return (_ranked(values, (len(values) - 1) // 2) + _ranked(values, len(values) // 2)) / 2
+
+
+def _ranked(values: NDArray[np.int64], rank: int) -> int:
+    """Return the value that so many come before in increasing order."""
+    prefix = 0
+    for shift in range(48, -1, -_DIGIT):
+        counts = np.zeros(1 << _DIGIT, np.int64)
+        for block in blocks(len(values), values):
+            part = values[block] >> shift
+            counts += np.bincount(part[part >> _DIGIT == prefix] & ((1 << _DIGIT) - 1), minlength=1 << _DIGIT)
+        below = np.cumsum(counts)
+        digit = int(np.searchsorted(below, rank, side="right"))
+        rank -= int(below[digit - 1]) if digit else 0
+        prefix = prefix << _DIGIT | digit
+    return prefix
+
+
+_DIGIT = 16
+"""Bits of a number that are looked at in a pass."""
