@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tprof.analysis import _loops
 
-from tprof.trace import Flag, Kind
+from tprof.trace import Kind
 
-from .segment_energy import sum_by
+from .segment_energy import sum_by, sums_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,19 +86,15 @@ def number_instances(
     """
     ids = fields["instance"].astype(np.uint64, copy=False)
     slot, count = _slots(ids) if len(joints.end) == 1 else _slots_of_threads(ids, joints)
-    order = np.arange(len(ids))
-    first = np.full(count, -1, np.intp)
-    last = np.empty(count, np.intp)
-    # If an index repeats, the last assignment wins.
-    first[slot[::-1]] = order[::-1]
-    last[slot] = order
-    failed, ended = _finished(fields["kind"], fields["flags"], slot, count)
-    sums = {name: sum_by(slot[own], one[own], count) for name, one in values.items()}
+    first, last = np.full(count, -1, np.intp), np.empty(count, np.intp)
+    failed, ended = np.zeros(count, bool), np.zeros(count, bool)
+    _loops.find_extents(slot, fields["kind"], fields["flags"], first, last, failed, ended)
+    sums = dict(zip(values, sums_by(slot[own], [one[own] for one in values.values()], count), strict=True))
     is_used = first >= 0
     is_used[0] = False
     used: NDArray[np.bool_] | slice = slice(1, None)
     if not is_used[1:].all():
-        used, number = is_used, np.cumsum(is_used, dtype=np.intp)
+        used, number = is_used, np.cumsum(is_used, dtype=np.int32)
         number[~is_used] = 0
         slot = number[slot]
     first, last = first[used], last[used]
@@ -110,7 +107,7 @@ def number_instances(
         failed[used], own_s, cpu_s, {name: total[used] for name, total in sums.items()},
         begun, ended[used], t_ns[last], first=first,
     )  # fmt: skip
-    return _of_threads(slot.astype(np.int32), rows, first, joints)
+    return _of_threads(slot, rows, first, joints)
 
 
 def _of_threads(
@@ -128,34 +125,35 @@ def _of_threads(
         yield slot[part], rows.view(slice(begin, end))
 
 
-def _slots_of_threads(ids: NDArray[np.uint64], joints: Joints) -> tuple[NDArray[np.intp], int]:
+def _slots_of_threads(ids: NDArray[np.uint64], joints: Joints) -> tuple[NDArray[np.int32], int]:
     """Number the instances of several threads, thread by thread; one that moved has a number in each."""
     ran = np.flatnonzero(ids)
     distinct, rank = np.unique(ids[ran], return_inverse=True)
     numbers, inverse = np.unique(joints.thread()[ran] * max(len(distinct), 1) + rank, return_inverse=True)
-    slot = np.zeros(len(ids), np.intp)
+    slot = np.zeros(len(ids), np.int32)
     slot[ran] = inverse + 1
     return slot, len(numbers) + 1
 
 
-def _slots(ids: NDArray[np.uint64]) -> tuple[NDArray[np.intp], int]:
+def _slots(ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], int]:
     top = int(ids.max())
     if top == 0:
-        return np.zeros(len(ids), np.intp), 1
+        return np.zeros(len(ids), np.int32), 1
     # Ids are at least 1, so the unsigned ids - 1 moves 0 (no task) to the far end and the least id to the front.
     low = int((ids - np.uint64(1)).min()) + 1
     if top < 1 << 62 and top - low <= _SPARSE * len(ids) + _SMALL:
-        slot = (ids - np.uint64(low - 1)).view(np.int64)
-        # 0 (no task) has become a negative number.
-        return np.maximum(slot, 0, out=slot), top - low + 2
+        slot = np.empty(len(ids), np.int32)
+        # 0 (no task) becomes a negative number.
+        np.maximum((ids - np.uint64(low - 1)).view(np.int64), 0, out=slot, casting="unsafe")
+        return slot, top - low + 2
     if top < 1 << 62:
         return _old_and_dense(ids, top)
     distinct, inverse = np.unique(ids, return_inverse=True)
     nobody = int(distinct[0] == 0)
-    return inverse + (1 - nobody), len(distinct) + 1 - nobody
+    return (inverse + (1 - nobody)).astype(np.int32), len(distinct) + 1 - nobody
 
 
-def _old_and_dense(ids: NDArray[np.uint64], top: int) -> tuple[NDArray[np.intp], int]:
+def _old_and_dense(ids: NDArray[np.uint64], top: int) -> tuple[NDArray[np.int32], int]:
     """Number the ids near the largest one without sorting, and the smaller ones, which ran for long, before them."""
     least = np.uint64(max(top - _SPARSE * len(ids) - _SMALL, 1))
     is_old = (ids < least) & (ids != 0)
@@ -168,20 +166,7 @@ def _old_and_dense(ids: NDArray[np.uint64], top: int) -> tuple[NDArray[np.intp],
     slot = (ids - np.uint64(low)).view(np.int64) + (1 + len(distinct))
     slot[ids == 0] = 0
     slot[is_old] = np.searchsorted(distinct, old) + 1
-    return slot, top - low + 2 + len(distinct)
-
-
-def _finished(
-    kind: NDArray[Any], flags: NDArray[Any], slot: NDArray[np.intp], count: int
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Mark instances that raised, and those that ended: the finish sample names the next, so mark the one before."""
-    failed, ended = np.zeros(count, bool), np.zeros(count, bool)
-    at = np.flatnonzero(kind == Kind.FINISH)
-    at = at[at > 0]
-    ended[slot[at - 1]] = True
-    if flags.any():
-        failed[slot[at[(flags[at] & Flag.FAILED) != 0] - 1]] = True
-    return failed, ended
+    return slot.astype(np.int32), top - low + 2 + len(distinct)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tprof.analysis import _loops
 
 from .short_threads import Joints, join_segments
 
@@ -31,6 +32,13 @@ _LARGEST = 1 << 18
 def sum_by(key: NDArray[Any], weights: Floats, count: int) -> Floats:
     """Return the sums of weights with equal keys: (count,) float64."""
     return np.bincount(key, weights=weights, minlength=count).astype(np.float64, copy=False)
+
+
+def sums_by(key: NDArray[np.int32], columns: Sequence[Floats], count: int) -> Floats:
+    """Return the sums of several columns over equal keys, which are less than `count`: (columns, count) float64."""
+    sums = np.zeros((len(columns), count))
+    _loops.add_by(key, tuple(columns), count, sums)
+    return sums
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,13 @@ LeVeque, Updating formulae and a pairwise algorithm for computing sample varianc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from tprof.analysis import _loops
+from tprof.analysis.attribution.segment_energy import sums_by
 from tprof.analysis.names import shown
 
 from .intervals import narrowed
@@ -65,14 +67,14 @@ class TaskSums:
         columns = {name: tasks[name].to_numpy(float) for name in (*FIGURES, *OPTIONAL) if name in tasks}
         names = tuple(map(str, tasks["task"].cat.categories))
         by_thread = _by_thread(tasks, columns["cpu_s"])
-        code = tasks["task"].cat.codes.to_numpy().astype(np.intp)
+        code = tasks["task"].cat.codes.to_numpy().astype(np.int32)
         return cls.of(names, code, columns | {"own_s": own_s, "half_j": half_j}, by_thread, limit_j)
 
     @classmethod
     def of(
         cls,
         names: tuple[str, ...],
-        code: NDArray[np.intp],
+        code: NDArray[np.int32],
         figures: Mapping[str, Floats],
         by_thread: dict[tuple[int, int, str], float],
         limit_j: Floats | None = None,
@@ -93,21 +95,27 @@ class TaskSums:
         native_s = np.nan_to_num(figures["native_cpu_s"]) if "native_cpu_s" in figures else None
         known, good, timed = _kept(code, len(names), energy_j, cpu_s)
         nothing = np.zeros(len(names))
+        sums = _sums_of(
+            {
+                "duration_s": (known, duration_s),
+                "own_s": (known, own_s),
+                "energy_j": (good, energy_j),
+                "dynamic_j": (good, figures["dynamic_j"]),
+                "resolved_duration_s": (good, duration_s),
+                "resolved_own_s": (good, own_s),
+                "half_squares": (good, figures["half_j"] ** 2),
+                **{name: (good, figures[name]) for name in OPTIONAL if name in figures},
+                "cpu_s": (timed, cpu_s),
+                "cpu_own_s": (timed, own_s),
+                **({} if native_s is None else {"cpu_native_s": (timed, native_s)}),
+            }
+        )
         columns = {
             "instances": known.count,
-            "duration_s": known.sum(duration_s),
-            "own_s": known.sum(own_s),
             "resolved": good.count,
-            "energy_j": good.sum(energy_j),
-            "dynamic_j": good.sum(figures["dynamic_j"]),
-            "resolved_duration_s": good.sum(duration_s),
-            "resolved_own_s": good.sum(own_s),
-            "half_squares": good.sum(figures["half_j"] ** 2),
-            **good.about_means(energy_j, duration_s),
-            **{name: good.sum(figures[name]) for name in OPTIONAL if name in figures},
-            "cpu_s": timed.sum(cpu_s),
-            "cpu_own_s": timed.sum(own_s),
-            "cpu_native_s": nothing if native_s is None else timed.sum(native_s),
+            "cpu_native_s": nothing,
+            **sums,
+            **good.about_means(energy_j, duration_s, sums["energy_j"], sums["resolved_duration_s"]),
             "over": nothing if limit_j is None else good.over(energy_j, limit_j),
         }
         total_s = float(np.nansum(cpu_s)) + (0.0 if native_s is None else float(native_s.sum()))
@@ -137,42 +145,43 @@ class TaskSums:
 class _Kept:
     """Some of the instances, by task: the code of all others is the number of tasks."""
 
-    code: NDArray[np.intp]
+    code: NDArray[np.int32]
     tasks: int
-    _sums: dict[int, tuple[Floats, Floats]] = field(default_factory=dict)
 
     @cached_property
     def count(self) -> Floats:
         return np.bincount(self.code, minlength=self.tasks + 1)[:-1].astype(float)
 
-    def sum(self, values: Floats) -> Floats:
-        """Sum values by task; of the same array once, which is kept so that no other one gets its id."""
-        if id(values) not in self._sums:
-            sums = np.bincount(self.code, weights=values, minlength=self.tasks + 1)[:-1]
-            self._sums[id(values)] = values, sums.astype(float, copy=False)
-        return self._sums[id(values)][1]
-
-    def about_means(self, energy_j: Floats, duration_s: Floats) -> dict[str, Floats]:
-        """Return the sums of squares and products about the tasks' means."""
+    def about_means(self, energy_j: Floats, duration_s: Floats, sum_j: Floats, sum_s: Floats) -> dict[str, Floats]:
+        """Return the sums of squares and products about the tasks' means; these are from the tasks' sums."""
         count = np.maximum(self.count, 1.0)
-        off_j, off_s = (
-            values - np.append(self.sum(values) / count, 0.0)[self.code] for values in (energy_j, duration_s)
-        )
-        products = {"energy_m2": off_j * off_j, "duration_m2": off_s * off_s, "both_m2": off_j * off_s}
-        return {name: self.sum(product) for name, product in products.items()}
+        mean_j, mean_s = (np.append(total / count, 0.0) for total in (sum_j, sum_s))
+        sums = np.zeros((3, self.tasks + 1))
+        _loops.add_products_by(self.code, energy_j, duration_s, mean_j, mean_s, self.tasks + 1, sums)
+        return dict(zip(("energy_m2", "duration_m2", "both_m2"), sums[:, :-1], strict=True))
 
     def over(self, energy_j: Floats, limit_j: Floats) -> Floats:
         above = energy_j > np.append(limit_j, np.inf)[self.code]
         return np.bincount(self.code[above], minlength=self.tasks)[: self.tasks].astype(float)
 
 
-def _kept(code: NDArray[np.intp], tasks: int, *figures: Floats) -> Iterator[_Kept]:
+def _sums_of(figures: Mapping[str, tuple[_Kept, Floats]]) -> dict[str, Floats]:
+    """Sum figures by task over some of the instances; those of the same instances in one pass, and none twice."""
+    found: dict[tuple[int, int], Floats] = {}
+    for kept in {id(one): one for one, _ in figures.values()}.values():
+        columns = {id(values): values for one, values in figures.values() if one is kept}
+        sums = sums_by(kept.code, list(columns.values()), kept.tasks + 1)
+        found |= {(id(kept), column): of_tasks[:-1] for column, of_tasks in zip(columns, sums, strict=True)}
+    return {name: found[id(kept), id(values)] for name, (kept, values) in figures.items()}
+
+
+def _kept(code: NDArray[np.int32], tasks: int, *figures: Floats) -> Iterator[_Kept]:
     """Yield the instances of known tasks, and of these those that have each of some figures."""
-    whole = _Kept(np.where(code >= 0, code, tasks), tasks)
+    whole = _Kept(np.where(code >= 0, code, np.int32(tasks)), tasks)
     yield whole
     for one in figures:
         is_there = np.isfinite(one)
-        yield whole if is_there.all() else _Kept(np.where(is_there, whole.code, tasks), tasks)
+        yield whole if is_there.all() else _Kept(np.where(is_there, whole.code, np.int32(tasks)), tasks)
 
 
 def _by_thread(tasks: pd.DataFrame, cpu_s: Floats) -> dict[tuple[int, int, str], float]:

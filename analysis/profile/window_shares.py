@@ -90,7 +90,7 @@ class Summed:
         self.columns: Collection[str] | None = ()
         self._tables = Tables(trace, recipe, threads, None)
         names, places_of = places([shown(entry.name) for entry in trace.tasks])
-        self._names, self._code = tuple(names), np.append(places_of, -1)
+        self._names, self._code = tuple(names), np.append(places_of, -1).astype(np.int32)
         self._limit_j = limits_j(names, trace.tasks)
         self._watts, self._most_w = limits_of(trace, recipe)
         self._threads = [(one.pid, one.tid, shown(one.name) or f"thread-{one.ordinal}") for one in threads]
@@ -116,9 +116,10 @@ class Summed:
 
     def _by_thread(self, rows: InstanceRows) -> dict[tuple[int, int, str], float]:
         sums_s: dict[tuple[int, int, str], float] = {}
-        begins = np.flatnonzero(np.diff(rows.numbers, prepend=-1))
+        numbers = rows.numbers
+        begins = np.flatnonzero(np.concatenate((numbers[:1] >= 0, numbers[1:] != numbers[:-1])))
         runs_s = np.add.reduceat(np.nan_to_num(rows.cpu_s), begins) if len(begins) else begins
-        for number, cpu_s in zip(rows.numbers[begins].tolist(), runs_s.tolist(), strict=True):
+        for number, cpu_s in zip(numbers[begins].tolist(), runs_s.tolist(), strict=True):
             key = self._threads[number]
             sums_s[key] = sums_s.get(key, 0.0) + cpu_s
         return sums_s

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .segments import Segments
 
 HOLES_FROM_BYTES = 1 << 30
-PIECE = 1 << 14
+PIECE = 1 << 12
 """Records that are read at a time, where they are read in pieces."""
 _FIELDS = tuple(layout.HEADER.names or ())
 
@@ -170,9 +170,21 @@ class Stream:
     def read_pieces(
         self, dtype: np.dtype[np.void], first: int, stop: int
     ) -> Iterator[np.ndarray[Any, np.dtype[np.void]]]:
-        """Yield the records of `read_part` in pieces that stay in a processor's cache."""
-        for begin in range(first, min(stop, self.count), PIECE):
-            yield self.read_part(dtype, begin, min(begin + PIECE, stop))
+        """Yield the records of `read_part` in pieces that stay in a processor's cache; each may overwrite the last."""
+        stop = min(stop, self.count)
+        pieces = [(begin, min(begin + PIECE, stop)) for begin in range(first, stop, PIECE)]
+        if self._beside is not None:
+            yield from (self.read_part(dtype, begin, end) for begin, end in pieces)
+            return
+        records = np.empty(PIECE, dtype)
+        fd = _open(self.path)
+        try:
+            for begin, end in pieces:
+                yield records[: self._read_open(fd, records[: end - begin], begin)]
+        except OSError as error:
+            raise TraceError(f"cannot read {self.path}: {error.strerror}") from error
+        finally:
+            os.close(fd)
 
     def read_part(self, dtype: np.dtype[np.void], first: int, stop: int) -> np.ndarray[Any, np.dtype[np.void]]:
         """Read the committed records from `first` to before `stop`; as `read`.
@@ -244,9 +256,11 @@ class Stream:
     def _read_window(self, fd: int, records: np.ndarray[Any, np.dtype[np.void]], first: int) -> int:
         """Fill records from the window, or from the body, to which a running recording may have moved them."""
         size = records.dtype.itemsize
+        if not len(records):
+            return 0
         got = _read_into(fd, records, layout.HEADER_BYTES + (first - self.flushed) * size)
         now = np.frombuffer(os.pread(fd, layout.HEADER_BYTES, 0).ljust(layout.HEADER_BYTES, b"\0"), layout.HEADER)[0]
-        if not len(records) or int(now["packed"]) or int(now["flushed"]) <= self.number("flushed"):
+        if int(now["packed"]) or int(now["flushed"]) <= self.number("flushed"):
             return got
         if self.segments is None:
             return _read_into(fd, records, layout.HEADER_BYTES + self.number("window_bytes") + first * size)

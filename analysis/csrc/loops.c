@@ -1,0 +1,92 @@
+/* Sums by group, and the extents of instances. See loops.h. */
+#include "loops.h"
+
+#define MOST_AT_ONCE 8    /* columns, so that each has its own chain of additions in registers and cache */
+#define FINISH 2          /* tprof.trace.Kind */
+#define FAILED 1          /* tprof.trace.Flag */
+
+/* `width` is a constant where this is called, so that the inner loop is unrolled. */
+static inline bool add_columns(const struct tprof_loops_keys *keys, const double *const *columns, double *sums,
+                               const size_t width)
+{
+    for (size_t at = 0; at < keys->count; at++) {
+        const uint32_t group = (uint32_t)keys->at[at];
+        if (group >= keys->groups)
+            return false;
+        for (size_t column = 0; column < width; column++)
+            sums[column * keys->groups + group] += columns[column][at];
+    }
+    return true;
+}
+
+bool tprof_loops_add(const struct tprof_loops_keys *keys, const double *const *columns, size_t column_count,
+                     double *sums)
+{
+    bool good = true;
+    for (size_t done = 0; good && done < column_count; done += MOST_AT_ONCE) {
+        const double *const *these = columns + done;
+        double *of_these = sums + done * keys->groups;
+        switch (column_count - done) {
+        case 1:
+            good = add_columns(keys, these, of_these, 1);
+            break;
+        case 2:
+            good = add_columns(keys, these, of_these, 2);
+            break;
+        case 3:
+            good = add_columns(keys, these, of_these, 3);
+            break;
+        case 4:
+            good = add_columns(keys, these, of_these, 4);
+            break;
+        case 5:
+            good = add_columns(keys, these, of_these, 5);
+            break;
+        case 6:
+            good = add_columns(keys, these, of_these, 6);
+            break;
+        case 7:
+            good = add_columns(keys, these, of_these, 7);
+            break;
+        default:
+            good = add_columns(keys, these, of_these, MOST_AT_ONCE);
+        }
+    }
+    return good;
+}
+
+bool tprof_loops_add_products(const struct tprof_loops_keys *keys, const double *x, const double *y,
+                              const double *centre_x, const double *centre_y, double *sums)
+{
+    double *const squares_x = sums, *const squares_y = sums + keys->groups, *const both = sums + 2 * keys->groups;
+    for (size_t at = 0; at < keys->count; at++) {
+        const uint32_t group = (uint32_t)keys->at[at];
+        if (group >= keys->groups)
+            return false;
+        const double off_x = x[at] - centre_x[group], off_y = y[at] - centre_y[group];
+        squares_x[group] += off_x * off_x;
+        squares_y[group] += off_y * off_y;
+        both[group] += off_x * off_y;
+    }
+    return true;
+}
+
+bool tprof_loops_find_extents(const struct tprof_loops_keys *slots, const uint8_t *kind, const uint8_t *flags,
+                              const struct tprof_loops_extents *found)
+{
+    for (size_t at = 0; at < slots->count; at++) {
+        const uint32_t slot = (uint32_t)slots->at[at];
+        if (slot >= slots->groups)
+            return false;
+        if (found->first[slot] < 0)
+            found->first[slot] = (int64_t)at;
+        found->last[slot] = (int64_t)at;
+        if (kind[at] == FINISH && at > 0) {
+            const uint32_t before = (uint32_t)slots->at[at - 1];
+            found->ended[before] = true;
+            if (flags[at] & FAILED)
+                found->failed[before] = true;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,41 @@
+/* Loops over samples and instances for which NumPy needs several passes and temporary arrays.
+ *
+ * Called by loops_module.c, which checks sizes, from any thread and without the interpreter's lock. No array overlaps one
+ * that is written. Sums are taken in the order of the elements, as by np.bincount. */
+#ifndef TPROF_LOOPS_H
+#define TPROF_LOOPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* To which of `groups` each element belongs. */
+struct tprof_loops_keys {
+    const int32_t *at;
+    size_t count;
+    size_t groups;
+};
+
+/* By slot: the index of its first sample, -1 before, and of its last one; whether it failed, and whether it ended. */
+struct tprof_loops_extents {
+    int64_t *first;
+    int64_t *last;
+    bool *failed;
+    bool *ended;
+};
+
+/* Add elements to the sums of their groups, sums[column * groups + group]. Returns false at a key that is no group. */
+bool tprof_loops_add(const struct tprof_loops_keys *keys, const double *const *columns, size_t column_count,
+                     double *sums);
+
+/* Add to three rows of sums the products (x - cx)², (y - cy)² and (x - cx)(y - cy), where the centres are by group.
+ * Returns false at a key that is no group. */
+bool tprof_loops_add_products(const struct tprof_loops_keys *keys, const double *x, const double *y,
+                              const double *centre_x, const double *centre_y, double *sums);
+
+/* Find the extents of slots. A sample that says that an instance finished names the next one, so it ends the slot of the
+ * sample before it. Returns false at a key that is no group. */
+bool tprof_loops_find_extents(const struct tprof_loops_keys *slots, const uint8_t *kind, const uint8_t *flags,
+                              const struct tprof_loops_extents *found);
+
+#endif

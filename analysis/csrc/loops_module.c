@@ -1,0 +1,193 @@
+/* What Python sees of the loops: functions that check their arrays, and run without the interpreter's lock. */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <string.h>
+
+#include "loops.h"
+
+#define MOST_COLUMNS 64
+#define MOST_ARRAYS (MOST_COLUMNS + 8)
+
+/* Formats of the struct module, any of which an array may have. */
+#define INT32 "i"
+#define INT64 "lq"
+#define UINT8 "B"
+#define BOOL "?"
+#define FLOAT64 "d"
+
+/* The arrays of one call; all are released together. */
+struct arrays {
+    Py_buffer views[MOST_ARRAYS];
+    int taken;
+};
+
+static void release(struct arrays *arrays)
+{
+    while (arrays->taken > 0)
+        PyBuffer_Release(&arrays->views[--arrays->taken]);
+}
+
+/* Return the elements of an array, or NULL with an error. `count` is how many there must be, -1: any. */
+static void *take(struct arrays *arrays, PyObject *array, const char *name, const char *formats, int flags,
+                  Py_ssize_t count)
+{
+    Py_buffer *view = &arrays->views[arrays->taken];
+    if (PyObject_GetBuffer(array, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags) != 0)
+        return NULL;
+    arrays->taken++;
+    const char *format = view->format == NULL ? UINT8 : view->format;
+    if (strlen(format) != 1 || strchr(formats, *format) == NULL) {
+        PyErr_Format(PyExc_ValueError, "%s must have the format %s, got %s", name, formats, format);
+        return NULL;
+    }
+    if (count >= 0 && view->len / view->itemsize != count) {
+        PyErr_Format(PyExc_ValueError, "%s must have %zd elements, got %zd", name, count, view->len / view->itemsize);
+        return NULL;
+    }
+    return view->buf;
+}
+
+static bool take_keys(struct arrays *arrays, PyObject *array, Py_ssize_t groups, struct tprof_loops_keys *keys)
+{
+    keys->at = take(arrays, array, "the keys", INT32, PyBUF_SIMPLE, -1);
+    if (keys->at == NULL)
+        return false;
+    keys->count = (size_t)arrays->views[arrays->taken - 1].len / sizeof *keys->at;
+    keys->groups = (size_t)groups;
+    return true;
+}
+
+static PyObject *finished(struct arrays *arrays, bool good)
+{
+    release(arrays);
+    if (good)
+        Py_RETURN_NONE;
+    PyErr_SetString(PyExc_ValueError, "a key is negative, or not less than the number of groups");
+    return NULL;
+}
+
+static PyObject *add_by(PyObject *self, PyObject *args)
+{
+    PyObject *key, *columns, *sums;
+    Py_ssize_t groups;
+    struct arrays arrays = {.taken = 0};
+    struct tprof_loops_keys keys;
+    const double *column[MOST_COLUMNS];
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OO!nO", &key, &PyTuple_Type, &columns, &groups, &sums))
+        return NULL;
+    const Py_ssize_t count = PyTuple_GET_SIZE(columns);
+    if (count > MOST_COLUMNS || groups < 0 || groups > INT32_MAX)
+        return PyErr_Format(PyExc_ValueError, "at most %d columns and %d groups, got %zd and %zd", MOST_COLUMNS,
+                            INT32_MAX, count, groups);
+    if (!take_keys(&arrays, key, groups, &keys))
+        goto error;
+    for (Py_ssize_t at = 0; at < count; at++) {
+        column[at] =
+            take(&arrays, PyTuple_GET_ITEM(columns, at), "a column", FLOAT64, PyBUF_SIMPLE, (Py_ssize_t)keys.count);
+        if (column[at] == NULL)
+            goto error;
+    }
+    double *of_groups = take(&arrays, sums, "the sums", FLOAT64, PyBUF_WRITABLE, count * groups);
+    if (of_groups == NULL)
+        goto error;
+    bool good;
+    Py_BEGIN_ALLOW_THREADS
+    good = tprof_loops_add(&keys, column, (size_t)count, of_groups);
+    Py_END_ALLOW_THREADS
+    return finished(&arrays, good);
+error:
+    release(&arrays);
+    return NULL;
+}
+
+static PyObject *add_products_by(PyObject *self, PyObject *args)
+{
+    PyObject *key, *of_x, *of_y, *of_centre_x, *of_centre_y, *sums;
+    Py_ssize_t groups;
+    struct arrays arrays = {.taken = 0};
+    struct tprof_loops_keys keys;
+    const double *x, *y, *centre_x, *centre_y;
+    double *of_groups;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOOOOnO", &key, &of_x, &of_y, &of_centre_x, &of_centre_y, &groups, &sums))
+        return NULL;
+    if (groups < 0 || groups > INT32_MAX)
+        return PyErr_Format(PyExc_ValueError, "at most %d groups, got %zd", INT32_MAX, groups);
+    if (!take_keys(&arrays, key, groups, &keys))
+        goto error;
+    const Py_ssize_t count = (Py_ssize_t)keys.count;
+    if ((x = take(&arrays, of_x, "x", FLOAT64, PyBUF_SIMPLE, count)) == NULL ||
+        (y = take(&arrays, of_y, "y", FLOAT64, PyBUF_SIMPLE, count)) == NULL ||
+        (centre_x = take(&arrays, of_centre_x, "the centres of x", FLOAT64, PyBUF_SIMPLE, groups)) == NULL ||
+        (centre_y = take(&arrays, of_centre_y, "the centres of y", FLOAT64, PyBUF_SIMPLE, groups)) == NULL ||
+        (of_groups = take(&arrays, sums, "the sums", FLOAT64, PyBUF_WRITABLE, 3 * groups)) == NULL)
+        goto error;
+    bool good;
+    Py_BEGIN_ALLOW_THREADS
+    good = tprof_loops_add_products(&keys, x, y, centre_x, centre_y, of_groups);
+    Py_END_ALLOW_THREADS
+    return finished(&arrays, good);
+error:
+    release(&arrays);
+    return NULL;
+}
+
+static PyObject *find_extents(PyObject *self, PyObject *args)
+{
+    PyObject *slot, *kinds, *flags, *first, *last, *failed, *ended;
+    struct arrays arrays = {.taken = 0};
+    struct tprof_loops_keys keys;
+    struct tprof_loops_extents found;
+    const uint8_t *kind, *flag;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOOOOOO", &slot, &kinds, &flags, &first, &last, &failed, &ended))
+        return NULL;
+    found.first = take(&arrays, first, "the first samples", INT64, PyBUF_WRITABLE, -1);
+    if (found.first == NULL)
+        goto error;
+    const Py_ssize_t groups = arrays.views[0].len / arrays.views[0].itemsize;
+    if (!take_keys(&arrays, slot, groups, &keys))
+        goto error;
+    const Py_ssize_t count = (Py_ssize_t)keys.count;
+    if ((kind = take(&arrays, kinds, "the kinds", UINT8, PyBUF_SIMPLE, count)) == NULL ||
+        (flag = take(&arrays, flags, "the flags", UINT8, PyBUF_SIMPLE, count)) == NULL ||
+        (found.last = take(&arrays, last, "the last samples", INT64, PyBUF_WRITABLE, groups)) == NULL ||
+        (found.failed = take(&arrays, failed, "the failed ones", BOOL, PyBUF_WRITABLE, groups)) == NULL ||
+        (found.ended = take(&arrays, ended, "the ended ones", BOOL, PyBUF_WRITABLE, groups)) == NULL)
+        goto error;
+    bool good;
+    Py_BEGIN_ALLOW_THREADS
+    good = tprof_loops_find_extents(&keys, kind, flag, &found);
+    Py_END_ALLOW_THREADS
+    return finished(&arrays, good);
+error:
+    release(&arrays);
+    return NULL;
+}
+
+static PyMethodDef methods[] = {
+    {"add_by", add_by, METH_VARARGS, NULL},
+    {"add_products_by", add_products_by, METH_VARARGS, NULL},
+    {"find_extents", find_extents, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot slots[] = {
+#if PY_VERSION_HEX >= 0x030C0000
+    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
+#endif
+#if PY_VERSION_HEX >= 0x030D0000
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL},
+};
+
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "tprof.analysis._loops", .m_methods = methods,
+                                        .m_slots = slots};
+
+PyMODINIT_FUNC PyInit__loops(void)
+{
+    return PyModuleDef_Init(&definition);
+}
