@@ -38,7 +38,6 @@ class Format:
     install : what pip installs to get that library
     takes_jobs : whether a job of several hosts can be written, else the session of one host only
     takes_sums : whether a recording that kept sums can be written
-    streams : whether a profile without its table of instances can be written
     """
 
     name: str
@@ -50,7 +49,6 @@ class Format:
     install: str | None = None
     takes_jobs: bool = True
     takes_sums: bool = False
-    streams: bool = False
 
     @property
     def help(self) -> str:
@@ -91,20 +89,20 @@ class Format:
 
 FORMATS = (
     Format(
-        "csv", "all tables, as a spreadsheet opens them", ".csv", "tables:write_csv", is_folder=True, streams=True,
+        "csv", "all tables, as a spreadsheet opens them", ".csv", "tables:write_csv", is_folder=True,
         takes_sums=True,
     ),
     Format(
         "parquet", "all tables with their types, for pandas, polars and DuckDB", ".parquet", "tables:write_parquet",
-        is_folder=True, needs="pyarrow", install="tprof-energy[parquet]", streams=True, takes_sums=True,
+        is_folder=True, needs="pyarrow", install="tprof-energy[parquet]", takes_sums=True,
     ),
     Format(
         "speedscope", "energy and time of nested tasks, for speedscope.app", ".speedscope.json",
-        "speedscope:write_speedscope", streams=True,
+        "speedscope:write_speedscope",
     ),
     Format(
         "collapsed", "energy of nested tasks in microjoules, for flamegraph.pl and its kin", ".collapsed.txt",
-        "collapsed:write_collapsed", streams=True,
+        "collapsed:write_collapsed",
     ),
     Format(
         "perfetto", "timeline with joules and watts, for ui.perfetto.dev", ".pftrace", "perfetto:write_perfetto",
@@ -112,11 +110,10 @@ FORMATS = (
     ),
     Format("chrome", "timeline as trace events in JSON, for many tools", ".json", "chrome:write_chrome"),
     Format("otlp", "spans of OpenTelemetry in JSON, a line for each batch", ".otlp.jsonl", "otlp:write_otlp"),
-    Format("openmetrics", "sums by task and account as text", ".metrics.txt", "openmetrics:write_openmetrics",
-           streams=True),
+    Format("openmetrics", "sums by task and account as text", ".metrics.txt", "openmetrics:write_openmetrics"),
     Format(
         "arrow", "all tables as Feather, each column with its unit", ".arrow", "tables:write_arrow",
-        is_folder=True, needs="pyarrow", install="tprof-energy[parquet]", streams=True, takes_sums=True,
+        is_folder=True, needs="pyarrow", install="tprof-energy[parquet]", takes_sums=True,
     ),
 )  # fmt: skip
 

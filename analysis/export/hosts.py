@@ -41,7 +41,7 @@ def number_of_instances(profile: Profile | ClusterProfile) -> int:
     """Return how many instances all hosts have."""
     if isinstance(profile, ClusterProfile):
         return int(sum(one.figures.instances for one in profile.parts if one.figures is not None))
-    return len(profile.tasks)
+    return profile.sums.rows
 
 
 def hosts_of(profile: Profile | ClusterProfile) -> Iterator[Host]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +22,11 @@ from .whole_file import written
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
+    import pandas as pd
     from tprof.analysis.profile import ClusterProfile, Profile
+    from tprof.analysis.profile.stored_instances import Piece
 
     from .formats import Progress
 
@@ -54,14 +57,25 @@ def write_otlp(
     trace_id = _hex(16, profile.trace.path.name)
     with written(path) as file:
         for host in hosts_of(profile):
+            spans = _Spans(host, trace_id)
             resource = _resource(profile, host)
-            for spans in _batches(host, trace_id):
-                scope = [{"scope": {"name": SCOPE}, "spans": spans}]
+
+            def write(batch: list[dict[str, Any]], resource: dict[str, Any] = resource) -> None:
+                nonlocal done
+                scope = [{"scope": {"name": SCOPE}, "spans": batch}]
                 line = {"resourceSpans": [{"resource": resource, "scopeSpans": scope}]}
                 file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
-                done += len(spans)
+                done += len(batch)
                 if progress is not None:
                     progress("spans", min(done, every), every)
+
+            write([spans.recording])
+            host.profile.instances.share(partial(_write_piece, spans, write), None)
+
+
+def _write_piece(spans: _Spans, write: Callable[[list[dict[str, Any]]], None], piece: Piece) -> None:
+    for at in range(0, len(piece.tasks), BATCH):
+        write(spans.of(piece.tasks.iloc[at : at + BATCH]))
 
 
 def _resource(profile: Profile | ClusterProfile, host: Host) -> dict[str, Any]:
@@ -72,23 +86,25 @@ def _resource(profile: Profile | ClusterProfile, host: Host) -> dict[str, Any]:
     return {"attributes": [_attribute(name, value) for name, value in attributes.items()]}
 
 
-def _batches(host: Host, trace_id: str) -> Iterator[list[dict[str, Any]]]:
-    """Yield the spans of a host by the thousand, first that of the recording."""
-    profile = host.profile
-    trace, tasks = profile.trace, profile.tasks
-    known = wall_clock(host)
-    ahead_ns = 0 if known is None else known[1] - known[0]
-    begin_ns = trace.start_ns + host.shift_ns + ahead_ns
-    root = _hex(8, trace.path, host.name, "recording")
-    span = _span(trace_id, root, trace.path.name, (begin_ns, begin_ns + trace.end_ns - trace.start_ns))
-    yield [span]
-    flows = Flows.of(profile)
-    waited_for = _waited_for(profile, flows)
-    names = [*map(str, tasks["task"].cat.categories), "(unknown task)"]
-    quality = _attribute("tprof.energy_quality", str(profile.info["quality"]))
-    for at in range(0, len(tasks), BATCH):
-        rows = tasks.iloc[at : at + BATCH]
-        start_ns = begin_ns + np.rint(rows["start_s"].to_numpy() * 1e9).astype(np.int64)
+class _Spans:
+    """Makes the spans of a host; `recording` is that around all others."""
+
+    def __init__(self, host: Host, trace_id: str) -> None:
+        trace = host.profile.trace
+        known = wall_clock(host)
+        ahead_ns = 0 if known is None else known[1] - known[0]
+        self._begin_ns = trace.start_ns + host.shift_ns + ahead_ns
+        self._trace_id, self._place = trace_id, (trace.path, host.name)
+        self._root = self._id("recording")
+        times = self._begin_ns, self._begin_ns + trace.end_ns - trace.start_ns
+        self.recording = _span(trace_id, self._root, trace.path.name, times)
+        self._waited_for = _waited_for(host.profile)
+        self._quality = _attribute("tprof.energy_quality", str(host.profile.info["quality"]))
+
+    def of(self, rows: pd.DataFrame) -> list[dict[str, Any]]:
+        """Return the spans of some instances."""
+        names = [*map(str, rows["task"].cat.categories), "(unknown task)"]
+        start_ns = self._begin_ns + np.rint(rows["start_s"].to_numpy() * 1e9).astype(np.int64)
         end_ns = start_ns + np.rint(rows["duration_s"].to_numpy() * 1e9).astype(np.int64)
         values = {name: rows[column].tolist() for column, name in ATTRIBUTES.items()}
         columns = zip(
@@ -97,28 +113,31 @@ def _batches(host: Host, trace_id: str) -> Iterator[list[dict[str, Any]]]:
         )  # fmt: skip
         spans = []
         for place, (instance, parent, code, begin, end, tid, failed) in enumerate(columns):
-            span = _span(trace_id, _hex(8, trace.path, host.name, instance), names[code], (begin, end))
-            span["parentSpanId"] = _hex(8, trace.path, host.name, parent) if parent else root
+            span = _span(self._trace_id, self._id(instance), names[code], (begin, end))
+            span["parentSpanId"] = self._id(parent) if parent else self._root
             numbers = ((name, column[place]) for name, column in values.items())
             span["attributes"] = [_attribute(name, value) for name, value in numbers if math.isfinite(value)]
-            span["attributes"] += [quality, _attribute("thread.id", int(tid))]
-            links = waited_for.get(at + place, ())
+            span["attributes"] += [self._quality, _attribute("thread.id", int(tid))]
+            links = self._waited_for.get(instance, ())
             if links:
-                ids = (_hex(8, trace.path, host.name, one) for one in links)
-                span["links"] = [{"traceId": trace_id, "spanId": one} for one in ids]
+                span["links"] = [{"traceId": self._trace_id, "spanId": self._id(one)} for one in links]
             if failed:
                 span["status"] = {"code": ERROR}
             spans.append(span)
-        yield spans
+        return spans
+
+    def _id(self, what: object) -> str:
+        return _hex(8, *self._place, what)
 
 
-def _waited_for(profile: Profile, flows: Flows | None) -> dict[int, list[int]]:
-    """Return for each row that had to wait the instances that it waited for."""
+def _waited_for(profile: Profile) -> dict[int, list[int]]:
+    """Return for each instance that had to wait those that it waited for."""
+    flows = Flows.of(profile)
     found: dict[int, list[int]] = {}
     if flows is not None:
         instance = profile.tasks["instance"].to_numpy()
-        for row, other in zip(flows.waits.tolist(), flows.waits_for.tolist(), strict=True):
-            found.setdefault(row, []).append(int(instance[other]))
+        for one, other in zip(instance[flows.waits].tolist(), instance[flows.waits_for].tolist(), strict=True):
+            found.setdefault(one, []).append(other)
     return found
 
 

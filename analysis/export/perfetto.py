@@ -1,7 +1,8 @@
 """A profile as a trace of Perfetto: slices with joules, counters of watts and joules, arrows for dependences.
 
 Times are CLOCK_MONOTONIC, of a job UNIX time, and the first packet says what the wall clock showed. Each thread writes
-a sequence of packets of its own. What a slice says stands in its begin, so that its end is a time only.
+a sequence of packets of its own; those of a recording that is read in windows take turns. What a slice says stands in
+its begin, so that its end is a time only.
 """
 
 from __future__ import annotations
@@ -16,17 +17,20 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
 )
 from tprof.analysis.names import shown
 
+from .flows import Flows
 from .hosts import Host, hosts_of, number_of_instances, wall_clock
 from .perfetto_counters import write_counters
 from .perfetto_facts import write_facts
 from .perfetto_packets import PacketFile, Sequence, unique_id
-from .perfetto_slices import Slices
-from .slices import slices_by_thread
+from .perfetto_slices import SliceFigures, SliceWriter
+from .slices import share_slices
 from .whole_file import written
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterable
 
+    import pandas as pd
     from tprof.analysis.profile import ClusterProfile, Profile
 
     from tprof.trace import Thread
@@ -92,13 +96,26 @@ class _Writer:
         trace = host.profile.trace
         self._starts.append(trace.start_ns + host.shift_ns)
         self._ends.append(trace.end_ns + host.shift_ns)
-        slices = Slices(host.profile)
         processes: dict[int, tuple[int, int]] = {}
-        for one in slices_by_thread(host.profile):
-            process = processes.get(one.thread.process)
-            if process is None:
-                process = processes[one.thread.process] = self._process(host, one.thread)
-            self._thread(host, one, process, slices)
+        threads: dict[int, SliceWriter] = {}
+        quality, flows = str(host.profile.info["quality"]), Flows.of(host.profile)
+
+        def take(tasks: pd.DataFrame, parts: Iterable[ThreadSlices]) -> None:
+            figures = SliceFigures(tasks, quality, flows)
+            for one in parts:
+                thread = one.thread
+                if thread.process not in processes:
+                    processes[thread.process] = self._process(host, thread)
+                if thread.ordinal not in threads:
+                    threads[thread.ordinal] = self._thread(host, one, processes[thread.process])
+                for done in threads[thread.ordinal].write(one, figures):
+                    self._written += done
+                    if self._progress is not None:
+                        self._progress("slices", self._written, self._instances)
+                if one.is_last:
+                    del threads[thread.ordinal]
+
+        share_slices(host.profile, take, self._progress)
         write_counters(self._file, host, self.clock, self.next_sequence)
 
     def _write_clocks(self, host: Host) -> None:
@@ -127,8 +144,8 @@ class _Writer:
         self._file.write(packet.SerializeToString())
         return track, pid
 
-    def _thread(self, host: Host, one: ThreadSlices, process: tuple[int, int], slices: Slices) -> None:
-        """Describe a thread and its CPU time, and write its slices."""
+    def _thread(self, host: Host, one: ThreadSlices, process: tuple[int, int]) -> SliceWriter:
+        """Describe a thread and its CPU time, from where its slices begin; returns what writes these."""
         thread, (above, pid) = one.thread, process
         track = unique_id(above, "thread", thread.ordinal)
         packet = TracePacket(trusted_packet_sequence_id=1)
@@ -144,10 +161,7 @@ class _Writer:
             defaults.extra_counter_track_uuids.append(cpu_time)
         begin_ns = int(one.t_ns[0]) + host.shift_ns
         sequence = Sequence(self._file, self.next_sequence(), begin_ns, self.clock, defaults=defaults)
-        for done in slices.write(sequence, one, host.shift_ns, cpu_time=cpu_time):
-            self._written += done
-            if self._progress is not None:
-                self._progress("slices", self._written, self._instances)
+        return SliceWriter(sequence, host.shift_ns, cpu_time=cpu_time)
 
     def _cpu_time(self, thread_track: int) -> int:
         packet = TracePacket(trusted_packet_sequence_id=1)

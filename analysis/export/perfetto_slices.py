@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
 
-from .flows import Flows
 from .slices import END, MARK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pandas as pd
     from numpy.typing import NDArray
-    from tprof.analysis.profile import Profile
 
+    from .flows import Flows
     from .perfetto_packets import Sequence
     from .slices import ThreadSlices
 
@@ -30,55 +30,66 @@ WHERE_ANY = ("native_j", "gpu_j")
 UNNAMED = "(unknown task)"
 
 
-class Slices:
-    """Writes threads of one profile."""
+class SliceFigures:
+    """What slices say of the instances of a part."""
 
-    def __init__(self, profile: Profile) -> None:
-        """Take from the tables what slices say."""
-        tasks = profile.tasks
-        self.quality = str(profile.info["quality"])
+    def __init__(self, tasks: pd.DataFrame, quality: str, flows: Flows | None) -> None:
+        """Take it from the part's table of instances, with the arrows between them, if there are any."""
+        self.quality, self.flows = quality, flows
         self._names = [*map(str, tasks["task"].cat.categories), UNNAMED]
         self._code = tasks["task"].cat.codes.to_numpy()
         self.instance = tasks["instance"].to_numpy()
         self.cpu = tasks["cpu"].to_numpy()
         self.failed = tasks["failed"].to_numpy(bool)
         self.key = tasks["key"].to_numpy() if "key" in tasks else None
-        self.values = {name: tasks[name].to_numpy() for name in EXACT}
-        self.values |= {name: tasks[name].to_numpy().astype(np.float32) for name in ROUNDED}
+        self.columns = {name: tasks[name].to_numpy() for name in EXACT}
+        self.columns |= {name: tasks[name].to_numpy().astype(np.float32) for name in ROUNDED}
         for name in WHERE_ANY:
             if name in tasks:
-                self.values[name] = tasks[name].where(tasks[name] != 0).to_numpy().astype(np.float32)
-        self.flows = Flows.of(profile)
+                self.columns[name] = tasks[name].where(tasks[name] != 0).to_numpy().astype(np.float32)
 
-    def write(self, sequence: Sequence, one: ThreadSlices, shift_ns: int, *, cpu_time: int | None) -> Iterator[int]:
-        """Write a thread's slices; yields how many instances were written since the last time.
+    def name(self, row: int) -> str:
+        """Return the name of an instance's task."""
+        return self._names[int(self._code[row])]
 
-        `cpu_time` is the track of its CPU time, which it also has before its first slice and after its last one.
+
+class SliceWriter:
+    """Writes the slices of one thread, part after part."""
+
+    def __init__(self, sequence: Sequence, shift_ns: int, *, cpu_time: int | None) -> None:
+        """Write to a sequence of packets, with times so much later.
+
+        `cpu_time` is the track of the thread's CPU time, which it also has before its first slice and after its last.
         """
-        begin, later, end = _Begin(sequence, self), _Continuation(sequence), sequence.packet()
-        end.track_event.type = TrackEvent.TYPE_SLICE_END
-        mark = sequence.packet()
-        mark.track_event.type, mark.track_event.track_uuid = TrackEvent.TYPE_COUNTER, cpu_time or 0
-        last_cpu_ns = 0
+        self._sequence, self._shift_ns = sequence, shift_ns
+        self._begin, self._later, self._end = _Begin(sequence), _Continuation(sequence), sequence.packet()
+        self._end.track_event.type = TrackEvent.TYPE_SLICE_END
+        self._mark = sequence.packet()
+        self._mark.track_event.type, self._mark.track_event.track_uuid = TrackEvent.TYPE_COUNTER, cpu_time or 0
+        self._cpu_ns = 0
+
+    def write(self, one: ThreadSlices, figures: SliceFigures) -> Iterator[int]:
+        """Write the slices of a part; yields how many instances were written since the last time."""
+        begin, sequence = self._begin, self._sequence
         for at in range(0, len(one), CHUNK):
             part = slice(at, at + CHUNK)
-            t_ns = (one.t_ns[part] + shift_ns).tolist()
+            t_ns = (one.t_ns[part] + self._shift_ns).tolist()
             rows, continues = one.row[part], one.continues[part]
             cpu_ns = None
             if one.cpu_ns is not None:
-                cpu_ns = np.diff(one.cpu_ns[part], prepend=last_cpu_ns).tolist()
-                last_cpu_ns = int(one.cpu_ns[part][-1])
+                cpu_ns = np.diff(one.cpu_ns[part], prepend=self._cpu_ns).tolist()
+                self._cpu_ns = int(one.cpu_ns[part][-1])
             begins = (rows >= 0) & ~continues
-            begin.take(rows[begins])
+            begin.take(figures, rows[begins])
             for place, (row, again) in enumerate(zip(rows.tolist(), continues.tolist(), strict=True)):
                 if row == MARK and cpu_ns is not None:
-                    mark.track_event.counter_value = cpu_ns[place]
-                    sequence.write(mark, t_ns[place])
+                    self._mark.track_event.counter_value = cpu_ns[place]
+                    sequence.write(self._mark, t_ns[place])
                     continue
                 if row == END:
-                    packet = end
+                    packet = self._end
                 elif again:
-                    packet = later.packet(self.name(row), int(self.instance[row]))
+                    packet = self._later.packet(figures.name(row), int(figures.instance[row]))
                 else:
                     packet = begin.next_packet()
                 if cpu_ns is not None:
@@ -86,27 +97,23 @@ class Slices:
                 sequence.write(packet, t_ns[place])
             yield int(begins.sum())
 
-    def name(self, row: int) -> str:
-        """Return the name of an instance's task."""
-        return self._names[int(self._code[row])]
-
 
 class _Shape:
     """A packet for all instances that lack the same values."""
 
-    def __init__(self, sequence: Sequence, slices: Slices, has: list[bool]) -> None:
+    def __init__(self, sequence: Sequence, figures: SliceFigures, has: list[bool]) -> None:
         self.packet = sequence.packet()
         self.event = self.packet.track_event
         self.event.type = TrackEvent.TYPE_SLICE_BEGIN
         self.event.category_iids.append(sequence.number_of("event_categories", "task"))
-        self.values = [
-            (self._annotation(sequence, name), index) for index, name in enumerate(slices.values) if has[index]
+        self.figures = [
+            (self._annotation(sequence, name), index) for index, name in enumerate(figures.columns) if has[index]
         ]
-        has_cpu, has_failed, has_key = has[len(slices.values) :]
+        has_cpu, has_failed, has_key = has[len(figures.columns) :]
         self.instance = self._annotation(sequence, "instance")
         self.cpu = self._annotation(sequence, "cpu") if has_cpu else None
         quality = self._annotation(sequence, "quality")
-        quality.string_value_iid = sequence.number_of("debug_annotation_string_values", slices.quality)
+        quality.string_value_iid = sequence.number_of("debug_annotation_string_values", figures.quality)
         if has_failed:
             self._annotation(sequence, "failed").bool_value = True
         self.key = self._annotation(sequence, "key") if has_key else None
@@ -118,46 +125,46 @@ class _Shape:
 class _Begin:
     """The packets with which instances begin, in order."""
 
-    def __init__(self, sequence: Sequence, slices: Slices) -> None:
-        self._sequence, self._slices = sequence, slices
+    def __init__(self, sequence: Sequence) -> None:
+        self._sequence = sequence
         self._shapes: dict[int, _Shape] = {}
         self._at = 0
 
-    def take(self, rows: NDArray[np.int64]) -> None:
-        """Take the instances that begin next."""
-        slices = self._slices
-        values = [column[rows] for column in slices.values.values()]
-        keys = None if slices.key is None else slices.key[rows]
+    def take(self, figures: SliceFigures, rows: NDArray[np.int64]) -> None:
+        """Take the instances of a part that begin next."""
+        self._figures = figures
+        values = [column[rows] for column in figures.columns.values()]
+        keys = None if figures.key is None else figures.key[rows]
         has_key = np.zeros(len(rows), bool) if keys is None else np.array([key is not None for key in keys], bool)
-        has = [~np.isnan(column) for column in values] + [slices.cpu[rows] >= 0, slices.failed[rows], has_key]
+        has = [~np.isnan(column) for column in values] + [figures.cpu[rows] >= 0, figures.failed[rows], has_key]
         self._shape = sum((bits.astype(np.int64) << place for place, bits in enumerate(has)), 0 * rows).tolist()
         self._count = len(has)
         self._values = [column.astype(np.float64).tolist() for column in values]
-        self._cpu = slices.cpu[rows].tolist()
+        self._cpu = figures.cpu[rows].tolist()
         self._keys = [] if keys is None else keys.tolist()
-        self._instance = slices.instance[rows].tolist()
-        self._name = [slices.name(row) for row in rows.tolist()]
+        self._instance = figures.instance[rows].tolist()
+        self._name = [figures.name(row) for row in rows.tolist()]
         self._rows, self._at = rows.tolist(), 0
 
     def next_packet(self) -> Any:
         """Return the packet of the next instance."""
-        at, slices = self._at, self._slices
+        at, figures = self._at, self._figures
         self._at += 1
         shape = self._shapes.get(self._shape[at])
         if shape is None:
             has = [bool(self._shape[at] >> place & 1) for place in range(self._count)]
-            shape = self._shapes[self._shape[at]] = _Shape(self._sequence, slices, has)
+            shape = self._shapes[self._shape[at]] = _Shape(self._sequence, figures, has)
         event = shape.event
         event.name_iid = self._sequence.number_of("event_names", self._name[at])
-        for annotation, index in shape.values:
+        for annotation, index in shape.figures:
             annotation.double_value = self._values[index][at]
         shape.instance.uint_value = self._instance[at]
         if shape.cpu is not None:
             shape.cpu.int_value = self._cpu[at]
         if shape.key is not None:
             shape.key.string_value = str(self._keys[at])
-        if slices.flows is not None:
-            event.flow_ids[:], event.terminating_flow_ids[:] = slices.flows.of_row(self._rows[at])
+        if figures.flows is not None:
+            event.flow_ids[:], event.terminating_flow_ids[:] = figures.flows.of_row(self._rows[at])
         return shape.packet
 
 

@@ -2,47 +2,64 @@
 
 A slice is an instance from where a thread begins to run it to where it has left it, with nested tasks inside. A
 suspended coroutine leaves its thread, so it has a slice for each time that it ran: these are its pieces, the first of
-which stands for the instance. One thread is in memory at a time.
+which stands for the instance.
+
+A recording in memory is one part, of which one thread is in memory at a time. One that was read in windows has a part
+for each, so that slices may begin in one part and end in a later one. What a slice says stands where it begins, and its
+joules are known when its instance has ended: so the figures of instances that go on in another window are read first,
+and stay in memory.
 """
 
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from tprof.analysis.attribution.segment_reader import read_segments
+from tprof.analysis.attribution.segments import thread_end_ns
 from tprof.analysis.names import shown
+from tprof.analysis.profile.instances import SummedInstances
 from tprof.analysis.profile.task_graph.lifecycle import Places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from tprof.analysis.attribution.instances import InstanceRows
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.profile import Profile
+    from tprof.analysis.profile.stored_instances import Piece
 
     from tprof.trace import Thread
+
+    from .formats import Progress
 
 Integers = NDArray[np.int64]
 END, MARK = -1, -2
 """Stand for a row where the innermost slice ends, and where nothing changes but the CPU time is known."""
+COLUMNS = (
+    "task", "instance", "cpu", "start_s", "failed", "energy_j", "energy_low_j", "energy_high_j", "power_w",
+)  # fmt: skip
+"""Of the table of instances, what is kept of those that go on in another window."""
 
 
 @dataclass(frozen=True)
 class ThreadSlices:
-    """The slices of one thread as events in order of time; n events.
+    """The slices of one thread in a part as events in order of time; n events.
 
     Attributes
     ----------
     thread : the thread
     name : its name, "thread-7" if it has none
     t_ns : (n,) CLOCK_MONOTONIC, not decreasing
-    row : (n,) row of the instance in the table of tasks where a slice begins, `END` where the innermost one ends,
-        `MARK` where only the CPU time is said
+    row : (n,) row of the instance in the part's table where a slice begins, `END` where the innermost one ends, `MARK`
+        where only the CPU time is said
     continues : (n,) whether the slice that begins is not the first piece of its instance; False at ends
     cpu_ns : (n,) CPU time of the thread up to then; None if it was not recorded
+    is_last : whether no later part has events of this thread
     """
 
     thread: Thread
@@ -51,10 +68,98 @@ class ThreadSlices:
     row: Integers
     continues: NDArray[np.bool_]
     cpu_ns: Integers | None
+    is_last: bool
 
     def __len__(self) -> int:
         """Return the number of events."""
         return len(self.t_ns)
+
+
+def share_slices(
+    profile: Profile, take: Callable[[pd.DataFrame, Iterable[ThreadSlices]], None], progress: Progress | None = None
+) -> None:
+    """Read what ran again, and call a function with each part: a table of instances, and threads that ran some of them.
+
+    Parameters
+    ----------
+    profile : of a session
+    take : called in the order of the parts; threads are in the order of processes, and may be taken once
+    progress : is told how far the recording is read before the first part
+    """
+    if isinstance(profile.instances, SummedInstances):
+        _share_windows(profile, profile.instances, take, progress)
+        return
+    tasks, trace = profile.tasks, profile.trace
+    table = _Table(tasks, trace.start_ns)
+    threads = sorted(trace.threads, key=_place)
+    segments = read_segments(trace, threads, profile.recipe.model, packages=False)
+    parts = (_SoFar().part(one, slice(0, len(one.slot)), table, is_last=True) for one in segments)
+    take(tasks, (one for one in parts if one is not None))
+
+
+def _share_windows(
+    profile: Profile,
+    instances: SummedInstances,
+    take: Callable[[pd.DataFrame, Iterable[ThreadSlices]], None],
+    progress: Progress | None,
+) -> None:
+    trace, windows = profile.trace, instances.segments()
+    crossing = _crossing(instances, trace.start_ns, progress)
+    found = Places.of(crossing["instance"].to_numpy())
+    ends_ns = {one.ordinal: thread_end_ns(trace, one) for one in trace.threads}
+    so_far: dict[int, _SoFar] = {}
+
+    def parts(segments: Iterable[Segments], own_ns: tuple[int, int], table: _Table) -> Iterator[ThreadSlices]:
+        for one in sorted(segments, key=lambda one: _place(one.thread)):
+            ordinal = one.thread.ordinal
+            is_last = ends_ns[ordinal] < own_ns[1]
+            own = slice(*np.searchsorted(one.t_ns[:-1], own_ns).tolist())
+            events = so_far.setdefault(ordinal, _SoFar()).part(one, own, table, is_last=is_last)
+            if is_last:
+                del so_far[ordinal]
+            if events is not None:
+                yield events
+
+    def add(piece: Piece) -> None:
+        own_ns, segments = next(windows)
+        ids = np.concatenate([np.empty(0, np.uint64), *(one.rows.instance for one in segments)])
+        rows = found.rows(np.unique(ids))
+        ended = piece.tasks[list(COLUMNS)]
+        tasks = pd.concat([ended, crossing.iloc[rows[rows >= 0]]], ignore_index=True)
+        take(tasks, parts(segments, own_ns, _Table(tasks, trace.start_ns, len(ended))))
+
+    instances.share(add, None)
+
+
+def _crossing(instances: SummedInstances, begin_ns: int, progress: Progress | None) -> pd.DataFrame:
+    """Return the instances that began in another window than that in which they are known to have ended."""
+    begins = iter(instances.begins_ns)
+    found: list[pd.DataFrame] = []
+
+    def add(piece: Piece) -> None:
+        # Times of the table are right to a nanosecond; one row too many does not matter.
+        before = _start_ns(piece.tasks, begin_ns) <= next(begins) + 1
+        found.append(piece.tasks.loc[before, list(COLUMNS)])
+
+    instances.share(add, progress)
+    return pd.concat(found, ignore_index=True)
+
+
+def _start_ns(tasks: pd.DataFrame, begin_ns: int) -> Integers:
+    """Return when instances of a table begin, given the begin of the recorded block."""
+    return begin_ns + np.rint(tasks["start_s"].to_numpy() * 1e9).astype(np.int64)
+
+
+def _place(thread: Thread) -> tuple[int, int]:
+    return thread.process, thread.ordinal
+
+
+class _Table:
+    """Finds the rows of a part's table of instances, and when these begin; its first ones end in this part."""
+
+    def __init__(self, tasks: pd.DataFrame, begin_ns: int, ended: int = 0) -> None:
+        ids = tasks["instance"].to_numpy()
+        self.places, self.first_ns, self.ended = Places.of(ids), _start_ns(tasks, begin_ns), ids[:ended]
 
 
 class _Events(NamedTuple):
@@ -62,84 +167,145 @@ class _Events(NamedTuple):
     row: array[int]
     again: bytearray
 
+    def add(self, place: int, row: int, *, again: bool = False) -> None:
+        """Add an event at the begin of a segment."""
+        self.at.append(place)
+        self.row.append(row)
+        self.again.append(again)
 
-def slices_by_thread(profile: Profile) -> Iterator[ThreadSlices]:
-    """Yield the slices of each thread that ran tasks, by process; each is read again from the trace."""
-    tasks, trace = profile.tasks, profile.trace
-    places = Places.of(tasks["instance"].to_numpy())
-    first_ns = trace.start_ns + np.rint(tasks["start_s"].to_numpy() * 1e9).astype(np.int64)
-    threads = sorted(trace.threads, key=lambda one: (one.process, one.ordinal))
-    for segments in read_segments(trace, threads, profile.recipe.model, packages=False):
-        if not segments.slot.any():
-            continue
+
+@dataclass
+class _SoFar:
+    """What is known of a thread where one part of its segments ends and the next begins.
+
+    Attributes
+    ----------
+    stack : ids of the instances whose slices are open
+    parents : of instances that have begun on this thread and have not ended, that of the instance around each, 0: none
+    cpu_s : CPU time up to there; None before the first part
+    lead : when the thread began and its CPU time then in ns, for its first slice; None if it begins with that
+    has_slices : whether a slice has begun
+    """
+
+    stack: list[int] = field(default_factory=list)
+    parents: dict[int, int] = field(default_factory=dict)
+    cpu_s: float | None = None
+    lead: tuple[int, int] | None = None
+    has_slices: bool = False
+
+    def part(self, segments: Segments, own: slice, table: _Table, *, is_last: bool) -> ThreadSlices | None:
+        """Return the events of a thread's `own` segments; None if it has run no task yet."""
         thread = segments.thread
-        rows = places.rows(segments.rows.instance)
-        events = _nested(segments, marked="cpu_ns" in thread.columns)
-        at = np.array(events.at, np.int64)
-        local = np.array(events.row, np.int64)
-        row = np.where(local >= 0, rows[np.maximum(local, 0)], local)
-        # A piece that is not where the instance began follows another, on whichever thread.
-        begins_there = np.abs(segments.rows.start_ns - first_ns[rows]) <= 1
-        elsewhere = (local >= 0) & ~begins_there[np.maximum(local, 0)]
-        total_s = np.concatenate(([segments.earlier_s], segments.earlier_s + np.cumsum(segments.cpu_s)))
-        total_ns = np.rint(total_s * 1e9).astype(np.int64)
         has_cpu = "cpu_ns" in thread.columns
-        yield ThreadSlices(
-            thread=thread,
-            name=shown(thread.name) or f"thread-{thread.ordinal}",
-            t_ns=segments.t_ns[at],
-            row=row,
-            continues=elsewhere | np.frombuffer(events.again, bool),
-            cpu_ns=total_ns[at] if has_cpu else None,
-        )
+        ids, events = self._nested(segments, own, table, is_marked=has_cpu, is_last=is_last)
+        before_s = segments.earlier_s if self.cpu_s is None else self.cpu_s
+        total_s = np.concatenate(([before_s], before_s + np.cumsum(segments.cpu_s[own])))
+        self.cpu_s = float(total_s[-1])
+        at, row = np.array(events.at, np.int64), np.array(events.row, np.int64)
+        t_ns, cpu_ns = segments.t_ns[own.start : own.stop + 1][at], np.rint(total_s * 1e9).astype(np.int64)[at]
+        begins = np.flatnonzero(row >= 0)
+        row[begins] = table.places.rows(ids[row[begins]])
+        continues = np.frombuffer(events.again, bool).copy()
+        # A piece that is not where the instance began follows another, on whichever thread.
+        continues[begins] |= np.abs(t_ns[begins] - table.first_ns[row[begins]]) > 1
+        name = shown(thread.name) or f"thread-{thread.ordinal}"
+        found = ThreadSlices(thread, name, t_ns, row, continues, cpu_ns if has_cpu else None, is_last)
+        return found if self.has_slices else self._first(found, int(begins[0]) if len(begins) else None)
+
+    def _first(self, found: ThreadSlices, begin: int | None) -> ThreadSlices | None:
+        """Return events from the first slice on, after one of where the thread begins; None if there is no slice."""
+        if begin != 0 and self.lead is None and len(found) and found.cpu_ns is not None:
+            self.lead = int(found.t_ns[0]), int(found.cpu_ns[0])
+        if begin is None:
+            return None
+        self.has_slices = True
+        kept = slice(begin, None)
+        later = replace(
+            found, t_ns=found.t_ns[kept], row=found.row[kept], continues=found.continues[kept],
+            cpu_ns=None if found.cpu_ns is None else found.cpu_ns[kept],
+        )  # fmt: skip
+        if self.lead is None or later.cpu_ns is None:
+            return later
+        t_ns, cpu_ns = self.lead
+        return replace(
+            later, t_ns=np.append(t_ns, later.t_ns), row=np.append(MARK, later.row),
+            continues=np.append(False, later.continues), cpu_ns=np.append(cpu_ns, later.cpu_ns),
+        )  # fmt: skip
+
+    def _nested(
+        self, segments: Segments, own: slice, table: _Table, *, is_marked: bool, is_last: bool
+    ) -> tuple[NDArray[np.uint64], _Events]:
+        """Return ids, and begins (with the number of an id) and ends that nest, at indices of `own` segments."""
+        ids, around = self._known(segments.rows)
+        parent: list[int] = Places.of(ids).rows(around).tolist()
+        numbers = {one: number for number, one in enumerate(ids.tolist())} if self.stack or self.parents else {}
+        walk = _Walk(parent, [False] * len(ids), [numbers[one] for one in self.stack])
+        for one in (*self.stack, *self.parents):
+            walk.begun[numbers[one]] = True
+        walk.over(segments.slot[own].astype(np.int64) - 1, is_marked=is_marked)
+        if is_last:
+            walk.end(own.stop - own.start, is_marked=is_marked)
+        else:
+            goes_on = np.flatnonzero(np.array(walk.begun, bool) & ~np.isin(ids, table.ended))
+            self.parents = dict(zip(ids[goes_on].tolist(), around[goes_on].tolist(), strict=True))
+            self.stack = ids[walk.stack].tolist()
+        return ids, walk.events
+
+    def _known(self, rows: InstanceRows) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Return the ids of a part's rows and of those that go on, and for each that of the instance around it."""
+        known = np.array([*self.parents, *(one for one in self.stack if one not in self.parents)], np.uint64)
+        ids = np.concatenate((rows.instance, known[~np.isin(known, rows.instance)]))
+        around = np.concatenate((rows.parent, np.zeros(len(ids) - len(rows), np.uint64)))
+        # A row does not name its parent unless it has the begin.
+        around[Places.of(ids).rows(known[: len(self.parents)])] = list(self.parents.values())
+        return ids, around
 
 
-def _nested(segments: Segments, *, marked: bool) -> _Events:
-    """Return begins (with the thread's row of the instance) and ends that nest, at indices of the segments' times."""
-    slot = segments.slot
-    begins = np.arange(len(slot)) if marked else np.flatnonzero(np.diff(slot, prepend=0))
-    parent = _parents(segments)
-    events = _Events(array("q"), array("q"), bytearray())
-    stack: list[int] = []
-    begun = [False] * len(segments.rows)
-    is_open = [False] * len(segments.rows)
+class _Walk:
+    """Goes over a thread's segments: begins and ends that nest.
 
-    def leave(until: int, place: int) -> None:
-        while stack and stack[-1] != until:
-            is_open[stack.pop()] = False
-            events.at.append(place)
-            events.row.append(END)
-            events.again.append(False)
+    Attributes
+    ----------
+    parent : of each instance the number of that around it, -1: none
+    begun : of each whether a slice has begun
+    stack : numbers of the instances whose slices are open, outer ones first
+    events : found so far
+    """
 
-    def mark(place: int) -> None:
-        events.at.append(place)
-        events.row.append(MARK)
-        events.again.append(False)
+    def __init__(self, parent: list[int], begun: list[bool], stack: list[int]) -> None:
+        self.parent, self.begun, self.stack = parent, begun, stack
+        self.events = _Events(array("q"), array("q"), bytearray())
+        self._is_open = [False] * len(parent)
+        for number in stack:
+            self._is_open[number] = True
 
-    for place, row in zip(begins.tolist(), (slot[begins].astype(np.int64) - 1).tolist(), strict=True):
-        if row == (stack[-1] if stack else END):
-            mark(place)
-            continue
-        if row < 0:
-            leave(END, place)
-            continue
-        above = parent[row]
-        leave(row if is_open[row] else above if above >= 0 and is_open[above] else END, place)
-        if not is_open[row]:
-            is_open[row] = True
-            stack.append(row)
-            events.at.append(place)
-            events.row.append(row)
-            events.again.append(begun[row])
-            begun[row] = True
-    if marked and not stack:
-        mark(len(slot))
-    leave(END, len(slot))
-    return events
+    def over(self, rows: Integers, *, is_marked: bool) -> None:
+        """Go over segments, given the number of the instance of each, -1: none; marked ones each have an event."""
+        stack, is_open, begun, parent, events = self.stack, self._is_open, self.begun, self.parent, self.events
+        changes = np.diff(rows, prepend=stack[-1] if stack else END)
+        at = np.arange(len(rows)) if is_marked else np.flatnonzero(changes)
+        for place, row in zip(at.tolist(), rows[at].tolist(), strict=True):
+            if row == (stack[-1] if stack else END):
+                events.add(place, MARK)
+                continue
+            if row < 0:
+                self._leave(END, place)
+                continue
+            above = parent[row]
+            self._leave(row if is_open[row] else above if above >= 0 and is_open[above] else END, place)
+            if not is_open[row]:
+                is_open[row] = True
+                stack.append(row)
+                events.add(place, row, again=begun[row])
+                begun[row] = True
 
+    def end(self, place: int, *, is_marked: bool) -> None:
+        """End all slices where the thread ends."""
+        if is_marked and not self.stack:
+            self.events.add(place, MARK)
+        self._leave(END, place)
 
-def _parents(segments: Segments) -> list[int]:
-    """Return for each of a thread's rows that of its parent, -1 where it has none on this thread."""
-    rows = segments.rows
-    found: list[int] = Places.of(rows.instance).rows(rows.parent).tolist()
-    return found
+    def _leave(self, until: int, place: int) -> None:
+        while self.stack and self.stack[-1] != until:
+            self._is_open[self.stack.pop()] = False
+            self.events.add(place, END)

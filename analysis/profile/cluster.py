@@ -18,7 +18,7 @@ from tprof.analysis.display.frames import AccountsTable, SummaryTable
 from tprof.errors import TraceError, UsageError
 
 from .flame import Flame, cluster_flame
-from .grouped import group_key, grouped
+from .grouped import GroupSums, group_key
 from .host_figures import hosts_table
 from .job_path import path_of_job
 from .moments import joined_quality, joined_summary
@@ -102,8 +102,8 @@ class ClusterProfile:
     def by(self, *names: str) -> pd.DataFrame:
         """Return one row per host, or per value of a label, or both, such as ``by("host", "rank")``.
 
-        The columns are those of `tprof.analysis.profile.grouped.grouped`, and `quality`: "mixed" if hosts with a
-        sensor and hosts without one contribute.
+        The columns are those of `tprof.analysis.profile.grouped.GroupSums.table`, and `quality`: "mixed" if hosts with
+        a sensor and hosts without one contribute.
 
         Raises
         ------
@@ -112,7 +112,7 @@ class ClusterProfile:
         """
         if "own_s" not in self.tasks:
             raise UsageError("tasks are summed by labels from their instances: make the profile with tasks=True")
-        table = grouped(self.tasks, self.tasks["own_s"].to_numpy(), self.summary(), names)
+        table = GroupSums.of(self.tasks, self.tasks["own_s"].to_numpy(), names).table(self.summary())
         quality = self.tasks["host"].map(self.hosts["quality"])
         keys = [group_key(self.tasks, name) for name in names]
         kinds = quality.groupby(keys).agg(joined_quality)

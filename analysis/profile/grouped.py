@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .profile import Profile
+    from .stored_instances import Piece, Progress
 
 MPI = "MPI_"
 """How the tasks begin that stand for calls of MPI."""
@@ -29,62 +31,117 @@ _ADDED = ("energy_j", "own_s", "cpu_s", "instances")
 _OF_INSTANCES = ("half_squares", "most_low_j", "most_high_j")
 
 
-def grouped(
-    tasks: pd.DataFrame, own_s: NDArray[np.float64], summary: pd.DataFrame, names: Sequence[str]
-) -> pd.DataFrame:
-    """Sum instances by host or labels.
+@dataclass(frozen=True)
+class GroupSums:
+    """Sums over instances by group and task, to which those of other instances can be added.
 
-    Parameters
+    Attributes
     ----------
-    tasks : one row per instance, of one host or of a job
-    own_s : (len(tasks),) seconds in which each ran on its thread, without nested tasks or suspension
-    summary : the tasks' summary, from which the intervals are
-    names : ``"host"`` or names of labels, one or more
+    names : what makes a group: ``"host"`` or names of labels, one or more
+    parts : one row for each group and task: these names, task, energy_j, own_s, cpu_s, instances, half_squares (of the
+        half bounds), most_low_j and most_high_j (how far the bounds reach), and gpu_j if a GPU was measured
+    processes : these names and process, once for each process of a group
+    """
 
-    Returns
-    -------
-    Index of these names, ordered by it, numbers as numbers; a process without the label is under ``"(none)"``.
-    processes, instances, energy_j, energy_low_j and energy_high_j (95 %), share (of all tasks' energy), own_s (in
-    tasks), cpu_s, power_w (energy over own time; NaN with joules of a GPU). If calls of MPI are tasks also mpi_s and
-    mpi_j, their parts of own_s and energy_j. The intervals take the errors of a task's mean energy as common to all its
-    instances and the errors of all tasks as of one sign, so they are never too narrow.
+    names: tuple[str, ...]
+    parts: pd.DataFrame
+    processes: pd.DataFrame
+
+    @classmethod
+    def of(cls, tasks: pd.DataFrame, own_s: NDArray[np.float64], names: Sequence[str]) -> GroupSums:
+        """Sum instances.
+
+        Parameters
+        ----------
+        tasks : one row per instance, of one host or of a job
+        own_s : (len(tasks),) seconds in which each ran on its thread, without nested tasks or suspension
+        names : as above
+
+        Raises
+        ------
+        UsageError
+            If no process has such a label.
+        """
+        frame = pd.DataFrame({"task": tasks["task"], "cpu_s": tasks["cpu_s"], "energy_j": tasks["energy_j"]})
+        frame["own_s"], frame["instances"] = own_s, 1
+        half_j = (tasks["energy_high_j"] - tasks["energy_low_j"]) / 2
+        frame["half_squares"] = half_j.where(tasks["energy_j"].notna()) ** 2
+        for bound, sign in _BOUNDS:
+            frame[f"most_{bound}_j"] = sign * (tasks[f"energy_{bound}_j"] - tasks["energy_j"])
+        if "gpu_j" in tasks:
+            frame["gpu_j"] = tasks["gpu_j"].fillna(0.0)
+        for name in names:
+            frame[name] = group_key(tasks, name)
+        frame["process"] = (
+            tasks["pid"] if "host" not in tasks else tasks["host"].astype(str) + " " + tasks["pid"].astype(str)
+        )
+        processes = frame[[*names, "process"]].drop_duplicates()
+        return cls(tuple(names), _by_task(frame.drop(columns="process"), names), processes)
+
+    def plus(self, later: GroupSums) -> GroupSums:
+        """Return the sums of both, of the same names."""
+        if not len(self.processes) or not len(later.processes):
+            return later if len(later.processes) else self
+        parts, processes = (pd.concat(both) for both in ((self.parts, later.parts), (self.processes, later.processes)))
+        return GroupSums(self.names, _by_task(parts, self.names), processes.drop_duplicates())
+
+    def table(self, summary: pd.DataFrame) -> pd.DataFrame:
+        """Return one row for each group.
+
+        Parameters
+        ----------
+        summary : the tasks' summary, from which the intervals are
+
+        Returns
+        -------
+        Index of the names, ordered by it, numbers as numbers; a process without the label is under ``"(none)"``.
+        processes, instances, energy_j, energy_low_j and energy_high_j (95 %), share (of all tasks' energy), own_s (in
+        tasks), cpu_s, power_w (energy over own time; NaN with joules of a GPU). If calls of MPI are tasks also mpi_s
+        and mpi_j, their parts of own_s and energy_j. The intervals take the errors of a task's mean energy as common to
+        all its instances and the errors of all tasks as of one sign, so they are never too narrow.
+        """
+        parts = self.parts.copy()
+        _bound(parts, summary)
+        is_mpi = parts["task"].astype(str).str.startswith(MPI)
+        if is_mpi.any():
+            parts["mpi_s"], parts["mpi_j"] = parts["own_s"].where(is_mpi, 0.0), parts["energy_j"].where(is_mpi, 0.0)
+        table = _summed(parts, self.processes, self.names)
+        if "gpu_j" in table:
+            table = without_gpu_power(table)
+        return _ordered(table, [name for name in ("mpi_s", "mpi_j") if name in table])
+
+
+def _by_task(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Return the sums of each group and task; NaN if no instance has a value."""
+    return rows.groupby([*names, "task"], observed=True, sort=False).sum(min_count=1).reset_index()
+
+
+def grouped(profile: Profile, names: Sequence[str], *, host: str | None, progress: Progress | None = None) -> GroupSums:
+    """Sum the instances of one host by labels or `host`, its name; those that are not kept are shared once more.
 
     Raises
     ------
     UsageError
         If no process has such a label.
     """
-    frame = pd.DataFrame({"task": tasks["task"], "pid": tasks["pid"], "cpu_s": tasks["cpu_s"]})
-    frame["energy_j"], frame["own_s"], frame["instances"] = tasks["energy_j"], own_s, 1
-    frame["process"] = (
-        frame["pid"] if "host" not in tasks else tasks["host"].astype(str) + " " + frame["pid"].astype(str)
-    )
-    half_j = (tasks["energy_high_j"] - tasks["energy_low_j"]) / 2
-    frame["half_squares"] = half_j.where(tasks["energy_j"].notna()) ** 2
-    for bound, sign in _BOUNDS:
-        frame[f"most_{bound}_j"] = sign * (tasks[f"energy_{bound}_j"] - tasks["energy_j"])
-    for name in names:
-        frame[name] = group_key(tasks, name)
-    by_task = frame.groupby([*names, "task"], observed=True, sort=False)
-    parts = by_task[[*_ADDED, *_OF_INSTANCES]].sum(min_count=1).reset_index()
-    _bound(parts, summary)
-    is_mpi = parts["task"].astype(str).str.startswith(MPI)
-    if is_mpi.any():
-        parts["mpi_s"], parts["mpi_j"] = parts["own_s"].where(is_mpi, 0.0), parts["energy_j"].where(is_mpi, 0.0)
-    table = _summed(parts, frame, names)
-    if "gpu_j" in tasks:
-        groups = frame.assign(gpu_j=tasks["gpu_j"]).groupby(list(names), sort=False)
-        table = without_gpu_power(table.assign(gpu_j=groups["gpu_j"].sum()))
-    return _ordered(table, [name for name in ("mpi_s", "mpi_j") if name in table])
+    instances = profile.instances
+    first = instances.last
+    sums = [GroupSums.of(first.tasks.head(0).assign(host=host), first.own_s[:0], names)]
+
+    def add(piece: Piece) -> None:
+        sums.append(sums.pop().plus(GroupSums.of(piece.tasks.assign(host=host), piece.own_s, names)))
+
+    instances.share(add, progress)
+    return sums[0]
 
 
 def grouped_sums(sums: pd.DataFrame, summary: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Sum rows that are sums over instances already, as `grouped` sums instances.
+    """Sum rows that are sums over instances already, as `GroupSums` does for instances.
 
     Parameters
     ----------
     sums : task, process, those of `names`, instances, energy_j, own_s, cpu_s, and half_squares: of the half bounds
-    summary, names : as there
+    summary, names : as of `GroupSums`
     """
     parts = sums.groupby([*names, "task"], observed=True, sort=False)[[*_ADDED, "half_squares"]].sum().reset_index()
     parts = parts.assign(most_low_j=np.inf, most_high_j=np.inf)
@@ -108,7 +165,7 @@ def _ordered(table: pd.DataFrame, more: Sequence[str] = ()) -> pd.DataFrame:
 
 def with_host(profile: Profile) -> pd.DataFrame:
     """Return the instances of a host's profile with the host's name in the column `host`."""
-    return profile.tasks.assign(host=(profile.trace.manifest.get("host") or {}).get("hostname"))
+    return profile.tasks.assign(host=profile.hostname)
 
 
 def group_key(tasks: pd.DataFrame, name: str) -> pd.Series[str]:

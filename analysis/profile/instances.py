@@ -85,6 +85,7 @@ class SummedInstances:
         if it is given, with how far that is
     segments : reads what ran again: yields for each window when the segments begin that count in it, and those of its
         threads, some of them in other windows too
+    begins_ns : of the windows
     index : of the samples
     """
 
@@ -92,6 +93,7 @@ class SummedInstances:
     last: Piece = field(repr=False)
     share: Share = field(repr=False)
     segments: Callable[[], Iterator[tuple[tuple[int, int], list[Segments]]]] = field(repr=False)
+    begins_ns: tuple[int, ...] = field(repr=False)
     index: SampleIndex = field(repr=False)
 
     @property

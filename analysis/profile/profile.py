@@ -11,7 +11,7 @@ from tprof.analysis.display.frames import SummaryTable
 from tprof.errors import UsageError
 
 from .flame import Flame, flame
-from .grouped import grouped, with_host
+from .grouped import grouped
 from .instance_accuracy import expected_errors
 from .summary import summarize, with_budgets
 from .tables import decisions_table, power_parts, power_steps, power_table, segments_table
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .instances import Instances, SummedInstances
     from .native_threads import NativeBounds
     from .recipe import Recipe
+    from .stored_instances import Progress
     from .task_sums import TaskSums
 
 
@@ -130,6 +131,12 @@ class Profile:
         counted = self.accounts.loc[[q.name for q in self.quanta if q.counted]].drop(columns="quality")
         return {str(name): float(value) for name, value in counted.astype(float).sum(min_count=1).items()}
 
+    @property
+    def hostname(self) -> str | None:
+        """The name of the host, if the recording says it."""
+        name: str | None = (self.trace.manifest.get("host") or {}).get("hostname")
+        return name
+
     def summary(self, *, common: bool = True) -> pd.DataFrame:
         """Return one row per task (index `task`), by energy; see `tprof.analysis.profile.summary.summarize`.
 
@@ -151,10 +158,18 @@ class Profile:
         )
         return SummaryTable(with_budgets(table.assign(quality=self.info["quality"]), self.sums, self.trace.tasks))
 
-    def by(self, *names: str) -> pd.DataFrame:
-        """Return one row per value of a label, such as ``by("rank")``; see `tprof.analysis.profile.grouped.grouped`."""
-        tasks = with_host(self) if "host" in names else self.tasks
-        return grouped(tasks, self.own_s, self.summary(), names)
+    def by(self, *names: str, progress: Progress | None = None) -> pd.DataFrame:
+        """Return one row per value of a label, such as ``by("rank")``, or of ``"host"``.
+
+        The instances of a recording that was read in windows are shared once more, of which `progress` is told. The
+        columns are those of `tprof.analysis.profile.grouped.GroupSums.table`.
+
+        Raises
+        ------
+        UsageError
+            If no process has such a label.
+        """
+        return grouped(self, names, host=self.hostname, progress=progress).table(self.summary())
 
     def flame(self, *by: str) -> Flame:
         """Return the tree of nested tasks with their energy, as flame graphs show it.

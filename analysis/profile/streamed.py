@@ -129,9 +129,9 @@ def build_streamed(
     total, last = sums[0]
     facts = replace(shared.facts, instances=total.rows)
     info = informed(trace, prepared, recipe, Found(shared.accounts, shared.stuck, facts, found.hidden, None))
-    instances = SummedInstances(
-        total, cast("Piece", last), partial(stream.share, info["quality"]), stream.segments, stream.index
-    )
+    begins_ns = tuple(window.own_ns[0] for window in windows)
+    share = partial(stream.share, info["quality"])
+    instances = SummedInstances(total, cast("Piece", last), share, stream.segments, begins_ns, stream.index)
     accounts = accounts_table(recipe, shared.accounts)
     errors_j = None
     if recipe.fits:

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from tprof.analysis.profile.grouped import grouped
+from tprof.analysis.profile.grouped import GroupSums
 
 from tprof.errors import UsageError
 
@@ -31,8 +31,21 @@ SUMMARY = pd.DataFrame(
 )
 
 
+def table_of(tasks, own_s, names):
+    return GroupSums.of(tasks, own_s, names).table(SUMMARY)
+
+
+def test_parts_add_up_to_the_table_of_all_instances():
+    """Whichever part has a group, a task or a process, or none at all."""
+    whole = table_of(TASKS, OWN_S, ["host", "rank"])
+    for cut in range(len(TASKS) + 1):
+        first, second = (GroupSums.of(TASKS[at], OWN_S[at], ["host", "rank"]) for at in (slice(cut), slice(cut, None)))
+
+        pd.testing.assert_frame_equal(first.plus(second).table(SUMMARY), whole)
+
+
 def test_sums_by_a_label_in_the_order_of_its_numbers():
-    table = grouped(TASKS, OWN_S, SUMMARY, ["rank"])
+    table = table_of(TASKS, OWN_S, ["rank"])
 
     assert list(table.index) == ["9", "10", "(none)"]
     assert table["energy_j"].tolist() == [21.0, 12.0, 5.0]
@@ -43,29 +56,29 @@ def test_sums_by_a_label_in_the_order_of_its_numbers():
 
 
 def test_the_part_in_mpi_is_told_apart():
-    table = grouped(TASKS, OWN_S, SUMMARY, ["rank"])
+    table = table_of(TASKS, OWN_S, ["rank"])
 
     assert table["mpi_s"].tolist() == [0.5, 1.0, 0.0]
     assert table["mpi_j"].tolist() == [1.0, 2.0, 0.0]
-    assert "mpi_s" not in grouped(TASKS[TASKS["task"] == "work"], OWN_S[[0, 2, 4]], SUMMARY, ["rank"])
+    assert "mpi_s" not in table_of(TASKS[TASKS["task"] == "work"], OWN_S[[0, 2, 4]], ["rank"])
 
 
 def test_errors_of_all_tasks_are_of_one_sign():
-    table = grouped(TASKS, OWN_S, SUMMARY, ["rank"])
+    table = table_of(TASKS, OWN_S, ["rank"])
 
     assert table.loc["10", "energy_low_j"] == pytest.approx(10 / 2 + 0)
     assert table.loc["10", "energy_high_j"] == pytest.approx(10 * 1.5 + 2 * 4)
 
 
 def test_by_host_and_label():
-    table = grouped(TASKS, OWN_S, SUMMARY, ["host", "rank"])
+    table = table_of(TASKS, OWN_S, ["host", "rank"])
 
     assert list(table.index) == [("a", "9"), ("a", "(none)"), ("b", "10")]
-    assert grouped(TASKS, OWN_S, SUMMARY, ["host"])["processes"].tolist() == [2, 1]
+    assert table_of(TASKS, OWN_S, ["host"])["processes"].tolist() == [2, 1]
 
 
 def test_a_label_that_no_process_has_is_refused_with_those_that_there_are():
     with pytest.raises(UsageError, match="no process has the label worker: choose from host, rank"):
-        grouped(TASKS, OWN_S, SUMMARY, ["worker"])
+        table_of(TASKS, OWN_S, ["worker"])
     with pytest.raises(UsageError, match=r"tprof\.label"):
-        grouped(TASKS.drop(columns=["label_rank", "host"]), OWN_S, SUMMARY, ["rank"])
+        table_of(TASKS.drop(columns=["label_rank", "host"]), OWN_S, ["rank"])

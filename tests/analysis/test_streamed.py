@@ -118,6 +118,31 @@ def test_trees_of_nested_tasks_are_those_of_the_whole(seed, samples, by) -> None
         pd.testing.assert_frame_equal(_by_path(parts), _by_path(whole), rtol=1e-9, atol=1e-12)
 
 
+@examples(10)
+@given(st.integers(0, 2**31), st.integers(10, 300), st.sampled_from([("host",), ("rank",), ("host", "rank")]))
+def test_sums_by_host_or_label_are_those_of_the_whole(seed, samples, names) -> None:
+    """The instances of one window after the other are added, with progress for each."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = tprof.load(nested_runs.write(Path(folder) / "x.tprof", np.random.default_rng(seed)))
+        trace, how_far = replace(trace, labels={one.process: {"rank": "3"} for one in trace.threads}), []
+
+        parts = streamed(trace, samples=samples).by(*names, progress=lambda *args: how_far.append(args))
+
+        pd.testing.assert_frame_equal(parts, trace.profile().by(*names), rtol=1e-9, atol=1e-12)
+        assert how_far
+
+
+def test_a_label_that_no_process_has_is_refused_before_instances_are_read_again(tmp_path) -> None:
+    """With those that there are."""
+    trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(0)))
+    how_far: list[tuple[str, int, int]] = []
+
+    with pytest.raises(UsageError, match="no process has the label rank: choose from host"):
+        streamed(trace).by("rank", progress=lambda *args: how_far.append(args))
+
+    assert not how_far
+
+
 def _by_path(tree: Flame) -> pd.DataFrame:
     paths = {row: " / ".join(path) for row, path in tree.paths()}
     nodes = tree.nodes.drop(columns="parent").astype({"kind": str})

@@ -16,7 +16,7 @@ from support.fake_nvml import FakeNvml
 from support.fake_sensor import wait_for
 from support.properties import examples
 from tprof.analysis.attribution.gpu import GpuUse, _Stream, _used
-from tprof.analysis.profile.grouped import grouped
+from tprof.analysis.profile.grouped import GroupSums
 from tprof.analysis.profile.moments import joined_summary, moments
 
 import tprof
@@ -122,7 +122,8 @@ def test_over_hosts_and_labels_too_no_power_follows_from_joules_of_a_gpu(tmp_pat
     profile = write(tmp_path / "t", segments=[(0, 4, 1, 0, 0)])
 
     over_hosts = joined_summary([("a", "measured", moments(profile))])
-    over_ranks = grouped(profile.tasks.assign(label_rank=0), profile.own_s, profile.summary(), ["rank"])
+    labelled = profile.tasks.assign(label_rank=0)
+    over_ranks = GroupSums.of(labelled, profile.own_s, ["rank"]).table(profile.summary())
 
     assert over_hosts.loc["first", "gpu_j"] == pytest.approx(290.0)
     assert over_hosts["power_w"].isna().to_dict() == {"first": True, "second": False}

@@ -45,7 +45,7 @@ def export(
     path = output or Path(session.name).with_suffix(chosen.suffix)
     with (
         opened(
-            session, model, coefficients, parallel=parallel, instances=True, between=between, tables=not chosen.streams
+            session, model, coefficients, parallel=parallel, instances=True, between=between, tables=False
         ) as profile,
         bar(form) as progress,
     ):

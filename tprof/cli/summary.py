@@ -95,20 +95,19 @@ def summary(  # noqa: PLR0913 - one parameter an option
     if as_json and (chosen is not None or everything):
         given = "--all" if everything else "--columns"
         raise UsageError(f"--json prints every column, whatever is asked for: leave {given} out")
-    rates = rates_of(co2, price)
-    needs = by is not None
+    from .summary_by import by_as_plain, names_of, show_by
+
+    rates, names = rates_of(co2, price), None if by is None else names_of(by)
     with opened(
-        session, model, coefficients, parallel=parallel, instances=needs, between=between, tables=needs
+        session, model, coefficients, parallel=parallel, instances=by is not None, between=between, tables=False
     ) as profile:
         from tprof.analysis import Profile, SumsProfile
 
         if isinstance(profile, SumsProfile):
-            _summary_of_sums(profile, rates, chosen, everything=everything, by=by, as_json=as_json)
+            _summary_of_sums(profile, rates, chosen, everything=everything, names=names, as_json=as_json)
             return
-        from .summary_by import by_as_plain, names_of, show_by
         from .summary_of_job import job_as_plain, show_job
 
-        names = None if by is None else names_of(by)
         if as_json:
             if names is not None:
                 found = by_as_plain(profile, names)
@@ -131,13 +130,12 @@ def _summary_of_sums(
     columns: Sequence[str] | None,
     *,
     everything: bool,
-    by: str | None,
+    names: Sequence[str] | None,
     as_json: bool,
 ) -> None:
-    from .summary_by import by_as_plain, names_of, show_by
+    from .summary_by import by_as_plain, show_by
     from .summary_of_sums import show_sums, sums_as_plain
 
-    names = None if by is None else names_of(by)
     if as_json:
         found = sums_as_plain(profile) if names is None else by_as_plain(profile, names)
         dump({**found, **with_footprint(profile, rates)})

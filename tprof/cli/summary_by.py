@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tprof.errors import UsageError
 from tprof.trace.plain_values import shown
 
+from .progress import bar
 from .render import DASH, NOT_RESOLVED, Column, clean, filled, interval, lines_of, percent, plain, quantity, width_of
 
 if TYPE_CHECKING:
@@ -33,13 +34,13 @@ def names_of(text: str) -> list[str]:
 
 def by_as_plain(profile: Profile | ClusterProfile | SumsProfile, names: Sequence[str]) -> dict[str, Any]:
     """Return the table and info as plain values."""
-    rows = [plain(row) for row in profile.by(*names).reset_index().to_dict("records")]
+    rows = [plain(row) for row in _table(profile, names).reset_index().to_dict("records")]
     return {"by": rows, "info": plain(profile.info)}
 
 
 def show_by(profile: Profile | ClusterProfile | SumsProfile, stream: TextIO, names: Sequence[str]) -> None:
     """Print the table, and what it says of its figures."""
-    table = profile.by(*names)
+    table = _table(profile, names)
     quality = str(profile.info["quality"])
     width = width_of(stream)
     keys = [" ".join(clean(part) for part in (key if isinstance(key, tuple) else (key,))) for key in table.index]
@@ -48,6 +49,16 @@ def show_by(profile: Profile | ClusterProfile | SumsProfile, stream: TextIO, nam
     print(*lines_of(" ".join(names), keys, columns, width), sep="\n", file=stream)
     notes = [*([INTERVAL] if len(table) else ()), *_mpi_notes(table)]
     print("", *(filled(text, width) for text in notes), sep="\n", file=stream)
+
+
+def _table(profile: Profile | ClusterProfile | SumsProfile, names: Sequence[str]) -> pd.DataFrame:
+    """Return the table, with a bar while a long recording is read once more for it."""
+    from tprof.analysis import Profile
+
+    if not isinstance(profile, Profile):
+        return profile.by(*names)
+    with bar("instances") as progress:
+        return profile.by(*names, progress=progress)
 
 
 def _columns(rows: Sequence[Row], *, is_mixed: bool) -> list[Column]:
