@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 SAMPLE_BYTES = 140
 """Of memory for a sample while a recording is shared as a whole, as was measured with three counters."""
-READING_BYTES = 200
-"""Of memory for a reading of a sensor's joules then, as was measured."""
+READING_BYTES = 330
+"""Of memory for a reading of a sensor's joules then, as was measured with a fitted model; `cputime` takes 250."""
 LEAST_RECORDS = 1_000_000
 """Recordings with fewer samples and readings are read into memory without asking how much there is."""
 
