@@ -179,11 +179,11 @@ def _used(use: GpuUse, edges_ns: Times) -> tuple[Floats, Floats, NDArray[np.bool
     parts = np.array([_parts(one, use.pids) for one in use.users])
     since_ns = np.array([one.since_ns for one in use.users])
     t_ns = np.maximum.accumulate(np.array([one.t_ns for one in use.users]))
-    since_ns = np.maximum(since_ns, np.concatenate(([0], t_ns[:-1])))
+    since_ns = np.minimum(np.maximum(since_ns, np.concatenate(([0], t_ns[:-1]))), t_ns)
     # What holds at the first question and at the last one holds before and after.
     since_ns[0], t_ns[-1] = min(since_ns[0], edges_ns[0]), max(t_ns[-1], edges_ns[-1])
-    length_ns = np.maximum(t_ns - since_ns, 0)
-    times_ns = np.column_stack((since_ns, np.maximum(t_ns, since_ns))).reshape(-1)
+    length_ns = t_ns - since_ns
+    times_ns = np.column_stack((since_ns, t_ns)).reshape(-1)
 
     def integral(values: Floats) -> Floats:
         steps = np.zeros(2 * len(values))

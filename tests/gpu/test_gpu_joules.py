@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support import traces
 from support.fake_cuda import BUSY_W, IDLE_W, UUID, FakeDevice, FakeTorch, counting
@@ -328,6 +328,7 @@ def test_work_that_overlaps_or_is_noted_late_takes_no_more_time_than_there_is(sp
 
 @examples(100)
 @given(TIMES, st.sampled_from([{1: 0.5}, {1: 0.25, 9: 0.5}, {9: 1.0}, {1: None, 9: None}]))
+@example([(0, 0), (6, -2), (0, 0)], {1: 0.5}).via("a use that ends before it begins, and an earlier one after it")
 def test_uses_that_are_noted_out_of_order_count_once(spans, processes):
     users = tuple(
         GpuUsers("gpu-0", begin * SECOND_NS, (begin + length) * SECOND_NS, tuple(processes.items()))
