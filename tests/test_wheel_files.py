@@ -24,7 +24,7 @@ BESIDE = "tprof/testing/site"
 FOLDERS = {"analysis": "tprof/analysis", "benchmarks": "tprof/benchmarks", "runtime": "tprof/runtime", "tprof": "tprof"}
 EXTENSIONS = (
     "tprof/_core",
-    "tprof/analysis/_loops",
+    "tprof/analysis/attribution/_loops",
     "tprof/runtime/_scheduler",
     "tprof/benchmarks/kernels/_stress",
     "tprof/benchmarks/polybench/_polybench",

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis import _loops
 
 from tprof.trace import Kind
 
+from . import _loops
 from .segment_energy import sum_by, sums_by
 
 if TYPE_CHECKING:

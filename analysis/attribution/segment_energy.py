@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis import _loops
 
+from . import _loops
 from .short_threads import Joints, join_segments
 
 if TYPE_CHECKING:

@@ -197,15 +197,20 @@ def power_steps(quanta: Sequence[Quanta], start_ns: int, most: int) -> pd.DataFr
         step = np.arange(done, done + len(part)) * most // max(rows, most)
         done += len(part)
         joules = part.drop(columns="time_s")
-        watts = [name for name in joules if name != "duration_s"]
+        watts = [str(name) for name in joules if name != "duration_s"]
         joules[watts] = joules[watts].mul(joules["duration_s"], axis=0)
-        sums = joules.groupby(step).agg(lambda values: values.sum(skipna=False))
+        sums = joules.groupby(step).agg(_whole_sum)
         found.append(sums.assign(time_s=part["time_s"].groupby(step).first()))
     both = pd.concat(found).groupby(level=0)
-    steps = both.agg(lambda values: values.sum(skipna=False)).assign(time_s=both["time_s"].first())
-    watts = [name for name in steps if name not in ("time_s", "duration_s")]
+    steps = both.agg(_whole_sum).assign(time_s=both["time_s"].first())
+    watts = [str(name) for name in steps if name not in ("time_s", "duration_s")]
     steps[watts] = steps[watts].div(steps["duration_s"], axis=0)
     return steps.reset_index(drop=True)[["time_s", "duration_s", *watts]]
+
+
+def _whole_sum(values: pd.Series[float]) -> float:
+    """Return the sum, NaN where one of the values is not known."""
+    return float(values.sum(skipna=False))
 
 
 def power_parts(quanta: Sequence[Quanta], start_ns: int) -> Iterator[pd.DataFrame]:

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.analysis import _loops
+from tprof.analysis.attribution import _loops
 from tprof.analysis.attribution.segment_energy import sums_by
 from tprof.analysis.names import shown
 

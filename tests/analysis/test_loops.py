@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
-from tprof.analysis import _loops
+from tprof.analysis.attribution import _loops
 from tprof.analysis.attribution.segment_energy import sums_by
 
 FINISH, FAILED = 2, 1

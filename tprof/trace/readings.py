@@ -105,6 +105,11 @@ class Readings:
         return self._column("value")
 
     @property
+    def window_ns(self) -> npt.NDArray[np.uint32]:
+        """Times within which the counts changed, and were read, (m,)."""
+        return self._column("window_ns")
+
+    @property
     def missing(self) -> npt.NDArray[np.bool_]:
         """Which reads failed, (m,)."""
         return np.asarray((self._column("flags") & kinds.ReadingFlag.MISSING) != 0)
