@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
     from tprof.trace import Trace
 
+    from .parallel_maps import Map
     from .recipe import Prepared, Recipe
     from .stored_instances import Progress
-    from .streamed import Map
 
 NORMAL_95 = 1.96
 
@@ -104,7 +104,7 @@ def build_profile(  # noqa: PLR0913 - one parameter an option
         `tprof.analysis.profile.streamed.why_in_memory` gives no reason against it. The figures are the same
     window_samples : of such a window, about
     progress : called for each of them with what is done, how many are, and how many there are
-    map : what calls a function for each window, as the built-in `map` does: a pool's or an engine's, with which windows
+    map : calls a function for each window, by default on a few threads: a pool's or an engine's, with which windows
         are shared at the same time. The files must be there under the same path. The figures do not depend on it, to
         the last bit
 

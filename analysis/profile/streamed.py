@@ -30,13 +30,14 @@ from .fits import fitted as fit_powers_of
 from .information import Found, accounts_table, informed, limits_of
 from .instances import SampleIndex, SummedInstances
 from .memory import record_count
+from .parallel_maps import Threads, usual_threads
 from .profile import Profile
 from .profile_warnings import SampleFacts, stuck_sensor_warnings
 from .streamed_fit import fitted_domains, reach_of, store_run
 from .window_shares import Facts, Job, Sharer, Summed, Sums, Tables, read_activity_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
     from tprof.analysis.attribution.quanta import Quanta
@@ -46,12 +47,12 @@ if TYPE_CHECKING:
 
     from tprof.trace import Thread, Trace
 
+    from .parallel_maps import Map
     from .recipe import Prepared, Recipe
     from .stored_instances import Piece, Progress
     from .streamed_fit import FittedDomain
     from .window_shares import Kept, Part, WindowShares
 
-    Map = Callable[..., Iterable[Any]]
     Mask = NDArray[np.bool_]
 
 WINDOW_SAMPLES = 250_000
@@ -104,8 +105,8 @@ def build_streamed(
     asked : the model that was asked for
     samples : of a window, about
     progress : called with what is done, how many windows are, and how many there are
-    map : calls a function for each window, by default the built-in one; as that one, it returns what the function does
-        in the order of the windows
+    map : calls a function for each window, and returns what that does in the order of the windows, as the built-in one
+        does; None: on a few threads of this process
 
     Raises
     ------
@@ -119,7 +120,7 @@ def build_streamed(
     reach = [reach_of(one) if needs_fits(recipe, asked) else Reach.of(one) for one in recipe.quanta]
     windows = tuple(cut_windows(found.threads, reach, samples))
     recipe, fitted, modelled = _fitted(trace, recipe, found, windows, asked)
-    stream = _Stream(trace, recipe, found, windows, fitted, map)
+    stream = _Stream(trace, recipe, found, windows, fitted, map or usual_threads())
     sums: list[Sums] = []
     shared = stream.run(
         Summed(trace, recipe, stream.threads),
@@ -198,7 +199,7 @@ class _Stream:
     found: Survey
     windows: Sequence[Window]
     fitted: Mapping[str, FittedDomain]
-    map: Map | None
+    map: Map
 
     @property
     def threads(self) -> list[Thread]:
@@ -228,10 +229,8 @@ class _Stream:
         domains = [_Domain(one, numbers.get(one.name), ran=zeros(len(one), bool)) for one in self.recipe.quanta]
         instances, facts = OpenInstances(counted), Facts()
         share = Sharer.of(self.trace, self.recipe, self.found, self.fitted, keep)
-        # Other processes would each have a copy of the estimated edges.
-        is_large = any(len(one.quanta) > MOST_SENT for one in self.fitted.values())
         jobs = [self._job(window) for window in self.windows]
-        shared = map(share, jobs) if self.map is None or is_large else self.map(share, jobs)
+        shared = (usual_threads() if self._is_large else self.map)(share, jobs)
         for number, (window, shares) in enumerate(zip(self.windows, shared, strict=True)):
             _add(domains, shares, window, instances)
             facts.add(shares.samples)
@@ -252,6 +251,11 @@ class _Stream:
         ]
         known = replace(facts.known(), losses=tuple(losses(self.trace)))
         return _Shared({one.quanta.name: one.account() for one in domains}, stuck, known)
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether other processes would each have a large copy of the estimated edges."""
+        return not isinstance(self.map, Threads) and any(len(one.quanta) > MOST_SENT for one in self.fitted.values())
 
     def _job(self, window: Window) -> Job:
         """Return a window with what is known of it: quanta next to its own may share the joules of its segments."""

@@ -58,8 +58,8 @@ def both_ways(trace: tprof.Trace, model: str, samples: int) -> tuple[Profile, Pr
 
 
 def assert_same(whole: Profile, parts: Profile) -> None:
-    """Compare the figures of two profiles; their fits differ by the rounding of sums."""
-    pd.testing.assert_frame_equal(parts.summary(), whole.summary(), rtol=1e-6, atol=1e-12)
+    """Compare two profiles; their fits differ by the rounding of sums, which kinds of processors do differently."""
+    pd.testing.assert_frame_equal(parts.summary(), whole.summary(), rtol=1e-5, atol=1e-12)
     pd.testing.assert_frame_equal(parts.accounts, whole.accounts, rtol=1e-9, atol=1e-10)
     pd.testing.assert_frame_equal(in_order(parts.tasks), in_order(whole.tasks), rtol=1e-6, atol=1e-9)
     assert parts.info["warnings"] == whole.info["warnings"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tprof.analysis import ClusterProfile, Profile, SumsProfile
-    from tprof.analysis.profile.processes import Processes
+    from tprof.analysis.profile.parallel_maps import Processes, Threads
     from tprof.trace import Trace
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -28,7 +28,7 @@ Parallel = Annotated[
         "--parallel",
         metavar="N",
         min=1,
-        help="Processes for the hosts of a job (1), or a long recording (as many as there are processors).",
+        help="Processes for the hosts of a job (1), or for a long recording (by default threads on few processors).",
     ),
 ]
 Model = Annotated[str, typer.Option(help="auto, cputime, fitted, ipc, fesc or linear.")]
@@ -98,13 +98,13 @@ def opened(
     elif not isinstance(trace, ClusterTrace):
         yield _profile(trace, model, tables=tables, parallel=parallel, coefficients=given, **window)
     else:
-        yield trace.profile(model, coefficients=given, tasks=instances, map=_map(parallel), **window)
+        yield trace.profile(model, coefficients=given, tasks=instances, map=_map(parallel or 1), **window)
 
 
 def _profile(trace: Trace, model: str, *, tables: bool, parallel: int | None, **options: Any) -> Profile:
     """Attribute the session of one host; a long one in windows, with a bar, if the table of instances is not needed."""
     from tprof.analysis.profile.memory import record_count
-    from tprof.analysis.profile.processes import usual_processes
+    from tprof.analysis.profile.parallel_maps import usual_map
     from tprof.analysis.profile.streamed import is_long
 
     from .progress import bar
@@ -112,14 +112,14 @@ def _profile(trace: Trace, model: str, *, tables: bool, parallel: int | None, **
     if tables or not is_long(trace):
         return trace.profile(model, **options)
     with bar("reading") as progress:
-        shared = _map(parallel or usual_processes(record_count(trace)))
+        shared = usual_map(record_count(trace)) if parallel is None else _map(parallel)
         return trace.profile(model, tables=False, progress=progress, map=shared, **options)
 
 
-def _map(processes: int | None) -> Processes | None:
-    from tprof.analysis.profile.processes import Processes
+def _map(processes: int) -> Processes | Threads:
+    from tprof.analysis.profile.parallel_maps import Processes, Threads
 
-    return Processes(processes) if processes is not None and processes > 1 else None
+    return Processes(processes) if processes > 1 else Threads(1)
 
 
 def read_between(text: str | None) -> dict[str, Any]:

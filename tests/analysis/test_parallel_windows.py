@@ -1,4 +1,4 @@
-"""Windows of a recording that other processes share: the same bytes, whoever shares them, and a clear end."""
+"""Windows of a recording that threads or processes share: the same bytes, whoever shares them, and a clear end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from support import nested_runs, traces
 from tprof.analysis.export import format_named
 from tprof.analysis.profile.instances import SummedInstances
-from tprof.analysis.profile.processes import AHEAD, Processes
+from tprof.analysis.profile.parallel_maps import AHEAD, Processes, Threads
 
 import tprof
 from tprof.errors import TprofError
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LONG_S = 120
 PROGRAM = """
 import time
-from tprof.analysis.profile.processes import Processes
+from tprof.analysis.profile.parallel_maps import Processes
 
 if __name__ == "__main__":
     for _ in Processes(2)(time.sleep, [0.01] * 1_000_000):
@@ -43,14 +43,15 @@ def written(trace: tprof.Trace, folder: Path, map: Callable[..., Iterable[Any]] 
     return files | {"summary": profile.summary().to_json(double_precision=15).encode()}
 
 
-def test_any_number_of_processes_gives_the_same_bytes(tmp_path) -> None:
-    """Summary and exported files of one, two and three processes are those of none."""
+@pytest.mark.parametrize("kind", [Threads, Processes])
+def test_any_number_of_threads_or_processes_gives_the_same_bytes(tmp_path, kind) -> None:
+    """Summary and exported files are those of the built-in map, whoever shares the windows."""
     trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(3), domains=4))
 
-    alone = written(trace, tmp_path / "alone", None)
+    alone = written(trace, tmp_path / "alone", map)
 
     for count in (1, 2, 3):
-        assert written(trace, tmp_path / str(count), Processes(count)) == alone
+        assert written(trace, tmp_path / str(count), kind(count)) == alone
 
 
 def test_a_client_of_dask_gives_the_same_bytes(tmp_path) -> None:
@@ -60,7 +61,7 @@ def test_a_client_of_dask_gives_the_same_bytes(tmp_path) -> None:
     with distributed.Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=":0") as client:
         shared = written(trace, tmp_path / "shared", lambda call, items: client.gather(client.map(call, items)))
 
-    assert shared == written(trace, tmp_path / "alone", None)
+    assert shared == written(trace, tmp_path / "alone", map)
 
 
 def test_a_recording_that_must_be_in_memory_is_so_with_processes_too(tmp_path) -> None:
@@ -77,7 +78,8 @@ def test_a_recording_that_must_be_in_memory_is_so_with_processes_too(tmp_path) -
     assert profile.info == trace.profile().info
 
 
-def test_results_come_in_order_and_never_pile_up() -> None:
+@pytest.mark.parametrize("kind", [Threads, Processes])
+def test_results_come_in_order_and_never_pile_up(kind) -> None:
     """Only so many items are taken ahead of the result that is asked for."""
     taken = []
 
@@ -86,7 +88,7 @@ def test_results_come_in_order_and_never_pile_up() -> None:
             taken.append(number)
             yield -number
 
-    results = Processes(2)(abs, items())
+    results = kind(2)(abs, items())
 
     assert next(results) == 0
     assert len(taken) <= 2 * AHEAD + 1
