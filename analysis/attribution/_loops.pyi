@@ -45,3 +45,14 @@ def find_extents(
     `first` is -1, `failed` and `ended` are False before. A sample that finishes an instance names the next one, so it
     ends the slot of the sample before it.
     """
+
+def increase(values: NDArray[np.uint64], scale: float, increments: NDArray[np.float64], /) -> None:
+    """Set increments, (n,), to the increases of a cumulative count, (n + 1,), times a scale; 0 where it falls."""
+
+def weigh(
+    t_ns: NDArray[np.int64], cpu_s: NDArray[np.float64], nothing: float, modelled: NDArray[np.float64], /
+) -> None:
+    """Give segments without modelled power so much of their CPU time instead, and those of no length none, in place.
+
+    `cpu_s` and `modelled` are (n,), `t_ns` (n + 1,) with the last end.
+    """

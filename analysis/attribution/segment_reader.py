@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tprof.trace import Flag, Kind
 from tprof.trace.thread import read_fields
 
+from . import _loops
 from .instances import number_instances
 from .segments import Segments, thread_end_ns
 from .short_threads import Joints, together
@@ -175,12 +176,12 @@ def _segments(
     kept = group.columns
     has_cpu = "cpu_ns" in kept
     earlier_s = fields["cpu_ns"][joints.begin] * 1e-9 if has_cpu else np.zeros(len(joints.end))
-    increments = {name: _increments(group, name, lost, t_ns) for name in kept}
+    increments = {name: _increments(group, name, lost, t_ns, 1e-9 if name == "cpu_ns" else 1.0) for name in kept}
     segment_fields = {name: fields[name][:-1] for name in ("instance", "task", "cpu", "kind", "flags")}
     running = segment_fields["instance"] != 0
     wall_s = np.diff(t_ns) * 1e-9
     wall_s[joints.between] = 0.0
-    cpu_s = increments.pop("cpu_ns") * 1e-9 if has_cpu else np.where(running, wall_s, 0.0)
+    cpu_s = increments.pop("cpu_ns") if has_cpu else np.where(running, wall_s, 0.0)
     counted = set(model.columns) <= set(increments)
     modelled = model.modelled(increments, cpu_s) if counted else cpu_s
     guesses = _estimate_open(group, cut_off, running, wall_s, cpu_s, modelled, mean)
@@ -188,9 +189,9 @@ def _segments(
         parts = _cut(t_ns, trace.reach_ns)
         wall_s, cpu_s, modelled = np.diff(t_ns) * 1e-9, cpu_s * parts, modelled * parts
         increments = {name: values * parts for name, values in increments.items()}
-    modelled = np.where(modelled > 0, modelled, cpu_s * NOTHING)
+    modelled = modelled.copy() if modelled is cpu_s else modelled
     # A segment of no length lies in no quantum; its counts stay with its instance.
-    modelled[wall_s == 0] = 0.0
+    _loops.weigh(t_ns, cpu_s, NOTHING, modelled)
     own = slice(0, len(cpu_s)) if own_ns is None else slice(*np.searchsorted(t_ns[:-1], own_ns).tolist())
     sums = {"own_s": wall_s, "cpu_s": cpu_s, **increments}
     numbered = number_instances(segment_fields, t_ns, sums, own, joints)
@@ -237,8 +238,8 @@ def _cut(t_ns: Times, reach_ns: tuple[int, int]) -> Floats:
     return np.divide(np.diff(t_ns), length_ns, out=inside, where=length_ns > 0)
 
 
-def _increments(group: _Group, name: str, lost: NDArray[np.bool_] | None, t_ns: Times) -> Floats:
-    """Differences of a cumulative column: in integers, then float; a fall counts as 0."""
+def _increments(group: _Group, name: str, lost: NDArray[np.bool_] | None, t_ns: Times, scale: float) -> Floats:
+    """Differences of a cumulative column: in integers, then float, times a scale; a fall counts as 0."""
     joints = group.joints
     values = group.fields.pop(name).astype(np.uint64, copy=False)
     if lost is not None and lost.any() and name != "cpu_ns":
@@ -247,7 +248,7 @@ def _increments(group: _Group, name: str, lost: NDArray[np.bool_] | None, t_ns: 
     for end, columns in zip(joints.end.tolist(), group.ends, strict=True):
         values[end] = columns[name] if name in columns else values[end - 1]
     out = np.empty(len(values) - 1, np.float64)
-    np.maximum(np.diff(values).view(np.int64), 0, out=out, casting="unsafe")
+    _loops.increase(values, scale, out)
     out[joints.between] = 0.0
     return out
 

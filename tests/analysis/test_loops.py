@@ -1,5 +1,7 @@
 """The loops in C give what NumPy gives, and refuse arrays that do not fit."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -68,3 +70,31 @@ def test_arrays_of_another_kind_or_size_are_refused() -> None:
         sums_by(key, [np.ones(2)], 1)
     with pytest.raises(ValueError, match="the keys must have the format i, got l"):
         sums_by(key.astype(np.int64), [np.ones(3)], 1)
+
+
+@examples(50)
+@given(st.integers(0, 2**31), st.integers(0, 200), st.sampled_from([1.0, 1e-9]))
+def test_increases_are_those_of_a_count_that_may_fall(seed, size, scale) -> None:
+    """A fall counts as nothing, and counts near 2^64 have increases as others do."""
+    rng = np.random.default_rng(seed)
+    values = np.cumsum(rng.integers(-3, 10, size + 1)).astype(np.uint64) + rng.integers(0, 2**64, dtype=np.uint64)
+    increments = np.empty(size)
+
+    _loops.increase(values, scale, increments)
+
+    expected = [max(int(after) - int(before), 0) for before, after in itertools.pairwise(values)]
+    np.testing.assert_array_equal(increments, np.array(expected, float) * scale)
+
+
+@examples(50)
+@given(st.integers(0, 2**31), st.integers(0, 200))
+def test_segments_without_power_weigh_by_cpu_time_and_those_of_no_length_not(seed, size) -> None:
+    rng = np.random.default_rng(seed)
+    t_ns, cpu_s = np.cumsum(rng.integers(0, 2, size + 1)), rng.random(size)
+    modelled = rng.choice([np.nan, -1.0, 0.0, 2.0], size)
+    expected = np.where(modelled > 0, modelled, cpu_s * 1e-3)
+    expected[np.diff(t_ns) == 0] = 0.0
+
+    _loops.weigh(t_ns, cpu_s, 1e-3, modelled)
+
+    np.testing.assert_array_equal(modelled, expected)

@@ -90,3 +90,19 @@ bool tprof_loops_find_extents(const struct tprof_loops_keys *slots, const uint8_
     }
     return true;
 }
+
+void tprof_loops_increase(const uint64_t *values, size_t count, double scale, double *increments)
+{
+    for (size_t at = 0; at < count; at++) {
+        const int64_t more = (int64_t)(values[at + 1] - values[at]);
+        increments[at] = (double)(more > 0 ? more : 0) * scale;
+    }
+}
+
+void tprof_loops_weigh(const int64_t *t_ns, const double *cpu_s, size_t count, double nothing, double *modelled)
+{
+    for (size_t at = 0; at < count; at++) {
+        const double power = modelled[at] > 0 ? modelled[at] : cpu_s[at] * nothing;
+        modelled[at] = t_ns[at + 1] == t_ns[at] ? 0 : power;
+    }
+}

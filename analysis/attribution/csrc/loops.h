@@ -38,4 +38,11 @@ bool tprof_loops_add_products(const struct tprof_loops_keys *keys, const double 
 bool tprof_loops_find_extents(const struct tprof_loops_keys *slots, const uint8_t *kind, const uint8_t *flags,
                               const struct tprof_loops_extents *found);
 
+/* Set increments[i] to the increase from values[i] to values[i + 1] times a scale, 0 where they fall; `count` of them. */
+void tprof_loops_increase(const uint64_t *values, size_t count, double scale, double *increments);
+
+/* Give segments without modelled power `nothing` of their CPU time instead, and those of no length none; `t_ns` has one
+ * place more, the last end. */
+void tprof_loops_weigh(const int64_t *t_ns, const double *cpu_s, size_t count, double nothing, double *modelled);
+
 #endif

@@ -14,6 +14,7 @@
 #define INT64 "lq"
 #define UINT8 "B"
 #define BOOL "?"
+#define UINT64 "LQ"
 #define FLOAT64 "d"
 
 /* The arrays of one call; all are released together. */
@@ -167,10 +168,62 @@ error:
     return NULL;
 }
 
+static PyObject *increase(PyObject *self, PyObject *args)
+{
+    PyObject *of_values, *of_increments;
+    double scale;
+    struct arrays arrays = {.taken = 0};
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OdO", &of_values, &scale, &of_increments))
+        return NULL;
+    double *increments = take(&arrays, of_increments, "the increments", FLOAT64, PyBUF_WRITABLE, -1);
+    if (increments == NULL)
+        goto error;
+    const Py_ssize_t count = arrays.views[0].len / (Py_ssize_t)sizeof *increments;
+    const uint64_t *values = take(&arrays, of_values, "the values", UINT64, PyBUF_SIMPLE, count + 1);
+    if (values == NULL)
+        goto error;
+    Py_BEGIN_ALLOW_THREADS
+    tprof_loops_increase(values, (size_t)count, scale, increments);
+    Py_END_ALLOW_THREADS
+    return finished(&arrays, true);
+error:
+    release(&arrays);
+    return NULL;
+}
+
+static PyObject *weigh(PyObject *self, PyObject *args)
+{
+    PyObject *of_times, *of_cpu, *of_modelled;
+    double nothing;
+    struct arrays arrays = {.taken = 0};
+    const int64_t *t_ns;
+    const double *cpu_s;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOdO", &of_times, &of_cpu, &nothing, &of_modelled))
+        return NULL;
+    double *modelled = take(&arrays, of_modelled, "the modelled power", FLOAT64, PyBUF_WRITABLE, -1);
+    if (modelled == NULL)
+        goto error;
+    const Py_ssize_t count = arrays.views[0].len / (Py_ssize_t)sizeof *modelled;
+    if ((t_ns = take(&arrays, of_times, "the times", INT64, PyBUF_SIMPLE, count + 1)) == NULL ||
+        (cpu_s = take(&arrays, of_cpu, "the CPU time", FLOAT64, PyBUF_SIMPLE, count)) == NULL)
+        goto error;
+    Py_BEGIN_ALLOW_THREADS
+    tprof_loops_weigh(t_ns, cpu_s, (size_t)count, nothing, modelled);
+    Py_END_ALLOW_THREADS
+    return finished(&arrays, true);
+error:
+    release(&arrays);
+    return NULL;
+}
+
 static PyMethodDef methods[] = {
     {"add_by", add_by, METH_VARARGS, NULL},
     {"add_products_by", add_products_by, METH_VARARGS, NULL},
     {"find_extents", find_extents, METH_VARARGS, NULL},
+    {"increase", increase, METH_VARARGS, NULL},
+    {"weigh", weigh, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
