@@ -21,7 +21,6 @@ from tprof.benchmarks.machine_description import describe_machine
 from tprof.benchmarks.measured_figures import Figure, result_of
 
 import tprof
-from tprof.counters import choose
 from tprof.session.process_state import SESSION
 from tprof.trace import Kind, load_session
 
@@ -209,6 +208,7 @@ def measure_sensor_thread(directory: Path, extent: Extent) -> list[Figure]:
     own = sensor_thread_cost.measure_share(directory, **options)  # type: ignore[arg-type]
     with sensor_thread_cost.powercap_stand_in(directory / "root"):
         polled = sensor_thread_cost.measure_share(directory, **options)  # type: ignore[arg-type]
+    counted, _ = call_cost.group_events()
     many = sensor_thread_cost.MANY_PROCESSORS
     with sensor_thread_cost.processors_stand_in(directory / "processors", many):
         wide = sensor_thread_cost.measure_share(directory, **options)  # type: ignore[arg-type]
@@ -228,8 +228,8 @@ def measure_sensor_thread(directory: Path, extent: Extent) -> list[Figure]:
             note="plain files stand in for the kernel's, which take longer to read the more processors there are",
         ),
         _pyrapl(directory, options),
-        *(_following(directory, count, options, counters="none") for count in NATIVE_THREADS),
-        *(_following(directory, count, options, counters="auto") for count in NATIVE_THREADS),
+        *(_following(directory, count, options, counters=()) for count in NATIVE_THREADS),
+        *(_following(directory, count, options, counters=counted) for count in NATIVE_THREADS if counted),
         Figure(
             "a thread that wakes each millisecond and does nothing",
             sensor_thread_cost.measure_sleeper(**options),  # type: ignore[arg-type]
@@ -239,12 +239,8 @@ def measure_sensor_thread(directory: Path, extent: Extent) -> list[Figure]:
     ]
 
 
-def _following(directory: Path, count: int, options: dict[str, Any], *, counters: str) -> Figure:
-    what, note = "", ""
-    if counters != "none":
-        plan = choose(counters)
-        events = ", ".join(counter.column for counter in plan.counters)
-        what, note = " and their counters", f"here {events}" if events else plan.why
+def _following(directory: Path, count: int, options: dict[str, Any], *, counters: tuple[str, ...]) -> Figure:
+    what, note = (" and their counters", f"here {', '.join(counters)}") if counters else ("", "")
     return Figure(
         f"the sensor thread, following {count} native threads{what}, over not following any",
         sensor_thread_cost.measure_following(directory, count, counters=counters, **options),

@@ -22,7 +22,7 @@ from tprof.sensors.registry import create
 from tprof.session.python_sensors import THREAD_NAME as READERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 THREAD_NAME = "tprof-sensors"
 ROOT_VARIABLE = "TPROF_SYSROOT"
@@ -36,7 +36,7 @@ def measure_share(
     duration_s: float,
     rounds: int,
     native: bool = False,
-    counters: str = "none",
+    counters: Sequence[str] = (),
     energy: str = "auto",
     thread: str = THREAD_NAME,
 ) -> tuple[float, ...]:
@@ -47,7 +47,7 @@ def measure_share(
     shares = []
     for _ in range(rounds):
         place = directory / "sensors.tprof"
-        with tprof.record(place, energy=energy, counters=counters, overwrite=True, attribute_native=native):
+        with tprof.record(place, energy=energy, counters=counters or "none", overwrite=True, attribute_native=native):
             begin_ns, begin_cpu_ns = time.perf_counter_ns(), cpu_time_ns(thread)
             time.sleep(duration_s)
             cpu_ns = cpu_time_ns(thread) - begin_cpu_ns
@@ -67,7 +67,7 @@ def pyrapl_problem() -> str | None:
 
 
 def measure_following(
-    directory: Path, threads: int, *, duration_s: float, rounds: int, counters: str = "none"
+    directory: Path, threads: int, *, duration_s: float, rounds: int, counters: Sequence[str] = ()
 ) -> tuple[float, ...]:
     """Return what so many threads without samples, which work now and then, add to that share, (rounds,)."""
     shares = []

@@ -120,8 +120,8 @@ def test_the_events_of_the_kind_of_core_on_which_nothing_runs_count_too(tmp_path
     nowhere = choose(tree, probe=lambda event: WORKS if event.type == SOFTWARE else ELSEWHERE)
 
     assert on_fast.source == "perf"
-    assert nowhere.source == "software"
-    assert [group.part for group in nowhere.groups] == [False]
+    assert nowhere.source == "none"
+    assert "it opens but never runs" in nowhere.why
 
 
 def test_what_one_kind_of_core_cannot_count_is_counted_on_none(tmp_path):

@@ -94,7 +94,7 @@ def around():
     assert before == {path: open(path, "rb").read() for path in before}
     assert len(before) == 2
 
-with tprof.record("t.tprof", energy="estimate", counters="auto"):
+with tprof.record("t.tprof", energy="estimate", counters="page_faults,context_switches,cpu_migrations"):
     around()
 """
 
@@ -116,7 +116,7 @@ import tprof
 def work():
     return len(bytearray(32 << 20))
 
-with tprof.record("t.tprof", energy="estimate", counters="auto"):
+with tprof.record("t.tprof", energy="estimate", counters="page_faults,context_switches,cpu_migrations"):
     for _ in range(5):
         work()
     child = os.fork()

@@ -145,7 +145,7 @@ def run(total, alive):
         for thread in threads: thread.start()
         for thread in threads: thread.join()
 
-with tprof.record("t.tprof", energy="estimate", counters="auto"):
+with tprof.record("t.tprof", energy="estimate", counters="page_faults,context_switches,cpu_migrations"):
     alone = threads_of_kernel()
     run(20, 20)
     before = count()

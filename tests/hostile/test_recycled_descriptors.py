@@ -49,7 +49,7 @@ def run():
     check(files)
     return files
 
-with tprof.record("t.tprof", energy="estimate", counters="auto"):
+with tprof.record("t.tprof", energy="estimate", counters="page_faults,context_switches,cpu_migrations"):
     work()
     child = os.fork() if sys.argv[1] == "child" else 0
     files = run() if child == 0 else None

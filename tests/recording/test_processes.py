@@ -55,7 +55,7 @@ def outer(end):
         end()
     os.waitpid(child, 0)
 
-with tprof.record(sys.argv[1], energy="estimate", counters="auto"):
+with tprof.record(sys.argv[1], energy="estimate", counters="page_faults,context_switches,cpu_migrations"):
     ways = {"exit": sys.exit, "os._exit": lambda: os._exit(0), "exec": lambda: os.execv("/bin/true", ["true"])}
     outer(ways[sys.argv[2]])
 """
@@ -88,7 +88,7 @@ def loop():
         spin()
 
 stop = False
-with tprof.record(sys.argv[1], energy="estimate", counters="auto"):
+with tprof.record(sys.argv[1], energy="estimate", counters="page_faults,context_switches,cpu_migrations"):
     threads = [threading.Thread(target=loop) for _ in range(8)]
     for thread in threads: thread.start()
     for _ in range(int(sys.argv[2])):

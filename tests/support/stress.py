@@ -25,6 +25,7 @@ VISITORS_AT_A_TIME = 4
 VISITS_A_RECORDING = 12
 RECORDINGS_A_RUNTIME = 2
 DEADLINE_S = 120
+COUNTED = "page_faults,context_switches,cpu_migrations"
 
 
 class OursError(Exception):
@@ -186,7 +187,9 @@ def run(folder: Path, recordings: int) -> int:
     for number in range(0, recordings, RECORDINGS_A_RUNTIME):
         with Runtime(workers=3, pin=False, library_threads=None) as runtime:
             for at in range(number, min(number + RECORDINGS_A_RUNTIME, recordings)):
-                with tprof.record(folder / f"{at}.tprof", energy="estimate", counters="auto") as recording:
+                with tprof.record(
+                    folder / f"{at}.tprof", energy="estimate", counters="page_faults,context_switches,cpu_migrations"
+                ) as recording:
                     place = Place(runtime, recording, problems)
                     threads += [let_in(place, len(threads) + seed, free) for seed in range(VISITS_A_RECORDING)]
                 gc.collect()

@@ -1,4 +1,4 @@
-"""Counters in each sample: hardware events if available, else the kernel's software events."""
+"""Counters in each sample: hardware events if available, and the kernel's own events if they are named."""
 
 from .groups import BY_NAME, CounterPlan, Event, choose
 from .pmus import processor_pmus, read_pmus

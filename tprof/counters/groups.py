@@ -150,9 +150,9 @@ def choose(
     Parameters
     ----------
     counters
-        "auto": instructions, cycles and LLC misses if the processor has them, else page faults, context
-        switches and migrations; "none"; names of counters, which are added to instructions and cycles; "papi": those
-        of "auto" by PAPI; or "papi:" and names of PAPI's events.
+        "auto": instructions, cycles and LLC misses if the processor has them, else none, since no model uses the
+        kernel's own events and they make a sample several times as long; "none"; names of counters, which are added to
+        instructions and cycles; "papi": those of "auto" by PAPI; or "papi:" and names of PAPI's events.
     requested
         Further counters of "auto", if available, for a calibrated model.
     root
@@ -219,12 +219,7 @@ def _best(pmus: Sequence[Pmu], probe: Probe, requested: Sequence[str]) -> Counte
         missing = [f"no {counter.column}: {problem}" for counter, problem in problems if problem is not None]
         notes = (*missing, *_unlisted(working, pmus))
         return CounterPlan("perf", working, _groups(working, pmus), "the processor's counters can be read", notes)
-    why = f"no hardware counters: {problems[0][1]}"
-    software = tuple(counter for counter in SOFTWARE_EVENTS if problem_of(counter, (), probe) is None)
-    if software:
-        return CounterPlan("software", software, _groups(software, ()), why)
-    nor = problem_of(SOFTWARE_EVENTS[0], (), probe)
-    return CounterPlan("none", (), (), f"{why}; nor the kernel's software events: {nor}")
+    return CounterPlan("none", (), (), f"no hardware counters: {problems[0][1]}")
 
 
 def problem_of(counter: Counter, pmus: Sequence[Pmu], probe: Probe) -> str | None:
