@@ -108,6 +108,20 @@ def test_an_event_of_unknown_kind_is_left_out_and_said(trace):
     assert graph.notes == ("1 events are of a kind that this tprof does not know, and left out",)
 
 
+def test_a_spawn_of_what_may_run_at_once_stands_for_a_ready_too(trace):
+    path = events_of(trace)
+    content = bytearray(path.read_bytes())
+    np.frombuffer(content, layout.EVENT, offset=4096)["flags"][1] = 1
+    path.write_bytes(bytes(content))
+
+    graph = tprof.load(trace).graph
+
+    at = np.flatnonzero(graph.thread == 0)[1:4]
+    assert graph.kind[at].tolist() == [EventKind.SPAWN, EventKind.READY, EventKind.DEPENDENCE]
+    assert (graph.t_ns[at].tolist(), graph.instance[at].tolist()) == ([5, 5, 5], [2, 2, 2])
+    assert graph.other[at].tolist() == [1, 0, 1]
+
+
 def test_a_file_cut_at_any_byte_gives_the_whole_events_before(trace):
     path = events_of(trace)
     content = path.read_bytes()

@@ -86,6 +86,7 @@ def test_a_sample_is_as_documented():
         ("flag", kinds.Flag),
         ("reading flag", kinds.ReadingFlag),
         ("event kind", kinds.EventKind),
+        ("event flag", kinds.EventFlag),
         ("native kind", kinds.NativeKind),
         ("native flag", kinds.NativeFlag),
         ("stack kind", kinds.StackKind),

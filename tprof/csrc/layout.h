@@ -35,6 +35,7 @@ enum tprof_event_kind {
     TPROF_EVENT_BEGIN,
     TPROF_EVENT_END
 };
+enum tprof_event_flag { TPROF_EVENT_AT_ONCE = 1 };
 
 enum tprof_native_kind {
     TPROF_NATIVE_APPEAR = 1,

@@ -76,9 +76,16 @@ class EventFile:
     table: TaskTable = field(repr=False)
 
     def read(self) -> np.ndarray[Any, np.dtype[np.void]]:
-        """Read the events in the order of the file, tasks as indices of `Trace.tasks`. Raises TraceError."""
+        """Read the events in the order of the file, tasks as indices of `Trace.tasks`. Raises TraceError.
+
+        A SPAWN of an instance that may run at once is followed by a READY.
+        """
         events = self.stream.read(layout.EVENT)
         events["task"] = self.table.to_indices(self.process, events["task"])
+        at_once = (events["kind"] == kinds.EventKind.SPAWN) & (events["flags"] & kinds.EventFlag.AT_ONCE != 0)
+        events = np.repeat(events, 1 + at_once)
+        ready = np.flatnonzero(at_once) + np.arange(1, 1 + np.count_nonzero(at_once))
+        events["kind"][ready], events["other"][ready] = kinds.EventKind.READY, 0
         return events
 
 

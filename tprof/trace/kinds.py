@@ -46,6 +46,13 @@ class EventKind(IntEnum):
     END = 7
 
 
+class EventFlag(IntFlag):
+    """Attributes of an event."""
+
+    AT_ONCE = 1
+    """Of a SPAWN: the instance may run at once, as READY says."""
+
+
 class NativeKind(IntEnum):
     """Record of a native thread."""
 
