@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from support import nested_runs, traces
 from support.properties import examples
@@ -93,7 +93,10 @@ def test_windows_of_time_are_read_in_parts_too(seed, samples, model, domains, wi
         path = nested_runs.write(Path(folder) / "x.tprof", np.random.default_rng(seed), domains=domains)
         trace, times = tprof.load(path), {"start_s": window[0], "end_s": window[0] + window[1]}
 
-        assert_same(trace.profile(model, **times), streamed(trace, model, samples=samples, **times))
+        parts = trace.profile(model, tables=False, window_samples=samples, **times)
+        # What moved between threads at the edge of the window may look as if it ran again: then it is not read in parts.
+        assume(isinstance(parts.instances, SummedInstances))
+        assert_same(trace.profile(model, **times), parts)
 
 
 @examples(5)

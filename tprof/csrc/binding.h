@@ -47,6 +47,9 @@ extern PyType_Spec tprof_thread_task_spec; /* binding_thread.c: the run of a thr
 extern PyType_Spec tprof_stack_file_spec; /* binding_stacks.c: the stacks of a process's threads, sampled into a file */
 #endif
 
+/* binding_columns.c */
+PyObject *tprof_py_copy_columns(PyObject *module, PyObject *args);
+
 /* binding_contexts.c */
 PyObject *tprof_py_follow_spans(PyObject *module, PyObject *args);
 

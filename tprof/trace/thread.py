@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tprof import _core
+
 from . import kinds, layout
 from .metadata import MAX_NS
 from .stream import open_stream
@@ -119,12 +121,12 @@ def read_fields(threads: Sequence[Thread], names: Collection[str]) -> tuple[Fiel
     names = dict.fromkeys([*names, "task", "instance", "kind"]) if first.table.left_out() else names
     room = sum(one.count for one in threads) + len(threads)
     fields: Fields = {name: np.empty(room, first.dtype[name]) for name in names}
+    columns = tuple((int(first.dtype.fields[name][1]), column) for name, column in fields.items())
     at, counts = 0, []
     for one in threads:
         begin = at
         for piece in one.stream.read_pieces(one.dtype, one.first, one.first + one.count):
-            for name, column in fields.items():
-                column[at : at + len(piece)] = piece[name]
+            _core.copy_columns(piece, one.dtype.itemsize, at, columns)
             at += len(piece)
         counts.append(at - begin)
         at += at > begin
