@@ -94,7 +94,7 @@ def test_windows_of_time_are_read_in_parts_too(seed, samples, model, domains, wi
         trace, times = tprof.load(path), {"start_s": window[0], "end_s": window[0] + window[1]}
 
         parts = trace.profile(model, tables=False, window_samples=samples, **times)
-        # What moved between threads at the edge of the window may look as if it ran again: then it is not read in parts.
+        # What moved between threads at the edge of the window may look as if it ran again; then it is in memory.
         assume(isinstance(parts.instances, SummedInstances))
         assert_same(trace.profile(model, **times), parts)
 
