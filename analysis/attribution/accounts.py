@@ -172,14 +172,14 @@ class _Bounds:
         return inside_j + sum_by(own, edge_j, len(first))
 
     def native_edge_part(
-        self, rows: InstanceRows, native: NativeSegments, dynamic_j: Floats, edges_ns: Times
+        self, native: NativeSegments, place: NDArray[np.intp], quantum: NDArray[np.int32], shares: Shares
     ) -> Floats:
-        """Return the joules of native threads in each instance's first and last quantum, about."""
-        last_edge = len(edges_ns) - 1
-        head_ns = np.minimum(rows.end_ns, edges_ns[np.minimum(self.first, last_edge)])
-        tail_ns = np.maximum(rows.start_ns, edges_ns[np.clip(self.last - 1, 0, last_edge)])
-        part_j = native.within(rows.start_ns, head_ns, dynamic_j)
-        return part_j + np.where(self.last != self.first, native.within(tail_ns, rows.end_ns, dynamic_j), 0.0)
+        """Return the joules of native threads in each instance's first or last quantum; `place` is of its runs' rows."""
+        row = place[native.runs.row]
+        first, last = self.first[row], self.last[row]
+        own_j = native.in_quantum(quantum, shares, first)
+        own_j += np.where(first != last, native.in_quantum(quantum, shares, last), 0.0)
+        return sum_by(row, own_j, len(self.first))
 
     def finish(self, low_j: Floats, high_j: Floats, covered: NDArray[np.bool_]) -> None:
         """Widen the bounds by the dynamic energy of first and last quanta, less the shares in them."""
@@ -271,7 +271,7 @@ def _settle_pool(
     kinds_j = sum_by(native.kind, energy_j, 4)
     if totals is None or totals.native is None:
         return kinds_j
-    rows = joined.parts
+    rows, place = joined.parts, joined.place
     dynamic = joined.to_rows(native.by_row(shares.energy_j, rows))
     totals.dynamic_j += dynamic
     own_j = dynamic
@@ -279,8 +279,9 @@ def _settle_pool(
         static = joined.to_rows(native.by_row(static_j, rows))
         totals.static_j += static
         own_j = dynamic + static
-    edge_j = bounds.native_edge_part(joined.rows, native, shares.energy_j, sharing.measured.edges_ns)
-    bounds.edge_j += np.clip(edge_j, 0.0, dynamic)
+    quantum = sharing.quantum(index)
+    edge_j = bounds.native_edge_part(native, place, quantum, shares)
+    bounds.edge_j += np.where(bounds.first != bounds.last, np.clip(edge_j, 0.0, dynamic), dynamic)
     sums = totals.native
     sums.joules += own_j
     sums.spin_j += joined.to_rows(native.spinning(energy_j, rows))
