@@ -54,9 +54,10 @@ class Totals:
         self.covered |= covered
 
     def view(self, which: NDArray[np.bool_]) -> Totals:
-        """Return those of some instances, without native threads and GPUs."""
+        """Return those of some instances, without GPUs."""
         low_j, high_j, covered = self.low_j[which], self.high_j[which], self.covered[which]
-        return Totals(self.dynamic_j[which], self.static_j[which], low_j, high_j, covered, None)
+        native = None if self.native is None else self.native.view(which)
+        return Totals(self.dynamic_j[which], self.static_j[which], low_j, high_j, covered, native)
 
     @classmethod
     def zeros(cls, rows: int, native: NativeTotals | None = None) -> Totals:
@@ -97,6 +98,56 @@ class NativeTotals:
     task_least_j: Floats
     task_most_j: Floats
     pool_j: list[Floats]
+
+    @property
+    def of_rows(self) -> Floats:
+        """All sums of instances: (5, rows)."""
+        return np.stack([self.cpu_s, self.joules, self.spin_j, self.least_j, self.most_j])
+
+    @classmethod
+    def of_instances(cls, of_rows: Floats) -> NativeTotals:
+        """Take sums of instances, without those of tasks and pools."""
+        return cls(*map(np.ascontiguousarray, of_rows), np.zeros(0), np.zeros(0), [])
+
+    def view(self, which: NDArray[np.bool_]) -> NativeTotals:
+        """Return the sums of some instances."""
+        return NativeTotals.of_instances(self.of_rows[:, which])
+
+    def add(self, number: int, native: NativeSegments, energy_j: Floats, own_j: Floats, joined: Joined) -> None:
+        """Add the joules of a pool in one domain.
+
+        Parameters
+        ----------
+        number : of the pool
+        native : its segments
+        energy_j : their joules
+        own_j : those of each instance
+        joined : the instances
+        """
+        rows = joined.parts
+        self.joules += own_j
+        self.spin_j += joined.to_rows(native.spinning(energy_j, rows))
+        self.add_bounds(
+            *(joined.to_rows(sum_by(native.runs.row, part, rows)) for part in self.bounds(number, native, energy_j)),
+            own_j,
+        )
+        self.note(number, native, energy_j)
+
+    def add_bounds(self, least_j: Floats, most_j: Floats, own_j: Floats) -> None:
+        """Add bounds of instances in one pool and domain, which hold their joules there."""
+        self.least_j += np.minimum(least_j, own_j)
+        self.most_j += np.maximum(most_j, own_j)
+
+    def bounds(self, number: int, native: NativeSegments, energy_j: Floats) -> tuple[Floats, Floats]:  # noqa: ARG002
+        """Return the least and the most joules of each of a pool's runs."""
+        return native.bounds(energy_j)
+
+    def note(self, number: int, native: NativeSegments, energy_j: Floats) -> None:
+        """Add to the sums of tasks and pools."""
+        least_j, most_j = native.task_bounds(energy_j, len(self.task_least_j))
+        self.task_least_j += least_j
+        self.task_most_j += most_j
+        self.pool_j[number] += sum_by(native.kind, energy_j, 4)
 
     @classmethod
     def of(cls, pools: Sequence[Pool], joined: Joined, tasks: int) -> NativeTotals | None:
@@ -228,7 +279,7 @@ def settle(
                 _add(totals.static_j, place, static[1:])
     kinds_j = np.zeros(4)
     for index, pool in enumerate(pools):
-        kinds_j += _settle_pool(sharing, len(segments) + index, pool.segments, bounds, joined, totals, index)
+        kinds_j += _settle_pool(sharing, len(segments) + index, pool.segments, bounds, joined, totals, index, edges)
     if totals is not None:
         bounds.finish(totals.low_j, totals.high_j, totals.covered)
     if not quanta.valid.any():
@@ -264,6 +315,7 @@ def _settle_pool(
     joined: Joined,
     totals: Totals | None,
     number: int,
+    edges: EdgeParts | None,
 ) -> Floats:
     """Distribute the joules of one pool and return those of each kind."""
     shares, static_j = sharing.segment_shares(index)
@@ -282,16 +334,9 @@ def _settle_pool(
     quantum = sharing.quantum(index)
     edge_j = bounds.native_edge_part(native, place, quantum, shares)
     bounds.edge_j += np.where(bounds.first != bounds.last, np.clip(edge_j, 0.0, dynamic), dynamic)
-    sums = totals.native
-    sums.joules += own_j
-    sums.spin_j += joined.to_rows(native.spinning(energy_j, rows))
-    least_j, most_j = (joined.to_rows(sum_by(native.runs.row, part, rows)) for part in native.bounds(energy_j))
-    sums.least_j += np.minimum(least_j, own_j)
-    sums.most_j += np.maximum(most_j, own_j)
-    least, most = native.task_bounds(energy_j, len(sums.task_least_j))
-    sums.task_least_j += least
-    sums.task_most_j += most
-    sums.pool_j[number] += kinds_j
+    totals.native.add(number, native, energy_j, own_j, joined)
+    if edges is not None:
+        edges.add_native(native, place, quantum, shares)
     return kinds_j
 
 

@@ -5,7 +5,7 @@ While no call goes on, the pool's threads can only spin. Calls from threads with
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -85,6 +85,17 @@ class ThreadsCalls:
         first = np.searchsorted(self.left_end_ns, begin_ns, side="right")
         return self.left[first : np.searchsorted(self.calls.begin_ns[self.left], end_ns)]
 
+    def around(self, begin_ns: int, end_ns: int) -> ThreadsCalls:
+        """Return those that reach into a time, or end where it begins."""
+        of_thread = {index: self.own(index, begin_ns - 1, end_ns) for index in self.of_thread}
+        left = self.others(begin_ns - 1, end_ns)
+        kept = np.unique(np.concatenate([left, *of_thread.values()]))
+        columns = ("tid", "task", "begin_ns", "end_ns", "inside", "several")
+        calls = replace(self.calls, **{name: getattr(self.calls, name)[kept] for name in columns})
+        places = {index: np.searchsorted(kept, own) for index, own in of_thread.items()}
+        ends_ns = np.maximum.accumulate(self.calls.end_ns[left]) if len(left) else left
+        return ThreadsCalls(calls, places, np.searchsorted(kept, left), ends_ns)
+
 
 def runs_of_calls(
     calls: ThreadsCalls, segments: Sequence[Segments | None], part_ns: tuple[int, int], caller: int | None = None
@@ -113,7 +124,7 @@ def runs_of_calls(
         row = np.where(row >= 0, row + offsets[index], -1)
         parts.append(Runs(begin_ns, end_ns, row, ran, np.zeros(len(row), bool)).kept(kept))
     if caller is None:
-        begin_ns, end_ns, _, _ = _pieces(calls.calls, calls.others(*part_ns))
+        begin_ns, end_ns, _, _ = _pieces(calls.calls, calls.others(part_ns[0] - 1, part_ns[1]))
         nobody = np.full(len(begin_ns), -1)
         parts.append(Runs(begin_ns, end_ns, nobody, nobody, np.zeros(len(nobody), bool)))
     return Runs.joined(parts)

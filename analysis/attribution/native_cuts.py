@@ -77,6 +77,10 @@ class History:
         """Return that of the begin of a recording."""
         return cls(None, Runs.none(), -LONG_NS)
 
+    def at(self, begin_ns: int) -> History:
+        """Return the same for a part that begins elsewhere, where a segment is cut."""
+        return replace(self, begin_ns=begin_ns)
+
     def behind(self, rows: int) -> History:
         """Return the same with the rows of its instances behind so many others."""
         return self.with_rows(np.where(self.ended.row >= 0, self.ended.row + rows, -1))

@@ -93,6 +93,9 @@ class Source(Protocol):
     def runs(self, block: Block) -> tuple[Runs, Runs]:
         """Return those that reach into a part of a recording, and moments at which the pool may begin to spin."""
 
+    def around(self, begin_ns: int, end_ns: int) -> Source:
+        """Return what is needed of it between two times."""
+
 
 @dataclass(frozen=True)
 class TaskRuns:
@@ -124,6 +127,10 @@ class TaskRuns:
             runs = Runs(runs.begin_ns, runs.end_ns, runs.row, runs.task, doubtful)
         return runs, Runs.none()
 
+    def around(self, begin_ns: int, end_ns: int) -> Source:  # noqa: ARG002
+        """Return itself: it has nothing that grows."""
+        return self
+
 
 @dataclass(frozen=True)
 class CallRuns:
@@ -148,6 +155,10 @@ class CallRuns:
         if self.only is not None:
             runs = runs.kept(runs.task == self.only)
         return runs, Runs.joined([run_at(block.segments, index, at_ns) for index, at_ns in self.births])
+
+    def around(self, begin_ns: int, end_ns: int) -> Source:
+        """Return it with the calls between two times."""
+        return replace(self, calls=self.calls.around(begin_ns, end_ns))
 
 
 @dataclass
@@ -214,7 +225,10 @@ class CutPass:
     facts : of the recording
     explained : when calls explain what the pool does; None: they need not
     extremes : bounds of the CPU time of tasks
-    histories : of each part of the recording
+    first_read : how many of the pool's distinct times of reads are left out before those of `usage`
+    used : for each part of the recording the instances that ended before, after which the pool spins in it
+    reach_ns : the latest end of a run that begins in each part
+    histories : of each part, and of what comes after the last one
     carried : for each part the instances of its history's runs
     cut : all segments, if the recording is one part
     """
@@ -225,8 +239,11 @@ class CutPass:
     rules: Rules
     rates: Rates
     facts: Facts
-    extremes: Extremes
+    extremes: Extremes | None
     explained: Explained | None = None
+    first_read: int = 0
+    used: list[set[int]] = field(default_factory=list)
+    reach_ns: list[int] = field(default_factory=list)
     histories: list[History] = field(default_factory=lambda: [History.none()])
     carried: list[list[InstanceRows]] = field(default_factory=lambda: [[]])
     cut: NativeSegments | None = None
@@ -237,9 +254,7 @@ class CutPass:
         self.sums = CutSums(self.facts.tasks, self.facts.grid_ns)
 
     @classmethod
-    def after(
-        cls, one: OnTimesPass, process: int, facts: Facts, explained: Explained | None = None
-    ) -> CutPass:
+    def after(cls, one: OnTimesPass, process: int, facts: Facts, explained: Explained | None = None) -> CutPass:
         """Return the pass after the one that found when users ran."""
         extremes = Extremes(one.usage, np.array(sorted(one.users), np.int64), one.segments)
         return cls(process, one.usage, one.source, one.rules, one.rates(), facts, extremes, explained)
@@ -250,14 +265,18 @@ class CutPass:
         runs = Runs.joined(self.source.runs(block))
         history = history.behind(block.offsets[-1])
         cells = cells_of(self.usage, runs, self.rules, block.part_ns, history)
-        kinds = None
+        kinds, used = None, np.empty(0, np.int64)
+        begun = (runs.begin_ns >= block.part_ns[0]) & (runs.begin_ns < block.part_ns[1])
+        self.reach_ns.append(int(runs.end_ns[begun].max(initial=block.part_ns[0])))
         if cells is not None:
             kinds = kinds_of(cells, self.rates, self.rules, history)
             cut = cut_of(self.process, self.usage, cells, self.rates, kinds, packages=self.facts.packages)
-            self.extremes.add(cut)
             self._note(cut, cells)
+            used = np.unique(cut.row[(cut.kind == SPINNING) & (cut.cpu_s > 0)])
             if block.is_last and len(self.histories) == 1:
                 self.cut = cut
+        used = used[used >= block.offsets[-1]] - block.offsets[-1]
+        self.used.append({int(carried[at].instance[0]) for at in used.tolist()})
         if not block.is_last:
             after = next_history(cells, runs, kinds, history, block.part_ns[1])
             known = np.flatnonzero(after.ended.row >= 0)
@@ -267,27 +286,46 @@ class CutPass:
             self.histories.append(after.with_rows(row))
 
     def _note(self, cut: NativeSegments, cells: Cells) -> None:
+        assert self.extremes is not None  # noqa: S101 - it is not that of a window
+        self.extremes.add(cut)
         missing_s = 0.0 if self.explained is None else self.explained.missing_s(cut, cells.calm_ns)
         self.sums.add(cut, missing_s)
+
+    def found_extremes(self) -> tuple[Numbers, Floats, Floats]:
+        """Return tasks, and the CPU seconds that each used at least and at most."""
+        assert self.extremes is not None  # noqa: S101 - it is not that of a window
+        return self.extremes.found()
 
     def whole(self) -> NativeSegments:
         """Return all segments of a recording of one part."""
         assert self.cut is not None  # noqa: S101 - a clock has two reads
-        users, least_s, most_s = self.extremes.found()
+        users, least_s, most_s = self.found_extremes()
         return replace(self.cut, users=users, least_s=least_s, most_s=most_s)
 
-    def segments(self, block: Block, number: int) -> NativeSegments | None:
+    def segments_after(self, block: Block, history: History) -> NativeSegments | None:
         """Return the segments of a part of the recording, cut at its end; None if there are none.
 
         Rows of instances of the part's history are behind those of the part.
         """
-        history = self.histories[number].behind(block.offsets[-1])
+        history = history.behind(block.offsets[-1])
         runs = Runs.joined(self.source.runs(block))
         cells = cells_of(self.usage, runs, self.rules, block.part_ns, history, is_cut=not block.is_last)
         if cells is None:
             return None
         found = kinds_of(cells, self.rates, self.rules, history)
         return cut_of(self.process, self.usage, cells, self.rates, found, packages=self.facts.packages)
+
+    def around(self, begin_ns: int, end_ns: int, reach_ns: int) -> CutPass:
+        """Return what is needed of it between two times, up to the end of runs that begin there; without sums."""
+        low = max(int(np.searchsorted(self.usage.grid_ns, begin_ns, side="right")) - 1, 0)
+        high = int(np.searchsorted(self.usage.grid_ns, end_ns)) + 1
+        facts = replace(self.facts, grid_ns=self.facts.grid_ns[:0])
+        small = CutPass(
+            self.process, self.usage.around(low, high, reach_ns), self.source.around(begin_ns, end_ns), self.rules,
+            self.rates.part(slice(low, high + 1)), facts, None,
+        )  # fmt: skip
+        small.first_read = low
+        return small
 
 
 class CutSums:
@@ -345,4 +383,3 @@ class CutSums:
         works = outside & ~low
         self.begins += int((works & ~np.concatenate(([self._works], works[:-1]))).sum())
         self._works = bool(works[-1])
-

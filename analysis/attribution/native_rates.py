@@ -98,6 +98,16 @@ class Usage:
         begins, ends = self._busy
         return np.searchsorted(begins, runs.end_ns, side="left") > np.searchsorted(ends, runs.begin_ns, side="right")
 
+    def around(self, low: int, high: int, until_ns: int) -> Usage:
+        """Return the part between two of the distinct times of reads, by their places, and what it used up to a time.
+
+        Runs that reach up to that time show whether the pool used CPU time in any of theirs.
+        """
+        grid_ns = self.grid_ns[low:high]
+        which = np.flatnonzero((self.end_ns > grid_ns[0]) & (self.begin_ns < until_ns)) if len(grid_ns) else slice(0)
+        of_intervals = (one[which] for one in (self.begin_ns, self.end_ns, self.cpu_s, self.power))
+        return Usage(*of_intervals, self.reads_ns[:0], self.threads[:0], grid_ns)
+
 
 def _alive(clocks: Sequence[Clock], reads_ns: Times) -> NDArray[np.int64]:
     begun = np.sort([int(one.t_ns[0]) for one in clocks])
@@ -146,6 +156,10 @@ class Rates:
     off: Floats
     on: Floats
     rests: Marks
+
+    def part(self, which: slice) -> Rates:
+        """Return some of them."""
+        return Rates(self.off[:, which], self.on[:, which], self.rests[which])
 
 
 def rates_of(usage: Usage, on_times: OnTimes, rest_ns: int) -> Rates:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,9 +105,7 @@ class RunBounds:
         last = len(self.reads_ns) - 1
         spare_begin = self.threads[np.clip(after_begin, 0, last)]
         spare_end = self.threads[np.clip(before_end, 0, last)]
-        first_of, end_of = (
-            np.clip(one, 0, last) for one in (after_begin - spare_begin, before_end + spare_end)
-        )
+        first_of, end_of = (np.clip(one, 0, last) for one in (after_begin - spare_begin, before_end + spare_end))
         inner_begin, inner_end = (
             np.clip(one, 0, last) for one in (after_begin + spare_begin - 1, before_end - spare_end + 1)
         )
@@ -271,8 +269,7 @@ class NativeSegments:
 
     def beside(self, values: Floats, tasks: int) -> Floats:
         """Return the sums of values while each task ran: (tasks,)."""
-        of_runs = self._of_runs(self._since_begin(values))
-        return sum_by(np.minimum(self.runs.task, tasks), of_runs, tasks + 1)[:tasks]
+        return sum_by(np.minimum(self.runs.task, tasks), self.of_runs(values), tasks + 1)[:tasks]
 
     def used_s(self, grid_ns: Times) -> Floats:
         """Return the CPU seconds from the first of some times to each of them."""
@@ -281,15 +278,23 @@ class NativeSegments:
 
     def by_row(self, values: Floats, rows: int) -> Floats:
         """Share the values of `OF_TASK` among instances, evenly where several of the task ran: (rows,)."""
-        own = self._since_begin(np.where(self.kind == OF_TASK, values / np.maximum(self.running, 1), 0.0))
-        return sum_by(self.runs.row, self._of_runs(own), rows)
+        return sum_by(self.runs.row, self.of_runs(self.of_task(values)), rows)
+
+    def of_task(self, values: Floats) -> Floats:
+        """Return the values of `OF_TASK` for each instance of the task that runs, 0 elsewhere."""
+        return np.where(self.kind == OF_TASK, values / np.maximum(self.running, 1), 0.0)
+
+    def of_runs(self, values: Floats) -> Floats:
+        """Return the sums of values over the segments of each of `runs`."""
+        total = self._since_begin(values)
+        return (total[self.last] - total[self.first]).astype(np.float64)
 
     def spinning(self, values: Floats, rows: int) -> Floats:
         """Return the values of `SPINNING` by the instance that ended last: (rows,)."""
         at = (self.kind == SPINNING) & (self.row >= 0)
         return sum_by(self.row[at], values[at], rows)
 
-    def in_quantum(self, quantum: NDArray[np.int32], shares: Shares, number: NDArray[np.int64]) -> Floats:
+    def in_quantum(self, quantum: NDArray[np.int32], shares: Shares, number: NDArray[np.integer[Any]]) -> Floats:
         """Return for each of `runs` its part of the joules of `OF_TASK` in one quantum.
 
         Parameters
@@ -298,19 +303,22 @@ class NativeSegments:
         shares : their joules
         number : of each run, the quantum
         """
-        of_task = np.where(self.kind == OF_TASK, 1.0 / np.maximum(self.running, 1), 0.0)
-        head_j, tail_j = shares.energy_j.copy(), np.zeros(len(of_task))
+        head_j, tail_j = shares.energy_j.copy(), np.zeros(len(self.kind))
         head_j[shares.at], tail_j[shares.at] = shares.head_j, shares.tail_j
         total_j = np.zeros(len(number))
         for part_j, of_segment in ((head_j, quantum[:-1]), (tail_j, quantum[1:])):
-            sums = self._since_begin(part_j * of_task)
+            sums = self._since_begin(self.of_task(part_j))
             low, high = (np.clip(np.searchsorted(of_segment, number, side), self.first, self.last) for side in _SIDES)
             total_j += (sums[high] - sums[low]).astype(np.float64)
         return total_j
 
+    def alone(self, values: Floats) -> Floats:
+        """Return the values of one run that ran alone, 0 elsewhere."""
+        return np.where((self.kind == OF_TASK) & (self.running == 1), values, 0.0)
+
     def bounds(self, values: Floats) -> tuple[Floats, Floats]:
         """Return for each of `runs` the least and the most of the values that it may have used; see `RunBounds`."""
-        sums = (values, np.where((self.kind == OF_TASK) & (self.running == 1), values, 0.0))
+        sums = (values, self.alone(values))
         total, alone = (np.interp(self.reads_ns, self.t_ns, self._since_begin(one).astype(float)) for one in sums)
         return RunBounds(self.reads_ns, self.threads, total, alone).of(self.runs)
 
@@ -322,9 +330,6 @@ class NativeSegments:
 
     def _since_begin(self, values: Floats) -> NDArray[np.longdouble]:
         return np.concatenate((np.zeros(1, np.longdouble), np.cumsum(values.astype(np.longdouble))))
-
-    def _of_runs(self, total: NDArray[np.longdouble]) -> Floats:
-        return (total[self.last] - total[self.first]).astype(np.float64)
 
 
 def runs_of(segments: Sequence[Segments | None], which: Sequence[int], *, caller_computes: bool = False) -> Runs:
@@ -367,3 +372,11 @@ def power_of_pool(power: Floats, counted: Floats, counted_s: Floats) -> Floats:
     if counted_s.sum() > 0:
         power = np.full(len(power), counted.sum() / counted_s.sum())
     return np.divide(counted, counted_s, out=power.copy(), where=counted_s > 0)
+
+
+def power_of_tasks(modelled: Floats, cpu_s: Floats) -> Floats:
+    """Return the modelled energy per CPU second by task, and last that of all, from sums by task and last of none."""
+    mean = modelled.sum() / cpu_s.sum() if cpu_s.sum() > 0 and modelled.sum() > 0 else 1.0
+    power = np.divide(modelled, cpu_s, out=np.full(len(cpu_s), mean), where=(cpu_s > 0) & (modelled > 0))
+    power[-1] = mean
+    return power

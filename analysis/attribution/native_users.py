@@ -53,6 +53,8 @@ INDEPENDENT = 0.5
 """Part of the CPU time per second beside tasks that a pool of nobody takes without them."""
 LEAST_ALONE_S, LEAST_ALONE, LEAST_BEGINS = 0.05, 0.05, 3
 """Seconds without tasks, as a part of all too, and how often a pool begins to work in them, before that is judged."""
+
+
 @dataclass(frozen=True)
 class Pool:
     """Native threads with common users.
@@ -232,7 +234,9 @@ class _PoolSearch:
         if how == "pool" or self._creator is None:
             callers = [index for index, thread in enumerate(self._recorded.sampled) if thread.pid == one.pid]
         computes = how == "pool" and is_of(self._library, CALLER_COMPUTES)
-        source = TaskRuns([at for at in callers if at is not None], computes, one.creator_task if how == "created" else None)
+        source = TaskRuns(
+            [at for at in callers if at is not None], computes, one.creator_task if how == "created" else None
+        )
         onsets, rules = OnsetTimes(self._clocks), Rules(self._spins_ns)
         first = OnTimesPass(self._usage, source, rules, onsets)
         yield first
