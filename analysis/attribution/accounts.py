@@ -107,7 +107,8 @@ class NativeTotals:
     @classmethod
     def of_instances(cls, of_rows: Floats) -> NativeTotals:
         """Take sums of instances, without those of tasks and pools."""
-        return cls(*map(np.ascontiguousarray, of_rows), np.zeros(0), np.zeros(0), [])
+        cpu_s, joules, spin_j, least_j, most_j = map(np.ascontiguousarray, of_rows)
+        return cls(cpu_s, joules, spin_j, least_j, most_j, np.zeros(0), np.zeros(0), [])
 
     def view(self, which: NDArray[np.bool_]) -> NativeTotals:
         """Return the sums of some instances."""
@@ -127,16 +128,15 @@ class NativeTotals:
         rows = joined.parts
         self.joules += own_j
         self.spin_j += joined.to_rows(native.spinning(energy_j, rows))
-        self.add_bounds(
-            *(joined.to_rows(sum_by(native.runs.row, part, rows)) for part in self.bounds(number, native, energy_j)),
-            own_j,
-        )
+        least_j, most_j = self.bounds(number, native, energy_j)
+        of_rows = (joined.to_rows(sum_by(native.runs.row, part, rows)) for part in (least_j, most_j))
+        self.add_bounds(np.stack([*of_rows]), own_j)
         self.note(number, native, energy_j)
 
-    def add_bounds(self, least_j: Floats, most_j: Floats, own_j: Floats) -> None:
-        """Add bounds of instances in one pool and domain, which hold their joules there."""
-        self.least_j += np.minimum(least_j, own_j)
-        self.most_j += np.maximum(most_j, own_j)
+    def add_bounds(self, bounds_j: Floats, own_j: Floats) -> None:
+        """Add bounds of instances in one pool and domain, (2, rows), which hold their joules there."""
+        self.least_j += np.minimum(bounds_j[0], own_j)
+        self.most_j += np.maximum(bounds_j[1], own_j)
 
     def bounds(self, number: int, native: NativeSegments, energy_j: Floats) -> tuple[Floats, Floats]:  # noqa: ARG002
         """Return the least and the most joules of each of a pool's runs."""
@@ -225,7 +225,7 @@ class _Bounds:
     def native_edge_part(
         self, native: NativeSegments, place: NDArray[np.intp], quantum: NDArray[np.int32], shares: Shares
     ) -> Floats:
-        """Return the joules of native threads in each instance's first or last quantum; `place` is of its runs' rows."""
+        """Return the joules of native threads in each instance's first or last quantum; `place` is of rows of runs."""
         row = place[native.runs.row]
         first, last = self.first[row], self.last[row]
         own_j = native.in_quantum(quantum, shares, first)

@@ -4,8 +4,8 @@ A thread's clock is read about every 5 ms, so only the CPU time between two read
 into the time in which a user of the pool ran, evenly; the rest lies after a user's end. A call of a library waits for
 its pool, so what a pool does while its user runs is the user's, also if the pool's threads only spin.
 
-A pool's threads are added up, so the cost is O(samples + reads) whatever the number of threads. A part of a recording is
-cut as in the whole if it is known how the pool came into it: its `History`.
+A pool's threads are added up, so the cost is O(samples + reads) whatever the number of threads. A part of a recording
+is cut as in the whole if it is known how the pool came into it: its `History`.
 """
 
 from __future__ import annotations

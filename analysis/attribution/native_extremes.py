@@ -1,4 +1,4 @@
-"""The least and the most CPU time that each task used of a pool: between two reads any order of its users is possible."""
+"""The least and the most CPU time of a pool that each task used: between two reads any order is possible."""
 
 from __future__ import annotations
 

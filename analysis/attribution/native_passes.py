@@ -379,7 +379,7 @@ class CutSums:
         self.low_s += float(length_s[low].sum())
         self.length_s += float(length_s.sum())
         for target, which in ((self.outside, outside), (self.on, on)):
-            target += length_s[which].sum(), cut.cpu_s[which].sum()
+            target[:] += length_s[which].sum(), cut.cpu_s[which].sum()
         works = outside & ~low
         self.begins += int((works & ~np.concatenate(([self._works], works[:-1]))).sum())
         self._works = bool(works[-1])

@@ -105,8 +105,10 @@ class Usage:
         """
         grid_ns = self.grid_ns[low:high]
         which = np.flatnonzero((self.end_ns > grid_ns[0]) & (self.begin_ns < until_ns)) if len(grid_ns) else slice(0)
-        of_intervals = (one[which] for one in (self.begin_ns, self.end_ns, self.cpu_s, self.power))
-        return Usage(*of_intervals, self.reads_ns[:0], self.threads[:0], grid_ns)
+        return Usage(
+            self.begin_ns[which], self.end_ns[which], self.cpu_s[which], self.power[which], self.reads_ns[:0],
+            self.threads[:0], grid_ns,
+        )  # fmt: skip
 
 
 def _alive(clocks: Sequence[Clock], reads_ns: Times) -> NDArray[np.int64]:

@@ -1,8 +1,8 @@
 """The pools of a long recording, whose segments are found window by window.
 
-Passes over the windows find who uses each pool, and how it comes into each window (`native_passes`). Then a window gives
-the pools' segments whatever the others hold, with what is known of it: the reads and calls around it, and the instances
-after which a pool still spins, some of which ended in windows before.
+Passes over the windows find who uses each pool, and how it comes into each window (`native_passes`). Then a window
+gives the pools' segments whatever the others hold, with what is known of it: the reads and calls around it, and the
+instances after which a pool still spins, some of which ended in windows before.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class StreamedPools:
 
     def used_s(self) -> Floats:
         """Return the CPU seconds of all pools up to the times that were asked."""
-        return np.sum([one.cut.sums.used_s() for one in self.pools], axis=0)
+        return np.asarray(np.sum([one.cut.sums.used_s() for one in self.pools], axis=0))
 
     def modelled(self) -> tuple[float, float]:
         """Return the modelled energy of all pools, and their CPU seconds."""
@@ -272,7 +272,7 @@ class _TaskPowers:
             own = slice(*np.searchsorted(one.t_ns[:-1], window.own_ns).tolist())
             number, lasts = task_of(one, self._tasks)[own], (one.t_ns[1:] > one.t_ns[:-1])[own]
             for target, values in ((self._modelled, one.modelled), (self._cpu_s, one.cpu_s)):
-                target += sum_by(number, np.where(lasts, values[own], 0.0), self._tasks + 1)
+                target[:] += sum_by(number, np.where(lasts, values[own], 0.0), self._tasks + 1)
 
     def found(self) -> Floats:
         """Return it by task, and last that of none: the mean of all."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -69,7 +70,8 @@ class Runs:
     @classmethod
     def none(cls) -> Runs:
         """Return no runs."""
-        return cls(*(np.empty(0, np.int64) for _ in range(4)), np.empty(0, bool))
+        nothing = np.empty(0, np.int64)
+        return cls(nothing, nothing, nothing, nothing, np.empty(0, bool))
 
     @classmethod
     def joined(cls, parts: Sequence[Runs]) -> Runs:
@@ -225,7 +227,9 @@ class NativeSegments:
         """Return segments that begin and end at other times, each in one of these; of one that is cut part by time."""
         at = np.clip(np.searchsorted(self.t_ns, t_ns[:-1], side="right") - 1, 0, len(self.cpu_s) - 1)
         part = np.diff(t_ns) / np.diff(self.t_ns)[at]
-        taken = {name: None if (one := getattr(self, name)) is None else one[at] for name in _OF_SEGMENTS}
+        taken: dict[str, Any] = {
+            name: None if (one := getattr(self, name)) is None else one[at] for name in _OF_SEGMENTS
+        }
         first, last = (
             np.searchsorted(t_ns, np.clip(one, t_ns[0], t_ns[-1])) for one in (self.runs.begin_ns, self.runs.end_ns)
         )
@@ -358,7 +362,7 @@ def runs_of(segments: Sequence[Segments | None], which: Sequence[int], *, caller
 
 def row_offsets(segments: Sequence[Segments | None]) -> list[int]:
     """Return where the rows of each thread begin among those of all, one after the other, and their number."""
-    return np.cumsum([0, *(0 if one is None else len(one.rows) for one in segments)]).tolist()
+    return [0, *itertools.accumulate(0 if one is None else len(one.rows) for one in segments)]
 
 
 def power_of_pool(power: Floats, counted: Floats, counted_s: Floats) -> Floats:
@@ -371,12 +375,12 @@ def power_of_pool(power: Floats, counted: Floats, counted_s: Floats) -> Floats:
     """
     if counted_s.sum() > 0:
         power = np.full(len(power), counted.sum() / counted_s.sum())
-    return np.divide(counted, counted_s, out=power.copy(), where=counted_s > 0)
+    return np.asarray(np.divide(counted, counted_s, out=power.copy(), where=counted_s > 0))
 
 
 def power_of_tasks(modelled: Floats, cpu_s: Floats) -> Floats:
     """Return the modelled energy per CPU second by task, and last that of all, from sums by task and last of none."""
     mean = modelled.sum() / cpu_s.sum() if cpu_s.sum() > 0 and modelled.sum() > 0 else 1.0
-    power = np.divide(modelled, cpu_s, out=np.full(len(cpu_s), mean), where=(cpu_s > 0) & (modelled > 0))
+    power: Floats = np.divide(modelled, cpu_s, out=np.full(len(cpu_s), mean), where=(cpu_s > 0) & (modelled > 0))
     power[-1] = mean
     return power

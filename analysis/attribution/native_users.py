@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .native_calls import MOST_UNEXPLAINED, Explained, Reach, ThreadsCalls
 from .native_cuts import EVER, Rules

@@ -106,7 +106,7 @@ class EdgeParts:
         own_j = native.of_runs(native.of_task(shares.energy_j))
         self.dynamic_j += sum_by(number, own_j, count)
         for target, of_instance in ((self.first_j, self.first), (self.last_j, self.last)):
-            target += sum_by(number, native.in_quantum(quantum, shares, of_instance[number]), count)
+            target[:] += sum_by(number, native.in_quantum(quantum, shares, of_instance[number]), count)
 
 
 def _matching(number: NDArray[np.intp], quantum: NDArray[np.int32], joules: Floats, own: NDArray[np.int64]) -> Floats:
@@ -141,9 +141,11 @@ class OpenParts:
 
     def taken(self, which: Mask | NDArray[np.intp]) -> OpenParts:
         """Return some of them."""
-        by_domain = (tuple(one[which] for one in ones) for ones in (self.first_j, self.last_j, self.all_j))
+        first_j, last_j, all_j = (tuple(one[which] for one in ones) for ones in (self.first_j, self.last_j, self.all_j))
         native = None if self.native is None else self.native[:, which]
-        return OpenParts(self.rows.view(which), self.dynamic_j[which], self.static_j[which], *by_domain, native)
+        return OpenParts(
+            self.rows.view(which), self.dynamic_j[which], self.static_j[which], first_j, last_j, all_j, native
+        )
 
     def plus(self, other: OpenParts, domains: Sequence[Quanta]) -> OpenParts:
         """Return the parts of both, those of the same instance added; `domains` are those that count."""

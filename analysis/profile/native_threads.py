@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.native_time import OF_TASK, OUTSIDE, SPINNING, UNIDENTIFIED
 from tprof.analysis.attribution.native_members import PYTHON
+from tprof.analysis.attribution.native_time import OF_TASK, OUTSIDE, SPINNING, UNIDENTIFIED
 from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.names import places, shown
 

@@ -74,8 +74,10 @@ class WindowNativeTotals(NativeTotals):
         for one in cuts:
             native = one.pool.segments
             cpu_s += native.by_row(np.where(native.t_ns[:-1] < end_ns, native.cpu_s, 0.0), rows)
-        nothing = (np.zeros(len(joined.rows)) for _ in range(4))
-        return cls(joined.to_rows(cpu_s), *nothing, np.zeros(0), np.zeros(0), [], pools, cuts, window)
+        joules, spin_j, least_j, most_j = np.zeros((4, len(joined.rows)))
+        return cls(
+            joined.to_rows(cpu_s), joules, spin_j, least_j, most_j, np.zeros(0), np.zeros(0), [], pools, cuts, window
+        )
 
     def add_nothing(self, joined: Joined) -> None:
         """Add a domain without quanta in the window; what its runs may have used lies in other windows."""
@@ -93,10 +95,10 @@ class WindowNativeTotals(NativeTotals):
         least_j, most_j = known[self.domain].of(native.runs)
         return np.where(own, least_j, 0.0), np.where(own, most_j, 0.0)
 
-    def add_bounds(self, least_j: Floats, most_j: Floats, own_j: Floats) -> None:  # noqa: ARG002
+    def add_bounds(self, bounds_j: Floats, own_j: Floats) -> None:  # noqa: ARG002
         """Add bounds of instances' runs that begin here, whose joules may lie in other windows."""
-        self.least_j += least_j
-        self.most_j += most_j
+        self.least_j += bounds_j[0]
+        self.most_j += bounds_j[1]
 
     def note(self, number: int, native: NativeSegments, energy_j: Floats) -> None:
         """Note the sums of tasks and pools."""
@@ -144,4 +146,4 @@ class PoolSums:
             at = domain, number
             own = TaskBounds(self._own_j[at], self._beside_j[at], cut.sums.beside_s, float(self._all_j[at]))
             sums += own.of(*cut.found_extremes(), cut.sums.cpu_s)
-        return NativeBounds.of(*sums, names)
+        return NativeBounds.of(sums[0], sums[1], names)

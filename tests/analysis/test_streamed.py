@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import nested_runs, traces
 from support.properties import examples
-from support.streamed_profiles import assert_same, in_order, instances_of, streamed
+from support.streamed_profiles import assert_same, in_order, streamed
 from tprof.analysis.compare import figures_of
 from tprof.analysis.export import format_named
 from tprof.analysis.profile.instances import SummedInstances
@@ -28,7 +28,6 @@ from tprof.errors import UsageError
 from tprof.trace.compress import compress
 
 if TYPE_CHECKING:
-    from tprof.analysis import Profile
     from tprof.analysis.compare import RunFigures
     from tprof.analysis.profile.flame import Flame
 
