@@ -257,8 +257,8 @@ def _running(runs: Runs, first: Numbers, last: Numbers, cells: int) -> tuple[NDA
         return np.cumsum(begun - np.bincount(last, weights=weights, minlength=cells + 1))[:cells]
 
     # Whole numbers below 2 ** 53, so these sums are exact. All are equal if count * sum of squares = square of sum.
-    tasks, number = np.unique(runs.task, return_inverse=True)
-    place = np.asarray(number, np.float64)
+    tasks = np.flatnonzero(np.bincount(runs.task + 1)) - 1
+    place = np.searchsorted(tasks, np.arange(-1, tasks.max(initial=-1) + 1)).astype(np.float64)[runs.task + 1]
     count, total, squares = over(np.ones(len(place))), over(place), over(place**2)
     one_task = (count > 0) & (count * squares == total**2)
     at = np.where(one_task, total / np.maximum(count, 1), len(tasks)).astype(np.int64)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from .native_calls import Reach
 from .native_members import ran_in
 from .native_passes import Block, Facts
+from .native_rates import distinct
 from .native_time import SPINNING, RunBounds, power_of_pool, power_of_tasks
 from .native_users import Recorded, find_pools_in
 from .segment_energy import sum_by
@@ -85,7 +86,7 @@ class WindowPool:
         low_ns, high_ns = max(begin_ns, int(native.t_ns[0])), min(window.until_ns, int(native.t_ns[-1]))
         inside = native.t_ns[(native.t_ns > low_ns) & (native.t_ns < high_ns)]
         ends_ns = [low_ns, high_ns, *([own_end_ns] if low_ns < own_end_ns < high_ns else [])]
-        native = native.cut_at(np.unique(np.concatenate((inside, ends_ns))))
+        native = native.cut_at(distinct(np.concatenate((inside, ends_ns))))
         native.draw(self.power)
         native, carried = self._with_carried(native, block.offsets[-1], before)
         return CutPool(self.found.pool(native), self.number, carried)

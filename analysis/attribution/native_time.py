@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ Times = NDArray[np.int64]
 OUTSIDE, OF_TASK, SPINNING, UNIDENTIFIED = range(4)
 """What a pool's CPU time is: of the program outside tasks, of one task, after a user's end, of one of several tasks."""
 _OF_SEGMENTS = ("kind", "task", "running", "row", "after", "package", "package_end")
-_SIDES: tuple[Literal["left", "right"], ...] = ("left", "right")
 WAITING = 0.02
 """A task whose thread uses less than this part of a core only waits."""
 
@@ -114,6 +113,19 @@ class RunBounds:
         inner_end = np.maximum(inner_end, inner_begin)
         least, most = self.alone[inner_end] - self.alone[inner_begin], self.total[end_of] - self.total[first_of]
         return np.maximum(least, 0.0), np.maximum(most, 0.0)
+
+
+def _equal_to(
+    values: NDArray[np.int32], number: NDArray[np.integer[Any]]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return where in increasing values those begin and end that are equal to each number."""
+    least, most = (int(values[0]), int(values[-1])) if len(values) else (0, -1)
+    if most - least > len(number):
+        return np.searchsorted(values, number), np.searchsorted(values, number, side="right")
+    # Far fewer numbers are distinct than there are.
+    begins = np.searchsorted(values, np.arange(least, most + 2, dtype=np.int32))
+    at = np.clip(number, least - 1, most + 1) - least
+    return begins[np.maximum(at, 0)], begins[np.minimum(at + 1, len(begins) - 1)]
 
 
 class TaskBounds(NamedTuple):
@@ -312,7 +324,7 @@ class NativeSegments:
         total_j = np.zeros(len(number))
         for part_j, of_segment in ((head_j, quantum[:-1]), (tail_j, quantum[1:])):
             sums = self._since_begin(self.of_task(part_j))
-            low, high = (np.clip(np.searchsorted(of_segment, number, side), self.first, self.last) for side in _SIDES)
+            low, high = (np.clip(one, self.first, self.last) for one in _equal_to(of_segment, number))
             total_j += (sums[high] - sums[low]).astype(np.float64)
         return total_j
 
