@@ -122,7 +122,7 @@ class Cells:
 
 
 def cells_of(
-    usage: Usage, runs: Runs, rules: Rules, part_ns: tuple[int, int], history: History, *, is_cut: bool = False
+    usage: Usage, runs: Runs, rules: Rules, part_ns: tuple[int, int], history: History, last_ns: int | None = None
 ) -> Cells | None:
     """Return the segments in a part of a recording, None if there are none.
 
@@ -133,7 +133,7 @@ def cells_of(
     rules : how the pool is cut
     part_ns : which part
     history : of its begin
-    is_cut : whether the segment at the end of the part is cut there; else it is left out, and is the next part's first
+    last_ns : where the segment ends that reaches over the end of the part; None: it is left out
     """
     begin_ns, end_ns = part_ns
     near = runs.kept(usage.is_busy_in(runs))
@@ -142,8 +142,8 @@ def cells_of(
     t_ns = distinct(np.concatenate((usage.grid_ns[low:high], t_ns[(t_ns >= begin_ns) & (t_ns < end_ns)])))
     if history.begin_ns is not None:
         t_ns = np.concatenate((np.array([history.begin_ns]), t_ns))
-    if is_cut and len(t_ns):
-        t_ns = np.append(t_ns, end_ns)
+    if last_ns is not None and len(t_ns) and t_ns[-1] < last_ns:
+        t_ns = np.append(t_ns, last_ns)
     if len(t_ns) < 2:
         return None
     count = len(t_ns) - 1

@@ -80,11 +80,13 @@ class Facts:
     tasks : their number
     packages : whether the machine has more than one package
     grid_ns : times up to which the pools' CPU seconds are asked
+    cuts_ns : times of which it is asked where the segment ends that lies there, increasing
     """
 
     tasks: int
     packages: bool
     grid_ns: NDArray[np.int64]
+    cuts_ns: NDArray[np.int64]
 
 
 class Source(Protocol):
@@ -228,6 +230,7 @@ class CutPass:
     first_read : how many of the pool's distinct times of reads are left out before those of `usage`
     used : for each part of the recording the instances that ended before, after which the pool spins in it
     reach_ns : the latest end of a run that begins in each part
+    ends_ns : where the segments end that lie at the times that were asked, by these
     histories : of each part, and of what comes after the last one
     carried : for each part the instances of its history's runs
     cut : all segments, if the recording is one part
@@ -244,6 +247,7 @@ class CutPass:
     first_read: int = 0
     used: list[set[int]] = field(default_factory=list)
     reach_ns: list[int] = field(default_factory=list)
+    ends_ns: dict[int, int] = field(default_factory=dict)
     histories: list[History] = field(default_factory=lambda: [History.none()])
     carried: list[list[InstanceRows]] = field(default_factory=lambda: [[]])
     cut: NativeSegments | None = None
@@ -272,6 +276,9 @@ class CutPass:
             kinds = kinds_of(cells, self.rates, self.rules, history)
             cut = cut_of(self.process, self.usage, cells, self.rates, kinds, packages=self.facts.packages)
             self._note(cut, cells)
+            cuts_ns = self.facts.cuts_ns[slice(*np.searchsorted(self.facts.cuts_ns, cut.t_ns[[0, -1]] + 1))]
+            ends_ns = cut.t_ns[np.searchsorted(cut.t_ns, cuts_ns)]
+            self.ends_ns.update(zip(cuts_ns.tolist(), ends_ns.tolist(), strict=True))
             used = np.unique(cut.row[(cut.kind == SPINNING) & (cut.cpu_s > 0)])
             if block.is_last and len(self.histories) == 1:
                 self.cut = cut
@@ -302,14 +309,14 @@ class CutPass:
         users, least_s, most_s = self.found_extremes()
         return replace(self.cut, users=users, least_s=least_s, most_s=most_s)
 
-    def segments_after(self, block: Block, history: History) -> NativeSegments | None:
-        """Return the segments of a part of the recording, cut at its end; None if there are none.
+    def segments_after(self, block: Block, history: History, last_ns: int | None) -> NativeSegments | None:
+        """Return the segments of a part of the recording, the last of which ends at `last_ns`; None if there are none.
 
         Rows of instances of the part's history are behind those of the part.
         """
         history = history.behind(block.offsets[-1])
         runs = Runs.joined(self.source.runs(block))
-        cells = cells_of(self.usage, runs, self.rules, block.part_ns, history, is_cut=not block.is_last)
+        cells = cells_of(self.usage, runs, self.rules, block.part_ns, history, last_ns)
         if cells is None:
             return None
         found = kinds_of(cells, self.rates, self.rules, history)
@@ -319,7 +326,8 @@ class CutPass:
         """Return what is needed of it between two times, up to the end of runs that begin there; without sums."""
         low = max(int(np.searchsorted(self.usage.grid_ns, begin_ns, side="right")) - 1, 0)
         high = int(np.searchsorted(self.usage.grid_ns, end_ns)) + 1
-        facts = replace(self.facts, grid_ns=self.facts.grid_ns[:0])
+        nothing = np.empty(0, np.int64)
+        facts = replace(self.facts, grid_ns=nothing, cuts_ns=nothing)
         small = CutPass(
             self.process, self.usage.around(low, high, reach_ns), self.source.around(begin_ns, end_ns), self.rules,
             self.rates.part(slice(low, high + 1)), facts, None,

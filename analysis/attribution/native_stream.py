@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .native_calls import Reach
+from .native_cuts import History
 from .native_members import ran_in
 from .native_passes import Block, Facts
 from .native_rates import distinct
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from .instances import InstanceRows
-    from .native_cuts import History
     from .native_passes import CutPass
     from .native_time import NativeSegments
     from .native_users import FoundPool, Pool
@@ -65,6 +65,7 @@ class WindowPool:
     found : the pool, with the reads and calls around the window
     number : of the pool
     history, carried : how it comes into the window
+    last_ns : where its last segment there ends; None: with the last one that ends there
     power : (tasks + 1,) modelled energy per CPU second where counters were not read
     bounds : by counted domain those of runs that begin in the window; None: not asked
     """
@@ -73,20 +74,16 @@ class WindowPool:
     number: int
     history: History
     carried: Sequence[InstanceRows]
+    last_ns: int | None
     power: Floats
     bounds: tuple[RunBounds, ...] | None = None
 
     def cut(self, window: Window, segments: Sequence[Segments | None], before: int) -> CutPool | None:
         """Return it with its segments, None if there are none; so many rows are of other pools' carried instances."""
-        begin_ns, own_end_ns = window.own_ns
-        block = Block((begin_ns, window.until_ns), segments, window.is_last)
-        native = self.found.cut.segments_after(block, self.history)
+        block = Block((window.own_ns[0], window.until_ns), segments, window.is_last)
+        native = self.found.cut.segments_after(block, self.history, self.last_ns)
         if native is None:
             return None
-        low_ns, high_ns = max(begin_ns, int(native.t_ns[0])), min(window.until_ns, int(native.t_ns[-1]))
-        inside = native.t_ns[(native.t_ns > low_ns) & (native.t_ns < high_ns)]
-        ends_ns = [low_ns, high_ns, *([own_end_ns] if low_ns < own_end_ns < high_ns else [])]
-        native = native.cut_at(distinct(np.concatenate((inside, ends_ns))))
         native.draw(self.power)
         native, carried = self._with_carried(native, block.offsets[-1], before)
         return CutPool(self.found.pool(native), self.number, carried)
@@ -135,35 +132,31 @@ class StreamedPools:
         """Return what is known of the pools in a window, with bounds if all their joules are known, by domain."""
         found = []
         for place, one in enumerate(self.pools):
-            cut = one.cut
+            cut, window = one.cut, self.windows[number]
+            begin_ns, reach_ns, history = window.own_ns[0], cut.reach_ns[number], cut.histories[number]
             bounds = None
             if joules is not None:
-                begin_ns, reach_ns = self.windows[number].own_ns[0], cut.reach_ns[number]
                 bounds = tuple(of_domain[place].bounds(cut, begin_ns, reach_ns) for of_domain in joules)
-            known = cut.histories[number], cut.carried[number], cut.reach_ns[number], bounds
-            found.append(self._window_pool(place, self.windows[number], *known))
+            small = _around(one, window, history, reach_ns)
+            last_ns = cut.ends_ns.get(window.until_ns)
+            known = history, cut.carried[number], last_ns, self.power[place], bounds
+            found.append(WindowPool(small, place, *known))
         return tuple(found)
 
     def around(self, window: Window) -> tuple[WindowPool, ...]:
         """Return what is known of the pools in any other window: only when they use CPU time, not for whom."""
-        return tuple(self._window_pool(place, window, None, (), 0, None) for place in range(len(self.pools)))
+        last_ns = None if window.is_last else window.until_ns
+        return tuple(
+            WindowPool(_around(one, window, history, 0), place, history, (), last_ns, self.power[place])
+            for place, one in enumerate(self.pools)
+            for history in [History.none().at(window.own_ns[0])]
+        )
 
-    def _window_pool(
-        self,
-        place: int,
-        window: Window,
-        history: History | None,
-        carried: Sequence[InstanceRows],
-        reach_ns: int,
-        bounds: tuple[RunBounds, ...] | None,
-    ) -> WindowPool:
-        one = self.pools[place]
-        begin_ns = window.own_ns[0]
-        if history is None:
-            history = one.cut.histories[0].at(begin_ns)
-        since_ns, until_ns = min(begin_ns, history.begin_ns or begin_ns), window.until_ns
-        small = replace(one, cut=one.cut.around(since_ns, until_ns, max(until_ns, reach_ns)))
-        return WindowPool(small, place, history, carried, self.power[place], bounds)
+
+def _around(one: FoundPool, window: Window, history: History, reach_ns: int) -> FoundPool:
+    """Return a pool with what is needed of it in a window."""
+    since_ns = window.own_ns[0] if history.begin_ns is None else min(window.own_ns[0], history.begin_ns)
+    return replace(one, cut=one.cut.around(since_ns, window.until_ns, max(window.until_ns, reach_ns)))
 
 
 class PoolJoules:
@@ -234,7 +227,8 @@ def survey_pools(found: Survey, windows: Sequence[Window], read: Read) -> Stream
         window = Window((begin_ns, end_ns + 1), 0, end_ns + 1, ())
         return ran_in(read(window)[index], begin_ns, end_ns)
 
-    facts = Facts(tasks, len(found.packages) > 1, found.hidden.t_ns)
+    cuts_ns = distinct(np.array([window.until_ns for window in windows], np.int64))
+    facts = Facts(tasks, len(found.packages) > 1, found.hidden.t_ns, cuts_ns)
     pools = tuple(find_pools_in(Recorded(trace, model, sampled, ran, facts), blocks))
     if not pools:
         return None

@@ -137,7 +137,8 @@ def find_pools(trace: Trace, segments: Sequence[Segments], model: Model, *, pack
         If the native threads cannot be read.
     """
     sampled = [Reach(one.thread.pid, one.thread.tid, int(one.t_ns[0]), int(one.t_ns[-1])) for one in segments]
-    facts = Facts(len(trace.tasks), packages, np.empty(0, np.int64))
+    nothing = np.empty(0, np.int64)
+    facts = Facts(len(trace.tasks), packages, nothing, nothing)
     recorded = Recorded(trace, model, sampled, lambda index, *times: ran_in(segments[index], *times), facts)
     block = Block(EVER, segments, is_last=True)
     found = find_pools_in(recorded, lambda: [block])

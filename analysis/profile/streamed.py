@@ -20,7 +20,7 @@ from tprof.analysis.attribution.long_arrays import computed, is_any, zeros
 from tprof.analysis.attribution.native_stream import survey_pools
 from tprof.analysis.attribution.open_instances import OpenInstances
 from tprof.analysis.attribution.survey import survey
-from tprof.analysis.attribution.windows import STEP, Reach, UnorderedError, cut_windows
+from tprof.analysis.attribution.windows import STEP, Reach, cut_windows
 from tprof.analysis.models.fitted.powers import mean_errors
 from tprof.analysis.models.fitted.stored_work import ArrayFile
 
@@ -124,10 +124,8 @@ def build_streamed(
     reach = [reach_of(one) if needs_fits(recipe, asked) else Reach.of(one) for one in recipe.quanta]
     windows = tuple(cut_windows(found.threads, reach, samples))
     found, pools = _with_pools(trace, recipe, found, windows)
-    if pools is not None and needs_fits(recipe, asked):
-        raise UnorderedError("powers are fitted beside native threads")
     recipe = prepared.idled(_idle_watts(trace, prepared, found, pools, samples))
-    recipe, fitted, modelled = _fitted(trace, recipe, found, windows, asked)
+    recipe, fitted, modelled = _fitted(trace, recipe, found, pools, windows, asked)
     stream = _Stream(trace, recipe, found, windows, fitted, pools, map)
     sums: list[Sums] = []
     shared = stream.run(
@@ -167,15 +165,18 @@ def _with_pools(
 
 
 def _fitted(
-    trace: Trace, recipe: Recipe, found: Survey, windows: Sequence[Window], asked: str
+    trace: Trace, recipe: Recipe, found: Survey, pools: StreamedPools | None, windows: Sequence[Window], asked: str
 ) -> tuple[Recipe, dict[str, FittedDomain], NDArray[np.float64]]:
     """Fit powers if the model needs that: returns the recipe, how fitted domains are shared, and modelled sums."""
     tasks = len(trace.tasks)
     if not needs_fits(recipe, asked):
         return recipe, {}, np.zeros(tasks)
 
+    numbers = {window.own_ns[0]: number for number, window in enumerate(windows)}
+
     def read(window: Window) -> Activity:
-        return read_activity_of(trace, recipe, found, window, recipe.model.columns)[0]
+        known = () if pools is None else pools.in_window(numbers[window.own_ns[0]])
+        return read_window_of(trace, recipe, found, window, recipe.model.columns, known)[0]
 
     with ArrayFile() as file:
         run = store_run(file, read, windows, tasks, recipe.packages)

@@ -69,11 +69,12 @@ class WindowNativeTotals(NativeTotals):
         cls, window: Window, pools: Sequence[WindowPool], cuts: Sequence[CutPool], joined: Joined
     ) -> WindowNativeTotals:
         """Begin with the CPU seconds that count in the window."""
-        rows, end_ns = joined.parts, window.own_ns[1]
+        rows, (begin_ns, end_ns) = joined.parts, window.own_ns
         cpu_s = np.zeros(rows)
         for one in cuts:
             native = one.pool.segments
-            cpu_s += native.by_row(np.where(native.t_ns[:-1] < end_ns, native.cpu_s, 0.0), rows)
+            own = (native.t_ns[:-1] >= begin_ns) & (native.t_ns[:-1] < end_ns)
+            cpu_s += native.by_row(np.where(own, native.cpu_s, 0.0), rows)
         joules, spin_j, least_j, most_j = np.zeros((4, len(joined.rows)))
         return cls(
             joined.to_rows(cpu_s), joules, spin_j, least_j, most_j, np.zeros(0), np.zeros(0), [], pools, cuts, window
