@@ -54,9 +54,10 @@ class Totals:
         self.covered |= covered
 
     def view(self, which: NDArray[np.bool_]) -> Totals:
-        """Return those of some instances, without native threads and GPUs."""
+        """Return those of some instances, without GPUs."""
         low_j, high_j, covered = self.low_j[which], self.high_j[which], self.covered[which]
-        return Totals(self.dynamic_j[which], self.static_j[which], low_j, high_j, covered, None)
+        native = None if self.native is None else self.native.view(which)
+        return Totals(self.dynamic_j[which], self.static_j[which], low_j, high_j, covered, native)
 
     @classmethod
     def zeros(cls, rows: int, native: NativeTotals | None = None) -> Totals:
@@ -97,6 +98,56 @@ class NativeTotals:
     task_least_j: Floats
     task_most_j: Floats
     pool_j: list[Floats]
+
+    @property
+    def of_rows(self) -> Floats:
+        """All sums of instances: (5, rows)."""
+        return np.stack([self.cpu_s, self.joules, self.spin_j, self.least_j, self.most_j])
+
+    @classmethod
+    def of_instances(cls, of_rows: Floats) -> NativeTotals:
+        """Take sums of instances, without those of tasks and pools."""
+        cpu_s, joules, spin_j, least_j, most_j = map(np.ascontiguousarray, of_rows)
+        return cls(cpu_s, joules, spin_j, least_j, most_j, np.zeros(0), np.zeros(0), [])
+
+    def view(self, which: NDArray[np.bool_]) -> NativeTotals:
+        """Return the sums of some instances."""
+        return NativeTotals.of_instances(self.of_rows[:, which])
+
+    def add(self, number: int, native: NativeSegments, energy_j: Floats, own_j: Floats, joined: Joined) -> None:
+        """Add the joules of a pool in one domain.
+
+        Parameters
+        ----------
+        number : of the pool
+        native : its segments
+        energy_j : their joules
+        own_j : those of each instance
+        joined : the instances
+        """
+        rows = joined.parts
+        self.joules += own_j
+        self.spin_j += joined.to_rows(native.spinning(energy_j, rows))
+        least_j, most_j = self.bounds(number, native, energy_j)
+        of_rows = (joined.to_rows(sum_by(native.runs.row, part, rows)) for part in (least_j, most_j))
+        self.add_bounds(np.stack([*of_rows]), own_j)
+        self.note(number, native, energy_j)
+
+    def add_bounds(self, bounds_j: Floats, own_j: Floats) -> None:
+        """Add bounds of instances in one pool and domain, (2, rows), which hold their joules there."""
+        self.least_j += np.minimum(bounds_j[0], own_j)
+        self.most_j += np.maximum(bounds_j[1], own_j)
+
+    def bounds(self, number: int, native: NativeSegments, energy_j: Floats) -> tuple[Floats, Floats]:  # noqa: ARG002
+        """Return the least and the most joules of each of a pool's runs."""
+        return native.bounds(energy_j)
+
+    def note(self, number: int, native: NativeSegments, energy_j: Floats) -> None:
+        """Add to the sums of tasks and pools."""
+        least_j, most_j = native.task_bounds(energy_j, len(self.task_least_j))
+        self.task_least_j += least_j
+        self.task_most_j += most_j
+        self.pool_j[number] += sum_by(native.kind, energy_j, 4)
 
     @classmethod
     def of(cls, pools: Sequence[Pool], joined: Joined, tasks: int) -> NativeTotals | None:
@@ -172,14 +223,14 @@ class _Bounds:
         return inside_j + sum_by(own, edge_j, len(first))
 
     def native_edge_part(
-        self, rows: InstanceRows, native: NativeSegments, dynamic_j: Floats, edges_ns: Times
+        self, native: NativeSegments, place: NDArray[np.intp], quantum: NDArray[np.int32], shares: Shares
     ) -> Floats:
-        """Return the joules of native threads in each instance's first and last quantum, about."""
-        last_edge = len(edges_ns) - 1
-        head_ns = np.minimum(rows.end_ns, edges_ns[np.minimum(self.first, last_edge)])
-        tail_ns = np.maximum(rows.start_ns, edges_ns[np.clip(self.last - 1, 0, last_edge)])
-        part_j = native.within(rows.start_ns, head_ns, dynamic_j)
-        return part_j + np.where(self.last != self.first, native.within(tail_ns, rows.end_ns, dynamic_j), 0.0)
+        """Return the joules of native threads in each instance's first or last quantum; `place` is of rows of runs."""
+        row = place[native.runs.row]
+        first, last = self.first[row], self.last[row]
+        own_j = native.in_quantum(quantum, shares, first)
+        own_j += np.where(first != last, native.in_quantum(quantum, shares, last), 0.0)
+        return sum_by(row, own_j, len(self.first))
 
     def finish(self, low_j: Floats, high_j: Floats, covered: NDArray[np.bool_]) -> None:
         """Widen the bounds by the dynamic energy of first and last quanta, less the shares in them."""
@@ -228,7 +279,7 @@ def settle(
                 _add(totals.static_j, place, static[1:])
     kinds_j = np.zeros(4)
     for index, pool in enumerate(pools):
-        kinds_j += _settle_pool(sharing, len(segments) + index, pool.segments, bounds, joined, totals, index)
+        kinds_j += _settle_pool(sharing, len(segments) + index, pool.segments, bounds, joined, totals, index, edges)
     if totals is not None:
         bounds.finish(totals.low_j, totals.high_j, totals.covered)
     if not quanta.valid.any():
@@ -264,6 +315,7 @@ def _settle_pool(
     joined: Joined,
     totals: Totals | None,
     number: int,
+    edges: EdgeParts | None,
 ) -> Floats:
     """Distribute the joules of one pool and return those of each kind."""
     shares, static_j = sharing.segment_shares(index)
@@ -271,7 +323,7 @@ def _settle_pool(
     kinds_j = sum_by(native.kind, energy_j, 4)
     if totals is None or totals.native is None:
         return kinds_j
-    rows = joined.parts
+    rows, place = joined.parts, joined.place
     dynamic = joined.to_rows(native.by_row(shares.energy_j, rows))
     totals.dynamic_j += dynamic
     own_j = dynamic
@@ -279,18 +331,12 @@ def _settle_pool(
         static = joined.to_rows(native.by_row(static_j, rows))
         totals.static_j += static
         own_j = dynamic + static
-    edge_j = bounds.native_edge_part(joined.rows, native, shares.energy_j, sharing.measured.edges_ns)
-    bounds.edge_j += np.clip(edge_j, 0.0, dynamic)
-    sums = totals.native
-    sums.joules += own_j
-    sums.spin_j += joined.to_rows(native.spinning(energy_j, rows))
-    least_j, most_j = (joined.to_rows(sum_by(native.runs.row, part, rows)) for part in native.bounds(energy_j))
-    sums.least_j += np.minimum(least_j, own_j)
-    sums.most_j += np.maximum(most_j, own_j)
-    least, most = native.task_bounds(energy_j, len(sums.task_least_j))
-    sums.task_least_j += least
-    sums.task_most_j += most
-    sums.pool_j[number] += kinds_j
+    quantum = sharing.quantum(index)
+    edge_j = bounds.native_edge_part(native, place, quantum, shares)
+    bounds.edge_j += np.where(bounds.first != bounds.last, np.clip(edge_j, 0.0, dynamic), dynamic)
+    totals.native.add(number, native, energy_j, own_j, joined)
+    if edges is not None:
+        edges.add_native(native, place, quantum, shares)
     return kinds_j
 
 

@@ -181,6 +181,12 @@ class Joined:
         """Return how many rows the threads have together."""
         return sum(place.stop - place.start if isinstance(place, slice) else len(place) for place in self.places)
 
+    @property
+    def place(self) -> NDArray[np.intp]:
+        """Return the place of each of the threads' rows, one after the other."""
+        numbers = [np.arange(one.start, one.stop) if isinstance(one, slice) else one for one in self.places]
+        return np.concatenate([np.empty(0, np.intp), *numbers])
+
     def to_rows(self, values: Floats) -> Floats:
         """Return values of the threads' rows, one after the other, as sums of the joined rows."""
         moved = [place for place in self.places if not isinstance(place, slice)]

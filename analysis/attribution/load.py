@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tprof.trace.bounds import LEAST_BUSY_CORES
 
 from .hidden import OWN_SHARE, measure_hidden
+from .native_time import power_of_tasks
 from .native_users import find_pools
 from .native_window import pools_of_window
 from .segment_energy import LocatedSegments, locate_threads, spread, sum_by
@@ -161,9 +162,7 @@ def _weigh(pools: Sequence[Pool], segments: Sequence[Segments], tasks: int) -> N
         number, lasts = task_of(one, tasks), one.t_ns[1:] > one.t_ns[:-1]
         modelled += sum_by(number, np.where(lasts, one.modelled, 0.0), tasks + 1)
         cpu_s += sum_by(number, np.where(lasts, one.cpu_s, 0.0), tasks + 1)
-    mean = modelled.sum() / cpu_s.sum() if cpu_s.sum() > 0 and modelled.sum() > 0 else 1.0
-    power = np.divide(modelled, cpu_s, out=np.full(tasks + 1, mean), where=(cpu_s > 0) & (modelled > 0))
-    power[tasks] = mean
+    power = power_of_tasks(modelled, cpu_s)
     for pool in pools:
         pool.segments.weigh(power)
 

@@ -5,13 +5,13 @@ While no call goes on, the pool's threads can only spin. Calls from threads with
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .native_cuts import latest_end
-from .native_time import OUTSIDE, SPINNING, Runs
+from .native_time import OUTSIDE, SPINNING, Runs, row_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,48 +33,113 @@ UNSEEN_NS = 20_000_000
 """Work of so short a time before the first noted call is that of one just before calls were noted."""
 
 
-def runs_of_calls(calls: PoolCalls, segments: Sequence[Segments], callers: Sequence[int] | None = None) -> Runs:
+class Reach(NamedTuple):
+    """A thread with samples, and from when to when it has some."""
+
+    pid: int
+    tid: int
+    first_ns: int
+    end_ns: int
+
+
+@dataclass(frozen=True)
+class ThreadsCalls:
+    """The calls of one library by the threads that made them.
+
+    Attributes
+    ----------
+    calls : all of them
+    of_thread : places of the calls of each thread with samples, by its index, in order of time
+    left : places of those of other threads, in order of their begin
+    left_end_ns : the latest end of these up to each of them
+    """
+
+    calls: PoolCalls
+    of_thread: dict[int, NDArray[np.intp]]
+    left: NDArray[np.intp]
+    left_end_ns: Times
+
+    @classmethod
+    def of(cls, calls: PoolCalls, threads: Sequence[Reach]) -> ThreadsCalls:
+        """Find the threads, of all with samples."""
+        is_left = np.ones(len(calls.tid), bool)
+        of_thread = {}
+        for index, one in enumerate(threads):
+            if one.pid == calls.pid:
+                own = (calls.tid == one.tid) & (calls.end_ns > one.first_ns) & (calls.begin_ns < one.end_ns)
+                is_left &= ~own
+                of_thread[index] = np.flatnonzero(own)
+        left = np.flatnonzero(is_left)
+        left = left[np.argsort(calls.begin_ns[left], kind="stable")]
+        ends_ns = np.maximum.accumulate(calls.end_ns[left]) if len(left) else np.empty(0, np.int64)
+        return cls(calls, of_thread, left, ends_ns)
+
+    def own(self, index: int, begin_ns: int, end_ns: int) -> NDArray[np.intp]:
+        """Return the places of a thread's calls that reach into a time."""
+        own = self.of_thread[index]
+        first = np.searchsorted(self.calls.end_ns[own], begin_ns, side="right")
+        return own[first : np.searchsorted(self.calls.begin_ns[own], end_ns)]
+
+    def others(self, begin_ns: int, end_ns: int) -> NDArray[np.intp]:
+        """Return the places of calls of threads without samples that may reach into a time."""
+        first = np.searchsorted(self.left_end_ns, begin_ns, side="right")
+        return self.left[first : np.searchsorted(self.calls.begin_ns[self.left], end_ns)]
+
+    def around(self, begin_ns: int, end_ns: int) -> ThreadsCalls:
+        """Return those that reach into a time, or end where it begins."""
+        of_thread = {index: self.own(index, begin_ns - 1, end_ns) for index in self.of_thread}
+        left = self.others(begin_ns - 1, end_ns)
+        kept = np.unique(np.concatenate([left, *of_thread.values()]))
+        columns = ("tid", "task", "begin_ns", "end_ns", "inside", "several")
+        calls = replace(self.calls, **{name: getattr(self.calls, name)[kept] for name in columns})
+        places = {index: np.searchsorted(kept, own) for index, own in of_thread.items()}
+        ends_ns = np.maximum.accumulate(self.calls.end_ns[left]) if len(left) else left
+        return ThreadsCalls(calls, places, np.searchsorted(kept, left), ends_ns)
+
+
+def runs_of_calls(
+    calls: ThreadsCalls, segments: Sequence[Segments | None], part_ns: tuple[int, int], caller: int | None = None
+) -> Runs:
     """Return the times inside calls, as those of the instances that ran there; row and task -1: outside tasks.
 
     Parameters
     ----------
     calls : of one library
-    segments : of all threads with samples
-    callers : indices of the only threads whose calls count; None: all threads count, also those without samples
+    segments : of all threads with samples; None for one without any in the part of the recording
+    part_ns : the part of the recording
+    caller : index of the only thread whose calls count; None: all threads count, also those without samples
     """
-    offsets = np.cumsum([0, *(len(one.rows) for one in segments)])
-    which = [index for index, one in enumerate(segments) if one.thread.pid == calls.pid]
-    parts = []
-    left = np.ones(len(calls.tid), bool)
-    for index in which if callers is None else callers:
+    offsets, parts = row_offsets(segments), []
+    for index in calls.of_thread if caller is None else [caller]:
         one = segments[index]
-        own = (calls.tid == one.thread.tid) & (calls.end_ns > one.t_ns[0]) & (calls.begin_ns < one.t_ns[-1])
-        left &= ~own
-        begin_ns, end_ns, task, several = _pieces(calls, own)
+        if one is None or index not in calls.of_thread:
+            continue
+        own = calls.own(index, int(one.t_ns[0]), int(one.t_ns[-1]))
+        begin_ns, end_ns, task, several = _pieces(calls.calls, own)
         place, begin_ns, end_ns, of = _cut(one.t_ns, begin_ns, end_ns)
         row = one.slot[place].astype(np.int64) - 1
         ran = _tasks_of(one, row)
         # A call of a task that ended within the time of others' calls does not lie in theirs.
         kept = (ran == task[of]) | several[of] | (task[of] < 0)
         row = np.where(row >= 0, row + offsets[index], -1)
-        parts.append((begin_ns[kept], end_ns[kept], row[kept], ran[kept]))
-    if callers is None:
-        begin_ns, end_ns, _, _ = _pieces(calls, left)
-        parts.append((begin_ns, end_ns, *np.full((2, len(begin_ns)), -1)))
-    begin_ns, end_ns, row, task = (
-        np.concatenate([np.empty(0, np.int64), *(part[place] for part in parts)]) for place in range(4)
-    )
-    return Runs(begin_ns, end_ns, row, task, np.zeros(len(row), bool))
+        parts.append(Runs(begin_ns, end_ns, row, ran, np.zeros(len(row), bool)).kept(kept))
+    if caller is None:
+        begin_ns, end_ns, _, _ = _pieces(calls.calls, calls.others(part_ns[0] - 1, part_ns[1]))
+        nobody = np.full(len(begin_ns), -1)
+        parts.append(Runs(begin_ns, end_ns, nobody, nobody, np.zeros(len(nobody), bool)))
+    return Runs.joined(parts)
 
 
-def run_at(segments: Sequence[Segments], index: int, at_ns: int) -> Runs:
+def run_at(segments: Sequence[Segments | None], index: int, at_ns: int) -> Runs:
     """Return a moment of whatever ran on a thread at some time, as a call that starts a library's pool."""
     one = segments[index]
-    offset = sum(len(other.rows) for other in segments[:index])
+    if one is None:
+        return Runs.none()
     at = np.array([at_ns], np.int64)
     place, begin_ns, end_ns, _ = _cut(one.t_ns, at, at + MOMENT_NS)
     row = one.slot[place].astype(np.int64) - 1
     task = _tasks_of(one, row)
+    offset = row_offsets(segments)[index]
     return Runs(begin_ns, end_ns, np.where(row >= 0, row + offset, -1), task, np.zeros(len(row), bool))
 
 
@@ -83,12 +148,7 @@ def _tasks_of(one: Segments, row: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.append(one.rows.task.astype(np.int64), -1)[row]
 
 
-def joined(runs: Sequence[Runs]) -> Runs:
-    """Put several together."""
-    return Runs(*(np.concatenate([getattr(one, name) for one in runs]) for name in Runs.__annotations__))
-
-
-def _pieces(calls: PoolCalls, which: Marks) -> tuple[Times, Times, NDArray[np.int64], Marks]:
+def _pieces(calls: PoolCalls, which: NDArray[np.intp]) -> tuple[Times, Times, NDArray[np.int64], Marks]:
     """Return begins, ends, tasks and whether these are of several tasks, with calls noted together spread evenly."""
     begin_ns, end_ns, inside = calls.begin_ns[which], calls.end_ns[which], calls.inside[which]
     length_ns = end_ns - begin_ns
@@ -114,18 +174,28 @@ def _cut(t_ns: Times, begin_ns: Times, end_ns: Times) -> tuple[NDArray[np.int64]
     return place[kept], begin_ns[kept], end_ns[kept], of[kept]
 
 
-def explain(cut: NativeSegments, runs: Runs, since_ns: int, spins_ns: int) -> bool:
-    """Return whether calls were going on, or had just ended, when a pool worked: else some are missing.
+@dataclass(frozen=True)
+class Explained:
+    """When calls explain what a pool does.
 
-    Parameters
+    Attributes
     ----------
-    cut : the pool's CPU time, cut by the calls
-    runs : the calls
     since_ns : calls before are not known
     spins_ns : how long threads may spin after a call; 0: not known
     """
-    begin_ns, end_ns = cut.t_ns[:-1], cut.t_ns[1:]
-    late = (cut.kind == SPINNING) & (begin_ns - latest_end(runs, begin_ns) > 2 * spins_ns) & (spins_ns > 0)
-    unexplained = ((cut.kind == OUTSIDE) & (cut.running == 0)) | late
-    unexplained &= end_ns > since_ns + UNSEEN_NS
-    return float(cut.cpu_s[unexplained].sum()) <= MOST_UNEXPLAINED * float(cut.cpu_s.sum())
+
+    since_ns: int
+    spins_ns: int
+
+    def missing_s(self, cut: NativeSegments, calm_ns: Times) -> float:
+        """Return the CPU seconds of a pool that worked while no call was going on nor had just ended.
+
+        Parameters
+        ----------
+        cut : the pool's CPU time, cut by the calls
+        calm_ns : for each segment how long before its begin the last call ended
+        """
+        late = (cut.kind == SPINNING) & (calm_ns > 2 * self.spins_ns) & (self.spins_ns > 0)
+        unexplained = ((cut.kind == OUTSIDE) & (cut.running == 0)) | late
+        unexplained &= cut.t_ns[1:] > self.since_ns + UNSEEN_NS
+        return float(cut.cpu_s[unexplained].sum())

@@ -4,60 +4,229 @@ A thread's clock is read about every 5 ms, so only the CPU time between two read
 into the time in which a user of the pool ran, evenly; the rest lies after a user's end. A call of a library waits for
 its pool, so what a pool does while its user runs is the user's, also if the pool's threads only spin.
 
-A pool's threads are added up, so the cost is O(samples + reads) whatever the number of threads.
+A pool's threads are added up, so the cost is O(samples + reads) whatever the number of threads. A part of a recording
+is cut as in the whole if it is known how the pool came into it: its `History`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .native_time import OF_TASK, OUTSIDE, SPINNING, UNIDENTIFIED, NativeSegments
+from .native_extremes import Extremes
+from .native_rates import LONG_REST_NS, OnTimes, Usage, distinct, rates_of
+from .native_time import OF_TASK, OUTSIDE, SPINNING, UNIDENTIFIED, NativeSegments, Runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .native_time import Clock, Runs
+    from .native_rates import Rates
+    from .native_time import Clock
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
+Marks = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
 
-IDLE = 0.02
-"""A pool that uses less than this part of a core between two reads is idle: whatever it did before has ended."""
-LONG_REST_NS = 60_000_000
-"""A spinning thread that waits for a core on a busy machine waits less: after so long a pool that spins has rested."""
 SURELY = 1 / 3
 """Part of the longest time for which a pool may spin in which it surely does."""
 LONG_NS = 1 << 62
-LARGEST = 100_000_000
-"""With more tasks times segments the tasks' extremes are not computed: nothing, and all."""
-_FIXED = float(1 << 40)
-"""Rates are summed as integers in these units, so that nothing is left when a rate has been taken off again."""
-_MOST_RATE = 100.0
-"""CPU seconds per second; more of one thread is damage."""
+EVER = (-LONG_NS, LONG_NS)
 
 
-def distinct(times_ns: Times) -> Times:
-    """Return the distinct times, increasing; several times as fast as `np.unique`, which hashes them."""
-    times_ns = np.sort(times_ns)
-    return times_ns[np.diff(times_ns, prepend=times_ns[:1] - 1) > 0]
+@dataclass(frozen=True)
+class Rules:
+    """How a pool is cut.
+
+    Attributes
+    ----------
+    spins_ns : how long the pool may go on spinning after a call. While another task than the caller's runs and the
+        pool has not rested in between, its CPU time is unidentified
+    calls_known : the runs are the times inside calls, with task -1 where no task called; between them the pool spins
+    """
+
+    spins_ns: int = 0
+    calls_known: bool = False
+
+    @property
+    def rest_ns(self) -> int:
+        """How long a pool is idle that has rested."""
+        return LONG_REST_NS if self.spins_ns else 0
 
 
-def long_spells(idle: NDArray[np.bool_], length_ns: Times, least_ns: int) -> NDArray[np.bool_]:
-    """Return the idle times that are part of a longer one of at least this length."""
-    if not least_ns or not len(idle):
-        return idle
-    spell = np.cumsum(np.diff(idle, prepend=~idle[:1]))
-    return np.asarray(idle & (np.bincount(spell, weights=length_ns)[spell] >= least_ns))
+@dataclass(frozen=True)
+class History:
+    """What is known of a pool where a part of a recording begins.
+
+    Attributes
+    ----------
+    begin_ns : where the segment begins that goes on there; None: no segment does
+    ended : of the users' runs that ended before those that a later segment may follow
+    rest_ns : where the last segment before that one begins in which the pool rested
+    """
+
+    begin_ns: int | None
+    ended: Runs
+    rest_ns: int
+
+    @classmethod
+    def none(cls) -> History:
+        """Return that of the begin of a recording."""
+        return cls(None, Runs.none(), -LONG_NS)
+
+    def at(self, begin_ns: int) -> History:
+        """Return the same for a part that begins elsewhere, where a segment is cut."""
+        return replace(self, begin_ns=begin_ns)
+
+    def behind(self, rows: int) -> History:
+        """Return the same with the rows of its instances behind so many others."""
+        return self.with_rows(np.where(self.ended.row >= 0, self.ended.row + rows, -1))
+
+    def with_rows(self, row: Numbers) -> History:
+        """Return the same with other rows of its instances."""
+        return replace(self, ended=replace(self.ended, row=row))
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The segments of a pool in a part of a recording, and which users run in them.
+
+    Attributes
+    ----------
+    t_ns : (n + 1,) where segments begin and end
+    at : (n,) where they are among the reads, as in `Rates`
+    near : the users' runs at whose time the pool used CPU time
+    first, last : for each of these the segments where it begins and ends
+    running, one_task, task : (n,) number of runs, whether all are of one task, and this task
+    doubtful : (n,) whether a doubtful user runs
+    spins : (n,) whether the pool surely spins
+    ended : users' runs that ended, those of before too
+    calm_ns : (n,) begin less the latest end of a run
+    """
+
+    t_ns: Times
+    at: NDArray[np.intp]
+    near: Runs
+    first: Numbers
+    last: Numbers
+    running: NDArray[np.int32]
+    one_task: Marks
+    task: Numbers
+    doubtful: Marks
+    spins: Marks
+    ended: Runs
+    calm_ns: Times
+
+
+def cells_of(
+    usage: Usage, runs: Runs, rules: Rules, part_ns: tuple[int, int], history: History, last_ns: int | None = None
+) -> Cells | None:
+    """Return the segments in a part of a recording, None if there are none.
+
+    Parameters
+    ----------
+    usage : of the pool
+    runs : of its possible users, all that reach into the part
+    rules : how the pool is cut
+    part_ns : which part
+    history : of its begin
+    last_ns : where the segment ends that reaches over the end of the part; None: it is left out
+    """
+    begin_ns, end_ns = part_ns
+    near = runs.kept(usage.is_busy_in(runs))
+    low, high = np.searchsorted(usage.grid_ns, part_ns)
+    t_ns = np.concatenate((near.begin_ns, near.end_ns))
+    t_ns = distinct(np.concatenate((usage.grid_ns[low:high], t_ns[(t_ns >= begin_ns) & (t_ns < end_ns)])))
+    if history.begin_ns is not None:
+        t_ns = np.concatenate((np.array([history.begin_ns]), t_ns))
+    if last_ns is not None and len(t_ns) and t_ns[-1] < last_ns:
+        t_ns = np.append(t_ns, last_ns)
+    if len(t_ns) < 2:
+        return None
+    count = len(t_ns) - 1
+    first, last = (np.minimum(np.searchsorted(t_ns, one), count) for one in (near.begin_ns, near.end_ns))
+    sure = ~near.doubtful
+    running, one_task, task = _running(near.kept(sure), first[sure], last[sure], count)
+    doubtful = _running(near.kept(~sure), first[~sure], last[~sure], count)[0] > 0
+    ended = Runs.joined([history.ended, runs.kept(~runs.doubtful & (runs.end_ns >= begin_ns))])
+    calm_ns = t_ns[:-1] - _latest_end(ended, t_ns[:-1])
+    spins = (running == 0) & (calm_ns < SURELY * rules.spins_ns) & rules.calls_known
+    at = np.searchsorted(usage.grid_ns, t_ns[:-1], side="right")
+    return Cells(t_ns, at, near, first, last, running, one_task, task, doubtful, spins, ended, calm_ns)
+
+
+class Kinds(NamedTuple):
+    """Of segments, what kind they are, row and task that they follow, and whether the pool rests."""
+
+    kind: NDArray[np.int8]
+    row: Numbers
+    after: Numbers
+    rests: Marks
+
+
+def kinds_of(cells: Cells, rates: Rates, rules: Rules, history: History) -> Kinds:
+    """Return what the segments are."""
+    on, task, t_ns = cells.running > 0, cells.task, cells.t_ns
+    kind = np.where(~on, OUTSIDE, np.where(cells.one_task, OF_TASK, UNIDENTIFIED)).astype(np.int8)
+    kind[cells.one_task & (task < 0)] = OUTSIDE
+    rests = rates.rests[cells.at]
+    if rules.calls_known:  # a thread that spins may also wait for a core
+        rests = rests & (cells.calm_ns >= rules.spins_ns)
+    rested_ns = np.maximum(np.maximum.accumulate(np.where(rests, t_ns[:-1], -LONG_NS)), history.rest_ns)
+    row, after = _after(cells.ended, t_ns, on, rested_ns)
+    kind[row >= 0] = SPINNING
+    if rules.spins_ns and not rules.calls_known:
+        kind[_carried_over(cells.ended, t_ns, task, kind == OF_TASK, rested_ns, rules.spins_ns)] = UNIDENTIFIED
+    kind[cells.doubtful] = UNIDENTIFIED
+    row[cells.doubtful], after[cells.doubtful] = -1, -1
+    return Kinds(kind, row, after, rests)
+
+
+def cut_of(process: int, usage: Usage, cells: Cells, rates: Rates, kinds: Kinds, *, packages: bool) -> NativeSegments:
+    """Return the segments with their CPU time, without the tasks' extremes."""
+    cpu_s, counted_s, counted = np.where(cells.running > 0, rates.on[:, cells.at], rates.off[:, cells.at]) * (
+        np.diff(cells.t_ns) * 1e-9
+    )
+    unknown = np.full(len(cpu_s), -1, np.int16) if packages else None
+    of_task = cells.near.task >= 0
+    return NativeSegments(
+        process, cells.t_ns, cpu_s, counted_s, counted, cpu_s, kinds.kind,
+        np.where(kinds.kind == OF_TASK, cells.task, -1), cells.running, kinds.row, kinds.after,
+        cells.near.kept(of_task), cells.first[of_task], cells.last[of_task], usage.reads_ns, usage.threads,
+        np.empty(0, np.int64), np.empty(0), np.empty(0), unknown, unknown,
+    )  # fmt: skip
+
+
+def next_history(cells: Cells | None, runs: Runs, kinds: Kinds | None, history: History, end_ns: int) -> History:
+    """Return the history of what comes after a part that ends there; without `kinds` no rests are known."""
+    begin_ns, rest_ns = history.begin_ns, history.rest_ns
+    ended = Runs.joined([history.ended, runs.kept(~runs.doubtful)]) if cells is None else cells.ended
+    if cells is not None:
+        begin_ns = int(cells.t_ns[-1])
+        if kinds is not None and kinds.rests.any():
+            rest_ns = int(cells.t_ns[:-1][kinds.rests][-1])
+    ended = ended.kept(np.argsort(ended.end_ns, kind="stable"))
+    ends = [int(np.searchsorted(ended.end_ns, end_ns))]
+    if begin_ns is not None:
+        ends.insert(0, int(np.searchsorted(ended.end_ns, begin_ns, side="right")))
+    return History(begin_ns, Runs.joined([_latest(ended, one) for one in dict.fromkeys(ends)]), rest_ns)
+
+
+def _latest(ended: Runs, count: int) -> Runs:
+    """Return of the first runs in order of their ends the last one, and before it the last one of another task."""
+    if not count:
+        return Runs.none()
+    other = np.flatnonzero(ended.task[:count] != ended.task[count - 1])[-1:]
+    return ended.kept(np.append(other, count - 1))
 
 
 def cut_pool(
     process: int, clocks: Sequence[Clock], runs: Runs, *, packages: bool, spins_ns: int = 0, calls_known: bool = False
 ) -> NativeSegments:
-    """Cut the CPU time of a pool.
+    """Cut the CPU time of a pool in a whole recording.
 
     Parameters
     ----------
@@ -65,76 +234,22 @@ def cut_pool(
     clocks : of its threads, each with two reads or more
     runs : of its possible users; what a pool does while a doubtful one runs is unidentified
     packages : whether the machine has more than one package
-    spins_ns : how long the pool may go on spinning after a call. While another task than the caller's runs and the
-        pool has not rested in between, its CPU time is unidentified
-    calls_known : `runs` are the times inside calls, with task -1 where no task called; between them the pool spins
+    spins_ns, calls_known : as of `Rules`
     """
-    used = _used_between_reads(clocks)
-    near = runs.kept(_busy_in(used, runs))
-    reads_ns = np.sort(np.concatenate([one.t_ns for one in clocks]))
-    t_ns = distinct(np.concatenate((reads_ns, near.begin_ns, near.end_ns)))
-    first, last = np.searchsorted(t_ns, near.begin_ns), np.searchsorted(t_ns, near.end_ns)
-    cells = len(t_ns) - 1
-    sure = ~near.doubtful
-    running, one_task, task = _running(near.kept(sure), first[sure], last[sure], cells)
-    doubtful = _running(near.kept(~sure), first[~sure], last[~sure], cells)[0] > 0
-    spins = (running == 0) & (t_ns[:-1] - latest_end(runs, t_ns[:-1]) < SURELY * spins_ns) & calls_known
-    rates = _rates(used, t_ns, running > 0, spins)
-    rate = rates.cpu[0]
-    low = np.where(rates.touches_both, np.maximum(*rates.either), rate) < IDLE
-    rests = long_spells(low, np.diff(t_ns), LONG_REST_NS if spins_ns else 0)
-    kind = np.where(running == 0, OUTSIDE, np.where(one_task, OF_TASK, UNIDENTIFIED)).astype(np.int8)
-    kind[one_task & (task < 0)] = OUTSIDE
-    if calls_known:  # a thread that spins may also wait for a core
-        rests &= t_ns[:-1] - latest_end(runs, t_ns[:-1]) >= spins_ns
-    users = runs.kept(~runs.doubtful)
-    row, after = _after(users, t_ns, running > 0, rests)
-    kind[row >= 0] = SPINNING
-    if spins_ns and not calls_known:
-        kind[_carried_over(users, t_ns, task, kind == OF_TASK, rests, spins_ns)] = UNIDENTIFIED
-    kind[doubtful] = UNIDENTIFIED
-    row[doubtful], after[doubtful] = -1, -1
-    cpu_s, counted_s, counted = rates.cpu * np.diff(t_ns) * 1e-9
-    unknown = np.full(len(cpu_s), -1, np.int16) if packages else None
-    of_task = near.task >= 0
-    near, first, last = near.kept(of_task), first[of_task], last[of_task]
-    return NativeSegments(
-        process, t_ns, cpu_s, counted_s, counted, cpu_s, kind, np.where(kind == OF_TASK, task, -1), running, row,
-        after, near, first, last, reads_ns, _alive(clocks, reads_ns), *_extremes(used, t_ns, near, first, last),
-        unknown, unknown,
-    )  # fmt: skip
+    usage, rules, history = Usage.of(clocks), Rules(spins_ns, calls_known), History.none()
+    cells = cells_of(usage, runs, rules, EVER, history)
+    assert cells is not None  # noqa: S101 - a clock has two reads
+    on_times = OnTimes(usage)
+    on_times.add(cells.t_ns, cells.at, cells.running > 0, cells.spins)
+    rates = rates_of(usage, on_times, rules.rest_ns)
+    cut = cut_of(process, usage, cells, rates, kinds_of(cells, rates, rules, history), packages=packages)
+    extremes = Extremes(usage, distinct(cut.runs.task), len(cut.cpu_s))
+    extremes.add(cut)
+    users, least_s, most_s = extremes.found()
+    return replace(cut, users=users, least_s=least_s, most_s=most_s)
 
 
-@dataclass(frozen=True)
-class _Used:
-    """What all threads of a pool used between two reads of each one's clock, one after the other: (n,) each.
-
-    `power` is modelled energy per CPU second by counters, NaN where it is not known.
-    """
-
-    begin_ns: Times
-    end_ns: Times
-    cpu_s: Floats
-    power: Floats
-
-
-def _used_between_reads(clocks: Sequence[Clock]) -> _Used:
-    begin_ns, end_ns = (np.concatenate([one.t_ns[part] for one in clocks]) for part in (np.s_[:-1], np.s_[1:]))
-    power = [np.full(len(one.t_ns) - 1, np.nan) if one.power is None else one.power for one in clocks]
-    cpu_s = np.concatenate([one.cpu_s[1:] - one.cpu_s[:-1] for one in clocks])
-    return _Used(begin_ns, end_ns, cpu_s, np.concatenate(power))
-
-
-def _busy_in(used: _Used, runs: Runs) -> NDArray[np.bool_]:
-    """Return the runs that touch a time between two reads in which any thread used CPU time."""
-    busy = used.cpu_s > 0
-    begins, ends = np.sort(used.begin_ns[busy]), np.sort(used.end_ns[busy])
-    return np.searchsorted(begins, runs.end_ns, side="left") > np.searchsorted(ends, runs.begin_ns, side="right")
-
-
-def _running(
-    runs: Runs, first: NDArray[np.int64], last: NDArray[np.int64], cells: int
-) -> tuple[NDArray[np.int32], NDArray[np.bool_], NDArray[np.int64]]:
+def _running(runs: Runs, first: Numbers, last: Numbers, cells: int) -> tuple[NDArray[np.int32], Marks, Numbers]:
     """Return for each cell the number of runs, whether all are of one task, and this task."""
 
     def over(weights: Floats) -> Floats:
@@ -142,115 +257,15 @@ def _running(
         return np.cumsum(begun - np.bincount(last, weights=weights, minlength=cells + 1))[:cells]
 
     # Whole numbers below 2 ** 53, so these sums are exact. All are equal if count * sum of squares = square of sum.
-    tasks, number = np.unique(runs.task, return_inverse=True)
-    place = np.asarray(number, np.float64)
+    tasks = np.flatnonzero(np.bincount(runs.task + 1)) - 1
+    place = np.searchsorted(tasks, np.arange(-1, tasks.max(initial=-1) + 1)).astype(np.float64)[runs.task + 1]
     count, total, squares = over(np.ones(len(place))), over(place), over(place**2)
     one_task = (count > 0) & (count * squares == total**2)
     at = np.where(one_task, total / np.maximum(count, 1), len(tasks)).astype(np.int64)
     return count.astype(np.int32), one_task, np.append(tasks, -1)[at].astype(np.int64)
 
 
-@dataclass(frozen=True)
-class _Rates:
-    """What a pool used per second in each cell.
-
-    Attributes
-    ----------
-    cpu : (3, cells) CPU seconds, those that were counted, and the modelled energy of these
-    either : (2, cells) CPU seconds as while users run and as while none does
-    touches_both : (cells,) whether some thread's clock was last read before, or next after, a time with users, and one
-        without any
-    """
-
-    cpu: Floats
-    either: Floats
-    touches_both: NDArray[np.bool_]
-
-
-def _rates(used: _Used, t_ns: Times, on: NDArray[np.bool_], spins: NDArray[np.bool_]) -> _Rates:
-    """Return the rates in each cell; `on` says in which of them users run, `spins` in which others the pool spins.
-
-    Threads that spin want a core as those that work do. If they did not have one all the time, nothing tells when they
-    waited for it, so both got their part of it.
-    """
-    length_ns = np.diff(t_ns)
-    on_until_ns, spins_until_ns = (np.concatenate(([0], np.cumsum(np.where(at, length_ns, 0)))) for at in (on, spins))
-    first, last = np.searchsorted(t_ns, used.begin_ns), np.searchsorted(t_ns, used.end_ns)
-    on_ns = on_until_ns[last] - on_until_ns[first]
-    spins_ns = spins_until_ns[last] - spins_until_ns[first]
-    off_ns = used.end_ns - used.begin_ns - on_ns
-    cpu_ns = used.cpu_s * 1e9
-    # The clock and the time are not read at the very same moment: what fits nowhere stays with the users.
-    wanted_ns = on_ns + _spinning_to_working(cpu_ns, on_ns, spins_ns, off_ns) * spins_ns
-    inside = np.minimum(cpu_ns * (on_ns / np.maximum(wanted_ns, 1)), on_ns)
-    inside = np.where(on_ns > 0, np.maximum(inside, cpu_ns - off_ns), 0.0)
-    both = (inside / np.maximum(on_ns, 1), (cpu_ns - inside) / np.maximum(off_ns, 1))
-    touches = [_over_cells(first, last, side_ns > 0, len(on)) > 0 for side_ns in (on_ns, off_ns)]
-    either = np.stack([_over_cells(first, last, rate, len(on)) for rate in both])
-    cpu = np.zeros((3, len(on)))
-    cpu[0] = np.where(on, *either)
-    known = ~np.isnan(used.power)
-    if known.any():
-        highest = float(used.power[known].max())
-        parts = (known, np.where(known, used.power / highest, 0.0))
-        for row, part, unit in zip(cpu[1:], parts, (1.0, highest), strict=True):
-            row[:] = unit * np.where(on, *(_over_cells(first, last, rate * part, len(on)) for rate in both))
-    return _Rates(cpu, either, touches[0] & touches[1])
-
-
-def _spinning_to_working(cpu_ns: Floats, on_ns: Times, spins_ns: Times, off_ns: Times) -> float:
-    """Return the part of a core that a pool has while it spins, of that which it has while it works; 0 if it sleeps.
-
-    Of the times between two reads that are all of one kind. A pool that was never seen to work throughout has a core.
-    """
-    spinning, working = (on_ns == 0) & (spins_ns == off_ns), off_ns == 0
-    if not spins_ns[spinning].any():
-        return 0.0
-    has = float(cpu_ns[spinning].sum()) / float(spins_ns[spinning].sum())
-    had = float(cpu_ns[working].sum()) / float(on_ns[working].sum()) if on_ns[working].any() else 1.0
-    return min(has / had, 1.0) if had > 0 else 1.0
-
-
-def _over_cells(first: NDArray[np.int64], last: NDArray[np.int64], rate: NDArray[Any], cells: int) -> Floats:
-    """Return in each cell the sum of the rates that hold from one cell to another."""
-    step = np.zeros(cells + 1, np.int64)
-    fixed = np.round(np.minimum(rate, _MOST_RATE) * _FIXED).astype(np.int64)
-    np.add.at(step, first, fixed)
-    np.subtract.at(step, last, fixed)
-    return np.asarray(np.cumsum(step)[:cells] / _FIXED)
-
-
-def _extremes(
-    used: _Used, t_ns: Times, runs: Runs, first: NDArray[np.int64], last: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], Floats, Floats]:
-    """Return the tasks that ran, and the CPU seconds that each used at least and at most."""
-    tasks, number = np.unique(runs.task, return_inverse=True)
-    cells = len(t_ns) - 1
-    least_s, most_s = np.zeros(len(tasks)), np.zeros(len(tasks))
-    if len(tasks) * cells > LARGEST:
-        return tasks, least_s, np.full(len(tasks), float(used.cpu_s.sum()))
-    length_ns = np.diff(t_ns)
-    running = np.zeros((len(tasks), cells), bool)
-    for task in range(len(tasks)):
-        own = number == task
-        begun = np.bincount(first[own], minlength=cells + 1) - np.bincount(last[own], minlength=cells + 1)
-        running[task] = np.cumsum(begun)[:cells] > 0
-    only = running.sum(axis=0) == 1
-    length_s = (used.end_ns - used.begin_ns) * 1e-9
-    begin, end = np.searchsorted(t_ns, used.begin_ns), np.searchsorted(t_ns, used.end_ns)
-    for task in range(len(tasks)):
-        any_s, alone_s = (
-            np.concatenate(([0.0], np.cumsum(np.where(ran, length_ns, 0) * 1e-9)))
-            for ran in (running[task], running[task] & only)
-        )
-        most_s[task] = np.minimum(used.cpu_s, any_s[end] - any_s[begin]).sum()
-        least_s[task] = np.maximum(used.cpu_s - (length_s - (alone_s[end] - alone_s[begin])), 0.0).sum()
-    return tasks, least_s, most_s
-
-
-def _after(
-    runs: Runs, t_ns: Times, on: NDArray[np.bool_], rests: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _after(runs: Runs, t_ns: Times, on: Marks, rested_ns: Times) -> tuple[Numbers, Numbers]:
     """Return for each segment without users row and task of the run that ended last; -1 if the pool rested since."""
     if not len(runs.end_ns):
         return np.full(len(on), -1, np.int64), np.full(len(on), -1, np.int64)
@@ -259,24 +274,17 @@ def _after(
     before = np.searchsorted(ends_ns, t_ns[:-1], side="right") - 1
     follows = ~on & (before >= 0)
     last = order[np.maximum(before, 0)]
-    follows &= _last_of(rests, t_ns) < runs.end_ns[last]
+    follows &= rested_ns < runs.end_ns[last]
     return np.where(follows, runs.row[last], -1), np.where(follows, runs.task[last], -1)
 
 
-def latest_end(runs: Runs, at_ns: Times) -> Times:
+def _latest_end(runs: Runs, at_ns: Times) -> Times:
     """Return for each time the latest end of a run up to it."""
     ends_ns = np.concatenate(([-LONG_NS], np.sort(runs.end_ns)))
     return np.asarray(ends_ns[np.searchsorted(ends_ns, at_ns, side="right") - 1])
 
 
-def _last_of(rests: NDArray[np.bool_], t_ns: Times) -> Times:
-    """Return for each segment the begin of the last one in which the pool rested, itself included."""
-    return np.asarray(np.maximum.accumulate(np.where(rests, t_ns[:-1], -LONG_NS)))
-
-
-def _carried_over(
-    runs: Runs, t_ns: Times, task: NDArray[np.int64], own: NDArray[np.bool_], rests: NDArray[np.bool_], spins_ns: int
-) -> NDArray[np.bool_]:
+def _carried_over(runs: Runs, t_ns: Times, task: Numbers, own: Marks, rested_ns: Times, spins_ns: int) -> Marks:
     """Return the segments of a task in which the pool may still spin after another task: it has not rested since."""
     order = np.argsort(runs.end_ns, kind="stable")
     ends_ns, of_task = runs.end_ns[order], runs.task[order]
@@ -287,11 +295,4 @@ def _carried_over(
     same = (before >= 0) & (of_task[np.maximum(before, 0)] == task)
     last = np.where(same, other[np.maximum(before, 0)], before)
     last_ns = np.where(last >= 0, ends_ns[np.maximum(last, 0)], -LONG_NS)
-    return np.asarray(own & (t_ns[:-1] - last_ns < spins_ns) & (_last_of(rests, t_ns) < last_ns))
-
-
-def _alive(clocks: Sequence[Clock], reads_ns: Times) -> NDArray[np.int64]:
-    begun = np.sort([int(one.t_ns[0]) for one in clocks])
-    ended = np.sort([int(one.t_ns[-1]) for one in clocks])
-    alive = np.searchsorted(begun, reads_ns, side="right") - np.searchsorted(ended, reads_ns, side="left")
-    return np.asarray(np.maximum(alive, 1))
+    return np.asarray(own & (t_ns[:-1] - last_ns < spins_ns) & (rested_ns < last_ns))

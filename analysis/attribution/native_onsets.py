@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .native_cuts import IDLE, distinct, long_spells
+from .native_rates import IDLE, distinct, long_spells
+from .windows import UnorderedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +38,8 @@ LEAST_RESTED, MOSTLY = 10, 0.5
 """Windows, and part of all windows beside the users, in which the pool rested."""
 SELDOM = 0.05
 """A task at whose side more of the windows after a rest begin work, and no user runs, may be a user."""
+LARGEST = 400_000_000
+"""Tasks times windows."""
 MOST_PIECES = 1000
 """Windows of a time in which a clock stood still."""
 
@@ -57,28 +60,58 @@ class Event:
     by_chance: NDArray[np.bool_]
 
 
-def users_by_onsets(clocks: Sequence[Clock], runs: Runs, *, rest_ns: int = 0) -> Learnt | None:
+class OnsetTimes:
+    """Windows of a pool, in which of them each task ran, and in which it began and ended to run."""
+
+    def __init__(self, clocks: Sequence[Clock]) -> None:
+        """Begin with the clocks of the pool's threads."""
+        self.begin_ns, self.end_ns, self.used_s = _windows(clocks)
+        self._of_task: dict[int, NDArray[np.bool_]] = {}
+
+    def add(self, runs: Runs) -> None:
+        """Note runs of tasks that may use the pool, some of them more than once."""
+        count = len(self.begin_ns)
+        edges_ns = np.append(self.begin_ns, self.end_ns[-1:])
+        begin, last = (np.searchsorted(edges_ns, one, "right") - 1 for one in (runs.begin_ns, runs.end_ns - 1))
+        end = np.searchsorted(edges_ns, runs.end_ns, "right") - 1
+        for task in distinct(runs.task).tolist():
+            if task not in self._of_task and (len(self._of_task) + 1) * count > LARGEST:
+                raise UnorderedError("too many tasks may use a pool of native threads for so long")
+            marks = self._of_task.setdefault(task, np.zeros((3, count), bool))
+            own = runs.task == task
+            step = np.bincount(np.clip(begin[own], 0, count), minlength=count + 2)
+            step -= np.bincount(np.clip(last[own] + 1, 0, count), minlength=count + 2)
+            marks[0] |= np.cumsum(step)[:count] > 0
+            for mark, at in zip(marks[1:], (begin[own], end[own]), strict=True):
+                mark[at[(at >= 0) & (at < count)]] = True
+
+    @property
+    def tasks(self) -> NDArray[np.int64]:
+        """The tasks, increasing."""
+        return np.array(sorted(self._of_task), np.int64)
+
+    def marks(self, number: int) -> NDArray[np.bool_]:
+        """Return windows in which each task ran (0), began to run (1) and ended to run (2): (tasks, n)."""
+        return np.array([self._of_task[task][number] for task in sorted(self._of_task)])
+
+
+def users_by_onsets(times: OnsetTimes, *, rest_ns: int = 0) -> Learnt | None:
     """Return the tasks that use a pool; None if its onsets do not tell.
 
     Parameters
     ----------
-    clocks : of the pool's threads
-    runs : of all tasks that may use it
+    times : when each task that may use the pool ran
     rest_ns : a pool that is idle for less has not rested: a spinning thread may have waited for a core
     """
-    begin_ns, end_ns, used_s = _windows(clocks)
-    idle = long_spells(used_s < IDLE * (end_ns - begin_ns) * 1e-9, end_ns - begin_ns, rest_ns)
-    tasks = np.unique(runs.task)
-    of_tasks = [runs.kept(runs.task == task) for task in tasks]
-    seen = np.array([_touched(one, begin_ns, end_ns) for one in of_tasks])
+    length_ns, tasks = times.end_ns - times.begin_ns, times.tasks
+    idle = long_spells(times.used_s < IDLE * length_ns * 1e-9, length_ns, rest_ns)
+    seen = times.marks(0)
     after_idle = np.flatnonzero(idle[:-1]) + 1
     after_idle = after_idle[seen[:, after_idle].any(axis=0)]
     onset = after_idle[~idle[after_idle]]
     if len(onset) < LEAST_ONSETS:
         return None
-    began_ns, ended_ns = [one.begin_ns for one in of_tasks], [one.end_ns for one in of_tasks]
-    begun = [np.array([_any_in(times, begin_ns, end_ns, early) for times in began_ns]) for early in (0, 1)]
-    ended = np.array([_any_in(times, begin_ns, end_ns, 1) for times in ended_ns])
+    begun, ended = (times.marks(1), _or_before(times.marks(1))), _or_before(times.marks(2))
     # Where a pool rests as soon as its caller has its result, ends say as much as begins.
     before_idle = np.flatnonzero(idle[1:] & seen[:, :-1].any(axis=0))
     last = before_idle[~idle[before_idle]]
@@ -101,6 +134,12 @@ def users_by_onsets(clocks: Sequence[Clock], runs: Runs, *, rest_ns: int = 0) ->
     return Learnt(tasks[users], tasks[doubtful])
 
 
+def _or_before(marks: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return the windows that are marked, or follow one that is."""
+    marks[:, 1:] |= marks[:, :-1].copy()
+    return marks
+
+
 def _windows(clocks: Sequence[Clock]) -> tuple[Times, Times, Floats]:
     """Return the times between passes over all threads, and the CPU seconds in each.
 
@@ -117,19 +156,6 @@ def _windows(clocks: Sequence[Clock]) -> tuple[Times, Times, Floats]:
     grid_ns = distinct(grid_ns) + passes_ns[0]
     total_s = sum((np.interp(grid_ns, one.t_ns, one.cpu_s) for one in clocks), np.zeros(len(grid_ns)))
     return grid_ns[:-1], grid_ns[1:], np.diff(total_s)
-
-
-def _touched(runs: Runs, begin_ns: Times, end_ns: Times) -> NDArray[np.bool_]:
-    """Return the windows in which any of the runs ran."""
-    begun = np.searchsorted(np.sort(runs.begin_ns), end_ns, side="left")
-    return begun > np.searchsorted(np.sort(runs.end_ns), begin_ns, side="right")
-
-
-def _any_in(times_ns: Times, begin_ns: Times, end_ns: Times, early: int) -> NDArray[np.bool_]:
-    """Return the windows that hold any of the times, or that follow such a window within `early` windows."""
-    times_ns = np.sort(times_ns)
-    since_ns = np.concatenate((begin_ns[:early], begin_ns[: len(begin_ns) - early]))
-    return np.searchsorted(times_ns, end_ns, side="left") > np.searchsorted(times_ns, since_ns, side="left")
 
 
 def _smallest_sets(events: Sequence[Event], count: int) -> NDArray[np.int64]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from .segment_energy import sum_by
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .segment_energy import Shares
     from .segments import Segments
 
 Floats = NDArray[np.float64]
@@ -20,6 +22,7 @@ Times = NDArray[np.int64]
 
 OUTSIDE, OF_TASK, SPINNING, UNIDENTIFIED = range(4)
 """What a pool's CPU time is: of the program outside tasks, of one task, after a user's end, of one of several tasks."""
+_OF_SEGMENTS = ("kind", "task", "running", "row", "after", "package", "package_end")
 WAITING = 0.02
 """A task whose thread uses less than this part of a core only waits."""
 
@@ -59,9 +62,100 @@ class Runs:
     task: NDArray[np.int64]
     doubtful: NDArray[np.bool_]
 
-    def kept(self, which: NDArray[np.bool_]) -> Runs:
+    def kept(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> Runs:
         """Return some of them."""
         return Runs(*(getattr(self, name)[which] for name in self.__annotations__))
+
+    @classmethod
+    def none(cls) -> Runs:
+        """Return no runs."""
+        nothing = np.empty(0, np.int64)
+        return cls(nothing, nothing, nothing, nothing, np.empty(0, bool))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Runs]) -> Runs:
+        """Put several together."""
+        parts = [cls.none(), *parts]
+        return cls(*(np.concatenate([getattr(one, name) for one in parts]) for name in cls.__annotations__))
+
+
+@dataclass(frozen=True)
+class RunBounds:
+    """The least and the most that runs may have used of what a pool did.
+
+    The CPU time between two reads may have been used at any time between them. So all of an interval that a run touches
+    may be its own, and none of one that it does not fill.
+
+    Attributes
+    ----------
+    reads_ns : (reads,) sorted times of all reads of a pool's threads
+    threads : how many threads are read between two of these
+    total, alone : what the pool had used at each of them, and of that what it used in one run that ran alone
+    """
+
+    reads_ns: Times
+    threads: NDArray[np.int64]
+    total: Floats
+    alone: Floats
+
+    def of(self, runs: Runs) -> tuple[Floats, Floats]:
+        """Return both for each of some runs."""
+        after_begin = np.searchsorted(self.reads_ns, runs.begin_ns, side="left")
+        before_end = np.searchsorted(self.reads_ns, runs.end_ns, side="right") - 1
+        # The threads are read one after the other: that many reads further on each has been read.
+        last = len(self.reads_ns) - 1
+        spare_begin = self.threads[np.clip(after_begin, 0, last)]
+        spare_end = self.threads[np.clip(before_end, 0, last)]
+        first_of, end_of = (np.clip(one, 0, last) for one in (after_begin - spare_begin, before_end + spare_end))
+        inner_begin, inner_end = (
+            np.clip(one, 0, last) for one in (after_begin + spare_begin - 1, before_end - spare_end + 1)
+        )
+        inner_end = np.maximum(inner_end, inner_begin)
+        least, most = self.alone[inner_end] - self.alone[inner_begin], self.total[end_of] - self.total[first_of]
+        return np.maximum(least, 0.0), np.maximum(most, 0.0)
+
+
+def _equal_to(values: NDArray[np.int32], number: NDArray[np.integer[Any]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return where in increasing values those begin and end that are equal to each number."""
+    least, most = (int(values[0]), int(values[-1])) if len(values) else (0, -1)
+    if most - least > len(number):
+        return np.searchsorted(values, number), np.searchsorted(values, number, side="right")
+    # Far fewer numbers are distinct than there are.
+    begins = np.searchsorted(values, np.arange(least, most + 2, dtype=np.int32))
+    at = np.clip(number, least - 1, most + 1) - least
+    return begins[np.maximum(at, 0)], begins[np.minimum(at + 1, len(begins) - 1)]
+
+
+class TaskBounds(NamedTuple):
+    """Sums from which bounds of the joules of tasks follow.
+
+    Attributes
+    ----------
+    own_j : (tasks,) of segments of `OF_TASK`
+    beside_j, beside_s : (tasks,) of all segments in which each task ran, and their CPU seconds
+    all_j : of all segments
+    """
+
+    own_j: Floats
+    beside_j: Floats
+    beside_s: Floats
+    all_j: float
+
+    def of(self, users: NDArray[np.int64], least_s: Floats, most_s: Floats, cpu_s: float) -> tuple[Floats, Floats]:
+        """Return the least and the most joules of each task, at those that a CPU second took while it ran: (tasks,).
+
+        Parameters
+        ----------
+        users, least_s, most_s : tasks, and the CPU seconds that each used at least and at most
+        cpu_s : CPU seconds of the pool
+        """
+        tasks = len(self.own_j)
+        mean = self.all_j / max(cpu_s, 1e-300)
+        per_s = np.divide(self.beside_j, self.beside_s, out=np.full(tasks, mean), where=self.beside_s > 0)
+        bounds_s, known = np.zeros((2, tasks)), users < tasks
+        bounds_s[:, users[known]] = least_s[known], most_s[known]
+        least_j, most_j = bounds_s * per_s
+        return np.minimum(least_j, self.own_j), np.maximum(most_j, self.own_j)
 
 
 @dataclass
@@ -121,9 +215,6 @@ class NativeSegments:
         """
         begin_ns, end_ns = max(begin_ns, int(self.t_ns[0])), min(end_ns, int(self.t_ns[-1]))
         inside = (self.t_ns > begin_ns) & (self.t_ns < end_ns)
-        t_ns = np.concatenate(([begin_ns], self.t_ns[inside], [max(end_ns, begin_ns)]))
-        at = np.clip(np.searchsorted(self.t_ns, t_ns[:-1], side="right") - 1, 0, len(self.cpu_s) - 1)
-        part = np.diff(t_ns) / np.diff(self.t_ns)[at]
         numbers = np.append(rows, -1)
         runs = self.runs.kept(
             (self.runs.begin_ns < end_ns) & (self.runs.end_ns > begin_ns) & (numbers[self.runs.row] >= 0)
@@ -132,13 +223,8 @@ class NativeSegments:
             runs, begin_ns=np.maximum(runs.begin_ns, begin_ns), end_ns=np.minimum(runs.end_ns, end_ns),
             row=numbers[runs.row],
         )  # fmt: skip
-        cut = replace(
-            self, t_ns=t_ns, runs=runs, kind=self.kind[at], task=self.task[at], running=self.running[at],
-            row=numbers[self.row[at]], after=self.after[at], first=np.searchsorted(t_ns, runs.begin_ns),
-            last=np.searchsorted(t_ns, runs.end_ns), package=None if self.package is None else self.package[at],
-            package_end=None if self.package_end is None else self.package_end[at],
-            **{name: getattr(self, name)[at] * part for name in ("cpu_s", "counted_s", "counted", "modelled")},
-        )  # fmt: skip
+        part = replace(self, runs=runs, row=numbers[self.row])
+        cut = part.cut_at(np.concatenate(([begin_ns], self.t_ns[inside], [max(end_ns, begin_ns)])))
         own_s, whole_s = (one.of_task_s(self.users) for one in (cut, self))
         # What is not certain of a task's time may all lie in the window.
         return replace(
@@ -146,6 +232,21 @@ class NativeSegments:
             least_s=np.maximum(own_s - np.maximum(whole_s - self.least_s, 0.0), 0.0),
             most_s=np.minimum(own_s + np.maximum(self.most_s - whole_s, 0.0), cut.cpu_s.sum()),
         )
+
+    def cut_at(self, t_ns: Times) -> NativeSegments:
+        """Return segments that begin and end at other times, each in one of these; of one that is cut part by time."""
+        at = np.clip(np.searchsorted(self.t_ns, t_ns[:-1], side="right") - 1, 0, len(self.cpu_s) - 1)
+        part = np.diff(t_ns) / np.diff(self.t_ns)[at]
+        taken: dict[str, Any] = {
+            name: None if (one := getattr(self, name)) is None else one[at] for name in _OF_SEGMENTS
+        }
+        first, last = (
+            np.searchsorted(t_ns, np.clip(one, t_ns[0], t_ns[-1])) for one in (self.runs.begin_ns, self.runs.end_ns)
+        )
+        return replace(
+            self, t_ns=t_ns, first=first, last=last, **taken,
+            **{name: getattr(self, name)[at] * part for name in ("cpu_s", "counted_s", "counted", "modelled")},
+        )  # fmt: skip
 
     def of_task_s(self, tasks: NDArray[np.int64]) -> Floats:
         """Return the CPU seconds that are some tasks' own."""
@@ -169,12 +270,20 @@ class NativeSegments:
         ----------
         power : (tasks + 1,) modelled energy per CPU second, by task and last of none, for a pool without counters
         """
+        self.draw(power_of_pool(power, *self.by_task((self.counted, self.counted_s), len(power) - 1)))
+
+    def draw(self, power: Floats) -> None:
+        """Set the modelled energy, at (tasks + 1,) modelled energy per CPU second where counters were not read."""
         number = self.task_numbers(len(power) - 1)
-        counted, counted_s = (sum_by(number, values, len(power)) for values in (self.counted, self.counted_s))
-        if counted_s.sum() > 0:
-            power = np.full(len(power), counted.sum() / counted_s.sum())
-        power = np.divide(counted, counted_s, out=power.copy(), where=counted_s > 0)
         self.modelled = self.counted + np.maximum(self.cpu_s - self.counted_s, 0.0) * power[number]
+
+    def by_task(self, values: Sequence[Floats], tasks: int) -> Floats:
+        """Return sums of values of `OF_TASK` by task, and last of the others: (values, tasks + 1)."""
+        return np.stack([sum_by(self.task_numbers(tasks), one, tasks + 1) for one in values])
+
+    def beside(self, values: Floats, tasks: int) -> Floats:
+        """Return the sums of values while each task ran: (tasks,)."""
+        return sum_by(np.minimum(self.runs.task, tasks), self.of_runs(values), tasks + 1)[:tasks]
 
     def used_s(self, grid_ns: Times) -> Floats:
         """Return the CPU seconds from the first of some times to each of them."""
@@ -183,92 +292,105 @@ class NativeSegments:
 
     def by_row(self, values: Floats, rows: int) -> Floats:
         """Share the values of `OF_TASK` among instances, evenly where several of the task ran: (rows,)."""
-        own = self._since_begin(np.where(self.kind == OF_TASK, values / np.maximum(self.running, 1), 0.0))
-        return sum_by(self.runs.row, self._of_runs(own), rows)
+        return sum_by(self.runs.row, self.of_runs(self.of_task(values)), rows)
+
+    def of_task(self, values: Floats) -> Floats:
+        """Return the values of `OF_TASK` for each instance of the task that runs, 0 elsewhere."""
+        return np.where(self.kind == OF_TASK, values / np.maximum(self.running, 1), 0.0)
+
+    def of_runs(self, values: Floats) -> Floats:
+        """Return the sums of values over the segments of each of `runs`."""
+        total = self._since_begin(values)
+        return (total[self.last] - total[self.first]).astype(np.float64)
 
     def spinning(self, values: Floats, rows: int) -> Floats:
         """Return the values of `SPINNING` by the instance that ended last: (rows,)."""
         at = (self.kind == SPINNING) & (self.row >= 0)
         return sum_by(self.row[at], values[at], rows)
 
-    def within(self, begin_ns: Times, end_ns: Times, values: Floats) -> Floats:
-        """Return the values of `OF_TASK`, shared as by `by_row`, in any intervals: (m,)."""
-        own = self._since_begin(np.where(self.kind == OF_TASK, values / np.maximum(self.running, 1), 0.0))
-        total = own.astype(np.float64)
-        return np.asarray(np.interp(np.maximum(end_ns, begin_ns), self.t_ns, total)) - np.interp(
-            begin_ns, self.t_ns, total
-        )
+    def in_quantum(self, quantum: NDArray[np.int32], shares: Shares, number: NDArray[np.integer[Any]]) -> Floats:
+        """Return for each of `runs` its part of the joules of `OF_TASK` in one quantum.
+
+        Parameters
+        ----------
+        quantum : (n + 1,) in which segments begin and end
+        shares : their joules
+        number : of each run, the quantum
+        """
+        head_j, tail_j = shares.energy_j.copy(), np.zeros(len(self.kind))
+        head_j[shares.at], tail_j[shares.at] = shares.head_j, shares.tail_j
+        total_j = np.zeros(len(number))
+        for part_j, of_segment in ((head_j, quantum[:-1]), (tail_j, quantum[1:])):
+            sums = self._since_begin(self.of_task(part_j))
+            low, high = (np.clip(one, self.first, self.last) for one in _equal_to(of_segment, number))
+            total_j += (sums[high] - sums[low]).astype(np.float64)
+        return total_j
+
+    def alone(self, values: Floats) -> Floats:
+        """Return the values of one run that ran alone, 0 elsewhere."""
+        return np.where((self.kind == OF_TASK) & (self.running == 1), values, 0.0)
 
     def bounds(self, values: Floats) -> tuple[Floats, Floats]:
-        """Return for each of `runs` the least and the most of the values that it may have used.
-
-        The CPU time between two reads may have been used at any time between them. So all of an interval that a run
-        touches may be its own, and none of one that it does not fill.
-        """
-        total = self._since_begin(values).astype(np.float64)
-        alone = self._since_begin(np.where((self.kind == OF_TASK) & (self.running == 1), values, 0.0)).astype(float)
-        around = self.reads_ns
-        after_begin = np.searchsorted(around, self.runs.begin_ns, side="left")
-        before_end = np.searchsorted(around, self.runs.end_ns, side="right") - 1
-        # The threads are read one after the other: that many reads further on each has been read.
-        last = len(around) - 1
-        spare_begin = self.threads[np.clip(after_begin, 0, last)]
-        spare_end = self.threads[np.clip(before_end, 0, last)]
-        first_of, end_of = (
-            around[np.clip(after_begin - spare_begin, 0, last)],
-            around[np.clip(before_end + spare_end, 0, last)],
-        )
-        first_of, end_of = np.minimum(first_of, self.runs.begin_ns), np.maximum(end_of, self.runs.end_ns)
-        inner_begin = around[np.clip(after_begin + spare_begin - 1, 0, last)]
-        inner_end = around[np.clip(before_end - spare_end + 1, 0, last)]
-        most = np.interp(end_of, self.t_ns, total) - np.interp(first_of, self.t_ns, total)
-        inner_begin, inner_end = np.maximum(inner_begin, self.runs.begin_ns), np.minimum(inner_end, self.runs.end_ns)
-        inner_end = np.maximum(inner_end, inner_begin)
-        least = np.interp(inner_end, self.t_ns, alone) - np.interp(inner_begin, self.t_ns, alone)
-        return np.maximum(least, 0.0), np.maximum(most, 0.0)
+        """Return for each of `runs` the least and the most of the values that it may have used; see `RunBounds`."""
+        sums = (values, self.alone(values))
+        total, alone = (np.interp(self.reads_ns, self.t_ns, self._since_begin(one).astype(float)) for one in sums)
+        return RunBounds(self.reads_ns, self.threads, total, alone).of(self.runs)
 
     def task_bounds(self, energy_j: Floats, tasks: int) -> tuple[Floats, Floats]:
-        """Return the least and the most joules of each task, at those that a CPU second took while it ran: (tasks,)."""
-        own_j = sum_by(self.task_numbers(tasks), energy_j, tasks + 1)[:tasks]
-        beside_j, beside_s = (
-            sum_by(np.minimum(self.runs.task, tasks), self._of_runs(self._since_begin(values)), tasks + 1)[:tasks]
-            for values in (energy_j, self.cpu_s)
-        )
-        mean = energy_j.sum() / max(float(self.cpu_s.sum()), 1e-300)
-        per_s = np.divide(beside_j, beside_s, out=np.full(tasks, mean), where=beside_s > 0)
-        least_s, most_s = np.zeros(tasks), np.zeros(tasks)
-        known = self.users < tasks
-        least_s[self.users[known]], most_s[self.users[known]] = self.least_s[known], self.most_s[known]
-        return np.minimum(least_s * per_s, own_j), np.maximum(most_s * per_s, own_j)
+        """Return the least and the most joules of each task: (tasks,)."""
+        own_j = self.by_task([energy_j], tasks)[0, :tasks]
+        sums = TaskBounds(own_j, self.beside(energy_j, tasks), self.beside(self.cpu_s, tasks), float(energy_j.sum()))
+        return sums.of(self.users, self.least_s, self.most_s, float(self.cpu_s.sum()))
 
     def _since_begin(self, values: Floats) -> NDArray[np.longdouble]:
         return np.concatenate((np.zeros(1, np.longdouble), np.cumsum(values.astype(np.longdouble))))
 
-    def _of_runs(self, total: NDArray[np.longdouble]) -> Floats:
-        return (total[self.last] - total[self.first]).astype(np.float64)
 
-
-def runs_of(segments: Sequence[Segments], which: Sequence[int], *, caller_computes: bool = False) -> Runs:
+def runs_of(segments: Sequence[Segments | None], which: Sequence[int], *, caller_computes: bool = False) -> Runs:
     """Return the times in which tasks ran on some threads.
 
     Parameters
     ----------
-    segments : of all threads with samples
+    segments : of all threads with samples; None for one without any in the part of the recording
     which : indices of the threads
     caller_computes : leave out the times in which a task only waited
     """
-    offsets = np.cumsum([0, *(len(one.rows) for one in segments)])
-    parts = []
+    offsets, parts = row_offsets(segments), []
     for index in which:
         one = segments[index]
+        if one is None:
+            continue
         length_s = np.diff(one.t_ns) * 1e-9
         ran = (one.slot > 0) & (length_s > 0)
         at = np.flatnonzero(ran & (one.cpu_s >= WAITING * length_s) if caller_computes else ran)
         row = one.slot[at].astype(np.int64) - 1
         task = one.rows.task[row].astype(np.int64)
-        parts.append((one.t_ns[at], one.t_ns[at + 1], row + offsets[index], task))
-    if not parts:
-        nothing = np.empty(0, np.int64)
-        return Runs(nothing, nothing, nothing, nothing, np.empty(0, bool))
-    begin_ns, end_ns, row, task = (np.concatenate([part[place] for part in parts]) for place in range(4))
-    return Runs(begin_ns, end_ns, row, task, np.zeros(len(row), bool))
+        row += offsets[index]
+        parts.append(Runs(one.t_ns[at], one.t_ns[at + 1], row, task, np.zeros(len(row), bool)))
+    return Runs.joined(parts)
+
+
+def row_offsets(segments: Sequence[Segments | None]) -> list[int]:
+    """Return where the rows of each thread begin among those of all, one after the other, and their number."""
+    return [0, *itertools.accumulate(0 if one is None else len(one.rows) for one in segments)]
+
+
+def power_of_pool(power: Floats, counted: Floats, counted_s: Floats) -> Floats:
+    """Return the modelled energy per CPU second of a pool where its counters were not read: as where they were.
+
+    Parameters
+    ----------
+    power : (tasks + 1,) by task and last of none, for a pool without counters
+    counted, counted_s : (tasks + 1,) modelled energy and CPU seconds of the pool by counters
+    """
+    if counted_s.sum() > 0:
+        power = np.full(len(power), counted.sum() / counted_s.sum())
+    return np.asarray(np.divide(counted, counted_s, out=power.copy(), where=counted_s > 0))
+
+
+def power_of_tasks(modelled: Floats, cpu_s: Floats) -> Floats:
+    """Return the modelled energy per CPU second by task, and last that of all, from sums by task and last of none."""
+    mean = modelled.sum() / cpu_s.sum() if cpu_s.sum() > 0 and modelled.sum() > 0 else 1.0
+    power: Floats = np.divide(modelled, cpu_s, out=np.full(len(cpu_s), mean), where=(cpu_s > 0) & (modelled > 0))
+    power[-1] = mean
+    return power

@@ -8,7 +8,7 @@ has ended its bounds follow as in `accounts`. Parts are added in the order of th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tprof.trace.metadata import MAX_NS
 
-from .accounts import Totals
+from .accounts import NativeTotals, Totals
 from .instances import concatenated, merged
 from .long_arrays import blocks, release, zeros
 from .segment_energy import sum_by
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .instances import InstanceRows
+    from .native_time import NativeSegments
     from .quanta import Quanta
     from .segment_energy import Shares
     from .windows import Window
@@ -90,6 +91,23 @@ class EdgeParts:
             self.first_j += _matching(owner, where, joules, self.first)
             self.last_j += _matching(owner, where, joules, self.last)
 
+    def add_native(
+        self, native: NativeSegments, place: NDArray[np.intp], quantum: NDArray[np.int32], shares: Shares
+    ) -> None:
+        """Add a pool's segments; `place` are the rows of the instances that its runs name."""
+        number = self.place[place[native.runs.row]]
+        native = replace(
+            native, runs=native.runs.kept(number >= 0), first=native.first[number >= 0], last=native.last[number >= 0]
+        )
+        number = number[number >= 0]
+        if not len(number):
+            return
+        count = len(self.dynamic_j)
+        own_j = native.of_runs(native.of_task(shares.energy_j))
+        self.dynamic_j += sum_by(number, own_j, count)
+        for target, of_instance in ((self.first_j, self.first), (self.last_j, self.last)):
+            target[:] += sum_by(number, native.in_quantum(quantum, shares, of_instance[number]), count)
+
 
 def _matching(number: NDArray[np.intp], quantum: NDArray[np.int32], joules: Floats, own: NDArray[np.int64]) -> Floats:
     """Return by instance the joules of the parts in its own quantum."""
@@ -98,7 +116,10 @@ def _matching(number: NDArray[np.intp], quantum: NDArray[np.int32], joules: Floa
 
 @dataclass
 class OpenParts:
-    """Parts of open instances: rows, joules over the counted domains, and by domain all and those of edges."""
+    """Parts of open instances: rows, joules over the counted domains, and by domain all and those of edges.
+
+    `native` is what native threads add, as `NativeTotals.of_rows`; None without any.
+    """
 
     rows: InstanceRows
     dynamic_j: Floats
@@ -106,6 +127,7 @@ class OpenParts:
     first_j: tuple[Floats, ...]
     last_j: tuple[Floats, ...]
     all_j: tuple[Floats, ...]
+    native: Floats | None
 
     @classmethod
     def of(cls, rows: InstanceRows, totals: Totals, which: Mask, edges: Sequence[EdgeParts | None]) -> OpenParts:
@@ -114,12 +136,16 @@ class OpenParts:
         first_j = tuple(nothing if one is None else one.first_j for one in edges)
         last_j = tuple(nothing if one is None else one.last_j for one in edges)
         all_j = tuple(nothing if one is None else one.dynamic_j for one in edges)
-        return cls(rows.view(which), totals.dynamic_j[which], totals.static_j[which], first_j, last_j, all_j)
+        native = None if totals.native is None else totals.native.of_rows[:, which]
+        return cls(rows.view(which), totals.dynamic_j[which], totals.static_j[which], first_j, last_j, all_j, native)
 
     def taken(self, which: Mask | NDArray[np.intp]) -> OpenParts:
         """Return some of them."""
-        by_domain = (tuple(one[which] for one in ones) for ones in (self.first_j, self.last_j, self.all_j))
-        return OpenParts(self.rows.view(which), self.dynamic_j[which], self.static_j[which], *by_domain)
+        first_j, last_j, all_j = (tuple(one[which] for one in ones) for ones in (self.first_j, self.last_j, self.all_j))
+        native = None if self.native is None else self.native[:, which]
+        return OpenParts(
+            self.rows.view(which), self.dynamic_j[which], self.static_j[which], first_j, last_j, all_j, native
+        )
 
     def plus(self, other: OpenParts, domains: Sequence[Quanta]) -> OpenParts:
         """Return the parts of both, those of the same instance added; `domains` are those that count."""
@@ -143,6 +169,9 @@ class OpenParts:
             tuple(map(total, self.first_j, other.first_j, is_first)),
             tuple(map(total, self.last_j, other.last_j, is_last)),
             tuple(map(total, self.all_j, other.all_j)),
+            None
+            if self.native is None or other.native is None
+            else np.stack([total(*both) for both in zip(self.native, other.native, strict=True)]),
         )
 
 
@@ -170,7 +199,9 @@ class OpenInstances:
         self._dynamic_j[domain][which.start + 1 : which.stop + 1] = dynamic_j
         release(self._dynamic_j[domain], self._valid[domain])
 
-    def advance(self, window: Window, settled: IdRuns, parts: OpenParts) -> tuple[InstanceRows, Totals]:
+    def advance(
+        self, window: Window, settled: IdRuns, parts: OpenParts, held: NDArray[np.uint64] | None = None
+    ) -> tuple[InstanceRows, Totals]:
         """Add a window's instances, and return those that have ended but were not settled, with their joules.
 
         Parameters
@@ -178,6 +209,7 @@ class OpenInstances:
         window : the next one; the last one ends everything
         settled : the ids of those that are settled
         parts : all others
+        held : ids of instances of which later windows have parts, also after their end; None: of none
 
         Raises
         ------
@@ -194,6 +226,8 @@ class OpenInstances:
             there |= np.isin(parts.rows.instance, self._parts.rows.instance)
             parts = self._parts.plus(parts.taken(there), self._domains)
         over = ended_before(parts.rows, end_ns)
+        if held is not None and len(held):
+            over &= ~np.isin(parts.rows.instance, held)
         self._parts = parts.taken(~over)
         found = parts.taken(over)
         self._ended.add(settled)
@@ -204,6 +238,7 @@ class OpenInstances:
         """Return ended instances with their bounds."""
         rows, totals = parts.rows, Totals.zeros(len(parts.rows))
         totals.dynamic_j, totals.static_j = parts.dynamic_j, parts.static_j
+        totals.native = None if parts.native is None else NativeTotals.of_instances(parts.native)
         for number, domain in enumerate(self._domains):
             if not len(domain):
                 continue

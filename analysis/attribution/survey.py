@@ -63,6 +63,27 @@ class Means:
         modelled, cpu_s = self.by_package.get(package, nothing) + self.bare.get(package, nothing) * scale
         return float(modelled / cpu_s) if cpu_s > 0 and modelled > 0 else 1.0
 
+    def plus_pools(self, modelled: tuple[float, float], packages: Sequence[int]) -> Means:
+        """Return the same with modelled energy and CPU seconds of pools, evenly on all packages."""
+        by_package = {}
+        for package in (None, *packages):
+            share = 1.0 if package is None or len(packages) < 2 else 1.0 / len(packages)
+            by_package[package] = self.by_package.get(package, np.zeros(2)) + share * np.array(modelled)
+        return replace(self, by_package=by_package)
+
+
+@dataclass(frozen=True)
+class SeenSoFar:
+    """The CPU seconds of all samples up to the times of `HiddenTime`, and from when to when threads have segments."""
+
+    cpu_s: Floats
+    reaches: tuple[Reach, ...]
+
+    @classmethod
+    def nothing(cls) -> SeenSoFar:
+        """Return that of no samples."""
+        return cls(np.empty(0), ())
+
 
 @dataclass(frozen=True)
 class Survey:
@@ -73,6 +94,7 @@ class Survey:
     trace, model, packages, step : of which recording, for which model, and how fine the index is
     threads : those with samples
     hidden : CPU time without samples
+    seen : CPU time of the samples, from which that follows
     cut_off : the last segments of threads that were cut off, by ordinal
     """
 
@@ -82,6 +104,7 @@ class Survey:
     step: int
     threads: tuple[IndexedThread, ...]
     hidden: HiddenTime
+    seen: SeenSoFar
     cut_off: dict[int, CutOff]
 
     @cached_property
@@ -93,9 +116,23 @@ class Survey:
             _add_means(means, self.trace, one.thread, self.model, self.packages, self.step, cut_off)
         return means
 
+    def with_pools(self, used_s: Floats, modelled: tuple[float, float]) -> Survey:
+        """Return what is known if pools of native threads used CPU time too.
+
+        Parameters
+        ----------
+        used_s : their CPU seconds up to the times of `hidden`
+        modelled : their modelled energy, and their CPU seconds
+        """
+        hidden = hidden_time(self.trace, self.seen.reaches, lambda _: self.seen.cpu_s + used_s)
+        found = replace(self, hidden=hidden)
+        if self.model.columns:
+            vars(found)["means"] = self.means.plus_pools(modelled, self.packages)
+        return found
+
     def for_windows(self, trace: Trace) -> Survey:
         """Return what windows need of it, with another trace: all sums that they may, if their pass may be needed."""
-        found = replace(self, trace=trace, hidden=self.hidden.part(0, 0))
+        found = replace(self, trace=trace, hidden=self.hidden.part(0, 0), seen=SeenSoFar.nothing())
         columns = set(self.model.columns)
         is_bare = any(not columns <= set(one.thread.columns) for one in self.threads)
         if columns and (is_bare or self.cut_off or len(self.hidden.t_ns)):
@@ -126,6 +163,7 @@ def survey(trace: Trace, model: Model, packages: tuple[int, ...], step: int = ST
     cut_off = find_cut_off(trace)
     reaches = [_reach(trace, one) for one in threads]
     indexed: list[IndexedThread] = []
+    seen = [np.empty(0)]
 
     def seen_at(grid_ns: Times) -> Floats:
         total_s = np.zeros(len(grid_ns))
@@ -133,12 +171,14 @@ def survey(trace: Trace, model: Model, packages: tuple[int, ...], step: int = ST
             at_s, t_ns = _pass(trace, thread, grid_ns, step, cut_off.get(thread.ordinal))
             indexed.append(index_thread(trace, thread, t_ns, step))
             total_s += at_s - at_s[0]
+        seen.append(total_s)
         return total_s
 
     hidden = hidden_time(trace, reaches, seen_at)
     if not indexed:
         indexed = [index_thread(trace, one, _sparse(one, step), step) for one in threads]
-    return Survey(trace, model, packages, step, tuple(indexed), hidden, cut_off)
+    known = SeenSoFar(seen[-1], tuple(reaches))
+    return Survey(trace, model, packages, step, tuple(indexed), hidden, known, cut_off)
 
 
 def _reach(trace: Trace, thread: Thread) -> Reach:

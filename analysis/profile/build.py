@@ -25,7 +25,7 @@ from .fits import Ran, fitted
 from .information import Found, accounts_table, informed, limits_of, with_quality
 from .instances import Instances
 from .memory import fits_in_memory, too_large
-from .native_threads import NativeBounds, native_facts
+from .native_threads import NativeBounds, PoolFacts, native_facts
 from .profile import Profile
 from .profile_warnings import SampleFacts, ran_in, stuck_sensor_warnings
 from .recipe import prepare
@@ -136,7 +136,8 @@ def build_in_memory(trace: Trace, prepared: Prepared, *, asked: str) -> Profile:
     idle_w = {domain.name: idle_power_w(*activity.load(domain).idle()) for domain in prepared.idles}
     recipe = fitted(prepared.idled(idle_w), trace, _ran_in(activity, len(names)), asked=asked)
     rows, totals, accounts, stuck = _share(recipe, activity, trace)
-    native = native_facts(activity.pools, totals.native, names)
+    pool_j = [] if totals.native is None else totals.native.pool_j
+    native = native_facts([PoolFacts.of(pool) for pool in activity.pools], pool_j, names)
     facts = SampleFacts.of(activity, len(rows))
     info = informed(trace, prepared, recipe, Found(accounts, stuck, facts, activity.hidden, native))
     errors_j = None
@@ -150,7 +151,9 @@ def build_in_memory(trace: Trace, prepared: Prepared, *, asked: str) -> Profile:
     del activity
     watts, most_w = limits_of(trace, recipe)
     tasks, half_j = tasks_table(trace, threads, rows, totals, watts, most_w)
-    bounds = None if totals.native is None else NativeBounds.of(half_j, totals.native, names)
+    bounds = None
+    if totals.native is not None:
+        bounds = NativeBounds.of(totals.native.task_least_j, totals.native.task_most_j, names)
     if len(trace.graph):
         tasks = tasks.assign(**lifecycle_columns(trace, tasks))
     tasks = with_quality(tasks, info["quality"])

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from tprof.analysis.attribution.native_members import PYTHON
 from tprof.analysis.attribution.native_time import OF_TASK, OUTSIDE, SPINNING, UNIDENTIFIED
-from tprof.analysis.attribution.native_users import PYTHON
 from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.names import places, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.analysis.attribution.accounts import NativeTotals
-    from tprof.analysis.attribution.native_users import Pool
+    from tprof.analysis.attribution.native_users import FoundPool, Pool
 
 Floats = NDArray[np.float64]
 NOTABLE = 0.02
@@ -57,30 +56,61 @@ class NativeBounds:
 
     Attributes
     ----------
-    half_j : (instances,) half the width of the bounds that the sensor gives
     least_j, most_j : (names,) bounds of the joules of native threads, by distinct name
     """
 
-    half_j: Floats
     least_j: Floats
     most_j: Floats
 
     @classmethod
-    def of(cls, half_j: Floats, totals: NativeTotals, names: Sequence[str]) -> NativeBounds:
-        """Add up places of the same name."""
+    def of(cls, least_j: Floats, most_j: Floats, names: Sequence[str]) -> NativeBounds:
+        """Add up bounds of tasks, (tasks,), of places of the same name."""
         unique, code = places([shown(name) for name in names])
-        least, most = (sum_by(code, values, len(unique)) for values in (totals.task_least_j, totals.task_most_j))
-        return cls(half_j, least, most)
+        least, most = (sum_by(code, values, len(unique)) for values in (least_j, most_j))
+        return cls(least, most)
 
 
-def native_facts(pools: Sequence[Pool], totals: NativeTotals | None, names: Sequence[str]) -> dict[str, Any] | None:
-    """Return facts on native threads as plain values; None if none serves tasks.
+class PoolFacts(NamedTuple):
+    """What is said of a pool.
+
+    Attributes
+    ----------
+    pool : the pool
+    cpu_s, counted_s : its CPU seconds, and those that its counters weighed
+    served, spins_after : tasks that got CPU time of it, and after which it span
+    """
+
+    pool: Pool | FoundPool
+    cpu_s: float
+    counted_s: float
+    served: Sequence[int]
+    spins_after: Sequence[int]
+
+    @classmethod
+    def of(cls, pool: Pool) -> PoolFacts:
+        """Take them from its segments."""
+        cut = pool.segments
+        served, after = (
+            np.unique(task[(cut.kind == kind) & (cut.cpu_s > 0)]).tolist()
+            for kind, task in ((OF_TASK, cut.task), (SPINNING, cut.after))
+        )
+        return cls(pool, float(cut.cpu_s.sum()), float(cut.counted_s.sum()), served, after)
+
+    @classmethod
+    def of_sums(cls, pool: FoundPool) -> PoolFacts:
+        """Take them from sums over its segments."""
+        sums = pool.cut.sums
+        return cls(pool, sums.cpu_s, sums.counted_s, sorted(sums.served), sorted(sums.spins_after))
+
+
+def native_facts(pools: Sequence[PoolFacts], pool_j: Sequence[Floats], names: Sequence[str]) -> dict[str, Any] | None:
+    """Return facts on native threads as plain values; None if none serves tasks; `pool_j` are the joules of each kind.
 
     Keys: cpu_s, tasks_j, spin_j, unidentified_j, outside_j of all; `pools` has the same of each, with its library,
     the library's title, pid, number of threads, the names of possible users (`users`) and of those that got its time
     (`served`), how the users are known, and `counted`: the part of its CPU time that the model weighed by its counters.
     """
-    if totals is None:
+    if not pools:
         return None
     rows: list[dict[str, Any]] = [
         {
@@ -89,25 +119,22 @@ def native_facts(pools: Sequence[Pool], totals: NativeTotals | None, names: Sequ
             "pid": pool.process,
             "threads": pool.threads,
             "users": sorted({shown(names[task]) for task in pool.users if task < len(names)}),
-            "served": _tasks_in(pool.segments.task, pool, OF_TASK, names),
+            "served": _named(one.served, names),
             "known_by": pool.basis,
-            "cpu_s": float(pool.segments.cpu_s.sum()),
-            "counted": _part(pool.segments.counted_s, pool.segments.cpu_s),
+            "cpu_s": one.cpu_s,
+            "counted": min(one.counted_s / one.cpu_s, 1.0) if one.cpu_s > 0 else 0.0,
             "tasks_j": float(joules[OF_TASK]),
             "spin_j": float(joules[SPINNING]),
             "unidentified_j": float(joules[UNIDENTIFIED]),
             "outside_j": float(joules[OUTSIDE]),
-            "spins_after": _tasks_in(pool.segments.after, pool, SPINNING, names),
+            "spins_after": _named(one.spins_after, names),
             "may_spin": pool.spins_ns > 0 and pool.basis != "calls",
         }
-        for pool, joules in zip(pools, totals.pool_j, strict=True)
+        for one, joules in zip(pools, pool_j, strict=True)
+        for pool in [one.pool]
     ]
     sums = ("cpu_s", "tasks_j", "spin_j", "unidentified_j", "outside_j")
     return {name: sum(float(row[name]) for row in rows) for name in sums} | {"pools": rows}
-
-
-def _part(part: Floats, whole: Floats) -> float:
-    return min(float(part.sum()) / float(whole.sum()), 1.0) if whole.sum() > 0 else 0.0
 
 
 def native_warnings(facts: dict[str, Any] | None, measured_j: float) -> list[str]:
@@ -152,10 +179,8 @@ def _setting(library: str) -> str:
     return f"{setting} (tprof run --passive-pools)" if setting else ""
 
 
-def _tasks_in(task: NDArray[np.int64], pool: Pool, kind: int, names: Sequence[str]) -> list[str]:
-    """Return the names of the tasks of a pool's segments of this kind."""
-    tasks = np.unique(task[(pool.segments.kind == kind) & (pool.segments.cpu_s > 0)])
-    return sorted({shown(names[one]) for one in tasks.tolist() if 0 <= one < len(names)})
+def _named(tasks: Sequence[int], names: Sequence[str]) -> list[str]:
+    return sorted({shown(names[one]) for one in tasks if 0 <= one < len(names)})
 
 
 def title_of(library: str) -> str:

@@ -17,6 +17,7 @@ from tprof.analysis.attribution.accounts import Account
 from tprof.analysis.attribution.gpu import SCOPE as GPU
 from tprof.analysis.attribution.load import Activity, idle_power_w, losses
 from tprof.analysis.attribution.long_arrays import computed, is_any, zeros
+from tprof.analysis.attribution.native_stream import survey_pools
 from tprof.analysis.attribution.open_instances import OpenInstances
 from tprof.analysis.attribution.survey import survey
 from tprof.analysis.attribution.windows import STEP, Reach, cut_windows
@@ -30,16 +31,18 @@ from .fits import fitted as fit_powers_of
 from .information import Found, accounts_table, informed, limits_of
 from .instances import SampleIndex, SummedInstances
 from .memory import record_count
-from .parallel_maps import Threads, usual_threads
+from .parallel_maps import Processes, Threads, usual_threads
 from .profile import Profile
 from .profile_warnings import SampleFacts, stuck_sensor_warnings
 from .streamed_fit import fitted_domains, reach_of, store_run
-from .window_shares import Facts, Job, Sharer, Summed, Sums, Tables, read_activity_of
+from .window_pools import PoolSums
+from .window_shares import Facts, Job, Sharer, Summed, Sums, Tables, read_activity_of, read_segments_of, read_window_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
+    from tprof.analysis.attribution.native_stream import StreamedPools
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.attribution.survey import Survey
@@ -78,13 +81,16 @@ def why_in_memory(trace: Trace, prepared: Prepared) -> str | None:
         "a task runtime recorded events": bool(trace.events),
         "tasks of an engine have keys": bool(trace.key_files),
         "stacks were sampled": bool(trace.stack_files),
-        "native threads may serve tasks": recipe.attribute_native and _has_busy_natives(trace),
+        "native threads may serve tasks in a window of time": trace.recorded is not None
+        and _follows_natives(trace, recipe),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 
 
-def _has_busy_natives(trace: Trace) -> bool:
-    return any(len(one.cpu_ns) > 1 and int(one.cpu_ns.max()) > int(one.cpu_ns.min()) for one in trace.native_threads)
+def _follows_natives(trace: Trace, recipe: Recipe) -> bool:
+    return recipe.attribute_native and any(
+        len(one.cpu_ns) > 1 and int(one.cpu_ns.max()) > int(one.cpu_ns.min()) for one in trace.native_threads
+    )
 
 
 def build_streamed(
@@ -116,11 +122,12 @@ def build_streamed(
     recipe = prepared.recipe
     log.info("analysis", "streaming %s: %d threads, %d domains", trace.path, len(trace.threads), len(recipe.whole))
     found = survey(trace, recipe.model, recipe.packages, min(STEP, max(samples // STEPS, 1)))
-    recipe = prepared.idled(_idle_watts(trace, prepared, found, samples))
     reach = [reach_of(one) if needs_fits(recipe, asked) else Reach.of(one) for one in recipe.quanta]
     windows = tuple(cut_windows(found.threads, reach, samples))
-    recipe, fitted, modelled = _fitted(trace, recipe, found, windows, asked)
-    stream = _Stream(trace, recipe, found, windows, fitted, map or usual_threads())
+    found, pools = _with_pools(trace, recipe, found, windows)
+    recipe = prepared.idled(_idle_watts(trace, prepared, found, pools, samples))
+    recipe, fitted, modelled = _fitted(trace, recipe, found, pools, windows, asked)
+    stream = _Stream(trace, recipe, found, windows, fitted, pools, map or usual_threads())
     sums: list[Sums] = []
     shared = stream.run(
         Summed(trace, recipe, stream.threads),
@@ -128,29 +135,49 @@ def build_streamed(
         progress,
     )
     total, last = sums[0]
-    facts = replace(shared.facts, instances=total.rows)
-    info = informed(trace, prepared, recipe, Found(shared.accounts, shared.stuck, facts, found.hidden, None))
+    facts = replace(shared.facts, instances=total.rows, follows_native=pools is not None)
+    names = [entry.name for entry in trace.tasks]
+    native = None if shared.pools is None else shared.pools.facts(names)
+    info = informed(trace, prepared, recipe, Found(shared.accounts, shared.stuck, facts, found.hidden, native))
+    stream = replace(stream, known=shared.pools)
     begins_ns = tuple(window.own_ns[0] for window in windows)
     share = partial(stream.share, info["quality"])
     instances = SummedInstances(total, cast("Piece", last), share, stream.segments, begins_ns, stream.index)
     accounts = accounts_table(recipe, shared.accounts)
+    bounds = None if shared.pools is None else shared.pools.bounds(names)
     errors_j = None
     if recipe.fits:
-        names = [entry.name for entry in trace.tasks]
         errors_j = mean_errors(recipe.fits, modelled, total.columns["instances"], names)
-    return Profile(trace, instances, accounts, info, recipe, errors_j, limits_of(trace, recipe)[0], None)
+    return Profile(trace, instances, accounts, info, recipe, errors_j, limits_of(trace, recipe)[0], bounds)
+
+
+def _with_pools(
+    trace: Trace, recipe: Recipe, found: Survey, windows: Sequence[Window]
+) -> tuple[Survey, StreamedPools | None]:
+    """Find the pools of native threads: returns what is known with their CPU time, and the pools."""
+    if not _follows_natives(trace, recipe):
+        return found, None
+
+    def read(window: Window) -> list[Segments | None]:
+        return read_segments_of(trace, recipe, found, window, recipe.model.columns)
+
+    pools = survey_pools(found, windows, read)
+    return (found, None) if pools is None else (found.with_pools(pools.used_s(), pools.modelled()), pools)
 
 
 def _fitted(
-    trace: Trace, recipe: Recipe, found: Survey, windows: Sequence[Window], asked: str
+    trace: Trace, recipe: Recipe, found: Survey, pools: StreamedPools | None, windows: Sequence[Window], asked: str
 ) -> tuple[Recipe, dict[str, FittedDomain], NDArray[np.float64]]:
     """Fit powers if the model needs that: returns the recipe, how fitted domains are shared, and modelled sums."""
     tasks = len(trace.tasks)
     if not needs_fits(recipe, asked):
         return recipe, {}, np.zeros(tasks)
 
+    numbers = {window.own_ns[0]: number for number, window in enumerate(windows)}
+
     def read(window: Window) -> Activity:
-        return read_activity_of(trace, recipe, found, window, recipe.model.columns)[0]
+        known = () if pools is None else pools.in_window(numbers[window.own_ns[0]])
+        return read_window_of(trace, recipe, found, window, recipe.model.columns, known)[0]
 
     with ArrayFile() as file:
         run = store_run(file, read, windows, tasks, recipe.packages)
@@ -173,6 +200,7 @@ class _Shared:
     accounts: dict[str, Account]
     stuck: list[str]
     facts: SampleFacts
+    pools: PoolSums | None
 
 
 @dataclass
@@ -181,7 +209,7 @@ class _Domain:
 
     quanta: Quanta
     number: int | None
-    sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(4))
+    sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(6))
     ran: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
 
     def account(self) -> Account:
@@ -192,14 +220,19 @@ class _Domain:
 
 @dataclass(frozen=True)
 class _Stream:
-    """A recording that is read window by window, as often as that is needed."""
+    """A recording that is read window by window, as often as that is needed.
+
+    The pools' joules are `known` when all windows have been shared once.
+    """
 
     trace: Trace
     recipe: Recipe
     found: Survey
     windows: Sequence[Window]
     fitted: Mapping[str, FittedDomain]
+    pools: StreamedPools | None
     map: Map
+    known: PoolSums | None = None
 
     @property
     def threads(self) -> list[Thread]:
@@ -228,13 +261,20 @@ class _Stream:
         numbers = {one.name: number for number, one in enumerate(counted)}
         domains = [_Domain(one, numbers.get(one.name), ran=zeros(len(one), bool)) for one in self.recipe.quanta]
         instances, facts = OpenInstances(counted), Facts()
+        pools = None if self.pools is None else PoolSums(self.pools, len(counted), len(self.trace.tasks))
         share = Sharer.of(self.trace, self.recipe, self.found, self.fitted, keep)
-        jobs = [self._job(window) for window in self.windows]
-        shared = (usual_threads() if self._is_large else self.map)(share, jobs)
+        jobs: Iterable[Job] = (self._job(number) for number in range(len(self.windows)))
+        if self._is_large:
+            shared = usual_threads()(share, jobs)
+        else:
+            shared = self.map(share, jobs if isinstance(self.map, Threads | Processes) else list(jobs))
         for number, (window, shares) in enumerate(zip(self.windows, shared, strict=True)):
             _add(domains, shares, window, instances)
             facts.add(shares.samples)
-            rows, totals = instances.advance(window, shares.ids, shares.parts)
+            held = None if self.pools is None else self.pools.held[number]
+            rows, totals = instances.advance(window, shares.ids, shares.parts, held)
+            if pools is not None:
+                pools.add(shares.pools)
             later = keep(rows, totals, np.ones(len(rows), bool), is_last=window.is_last)
             sink(shares.kept.plus(later))
             for one in domains:
@@ -250,22 +290,27 @@ class _Stream:
             for text in stuck_sensor_warnings(one.quanta, one.ran, self.trace.start_ns)
         ]
         known = replace(facts.known(), losses=tuple(losses(self.trace)))
-        return _Shared({one.quanta.name: one.account() for one in domains}, stuck, known)
+        return _Shared({one.quanta.name: one.account() for one in domains}, stuck, known, pools)
 
     @property
     def _is_large(self) -> bool:
         """Whether other processes would each have a large copy of the estimated edges."""
         return not isinstance(self.map, Threads) and any(len(one.quanta) > MOST_SENT for one in self.fitted.values())
 
-    def _job(self, window: Window) -> Job:
+    def _job(self, number: int) -> Job:
         """Return a window with what is known of it: quanta next to its own may share the joules of its segments."""
+        window = self.windows[number]
         ends_ns: list[int] = []
         for whole, which in zip(map(self._shared_quanta, self.recipe.quanta), window.quanta, strict=True):
             if which.stop > which.start:
                 near = whole.edges_ns[max(which.start - 1, 0) : which.stop + 3]
                 ends_ns += [int(near[0]), int(near[-1])]
         quanta = tuple(whole.part(which) for whole, which in zip(self.recipe.quanta, window.quanta, strict=True))
-        return Job(window, quanta, self.found.hidden.part(min(ends_ns, default=0), max(ends_ns, default=0)))
+        hidden = self.found.hidden.part(min(ends_ns, default=0), max(ends_ns, default=0))
+        if self.pools is None:
+            return Job(window, quanta, hidden)
+        joules = None if self.known is None else self.known.joules
+        return Job(window, quanta, hidden, self.pools.in_window(number, joules), self.pools.held[number])
 
     def _shared_quanta(self, domain: Quanta) -> Quanta:
         fitted = self.fitted.get(domain.name)
@@ -284,7 +329,9 @@ def _add(domains: Sequence[_Domain], shares: WindowShares[Any], window: Window, 
             instances.note_dynamic(one.number, which, found.dynamic_j)
 
 
-def _idle_watts(trace: Trace, prepared: Prepared, found: Survey, samples: int) -> dict[str, float | None]:
+def _idle_watts(
+    trace: Trace, prepared: Prepared, found: Survey, pools: StreamedPools | None, samples: int
+) -> dict[str, float | None]:
     """Return the watts of domains in idle quanta, where a calibrated static power gives way to them."""
     domains = prepared.idles
     if not domains:
@@ -292,7 +339,8 @@ def _idle_watts(trace: Trace, prepared: Prepared, found: Survey, samples: int) -
     sums = {one.name: np.zeros(2) for one in domains}
     columns = prepared.recipe.model.columns
     for window in cut_windows(found.threads, [Reach.of(one) for one in domains], samples):
-        activity, _ = read_activity_of(trace, prepared.recipe, found, window, columns)
+        around = () if pools is None else pools.around(window)
+        activity, _, _ = read_window_of(trace, prepared.recipe, found, window, columns, around)
         for domain, which in zip(domains, window.quanta, strict=True):
             if which.stop > which.start:
                 sums[domain.name] += activity.load(domain.part(which)).idle()

@@ -28,7 +28,7 @@ from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.attribution.segments import task_of
 from tprof.analysis.attribution.sharing import plan_sharing
 from tprof.analysis.attribution.windows import Reach, UnorderedError
-from tprof.analysis.models.fitted.base_fit import LATE_S
+from tprof.analysis.models.fitted.base_fit import LATE_S, mean_lengths
 from tprof.analysis.models.fitted.beside import BesideCourse, follow
 from tprof.analysis.models.fitted.edges import evidence, place_edges, posterior, window_joules
 from tprof.analysis.models.fitted.equations import Work
@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     Read = Callable[[Window], Activity]
 
 Floats = NDArray[np.float64]
+NO_THREAD = -1
+"""In place of a thread's ordinal: a pool of native threads."""
 MOST_OPEN = 1 << 24
 """Instances that cross the ends of windows: their numbers are exact in single precision."""
 
@@ -148,6 +150,8 @@ class StoredRun:
     tasks: int
     packages: tuple[int, ...]
     modelled: Floats = field(init=False)
+    _pools: list[StoredPart] = field(default_factory=list)
+    _mean_lengths: dict[int | None, NDArray[np.float32]] = field(default_factory=dict)
     _parts: list[StoredPart] = field(default_factory=list)
     _lengths: dict[int, _Lengths] = field(default_factory=dict)
     _ran_on: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(1 << 16, bool))
@@ -172,6 +176,18 @@ class StoredRun:
         t_ns = one.t_ns[own.start : own.stop + 1]
         self._parts.append(StoredPart.of(self.file, one.thread.ordinal, t_ns, *columns))
 
+    def add_pool(self, one: NativeSegments, own_ns: tuple[int, int]) -> None:
+        """Write a pool's segments that begin in a window. Raises OSError."""
+        own = slice(*np.searchsorted(one.t_ns[:-1], own_ns).tolist())
+        if own.start == own.stop:
+            return
+        task = one.task_numbers(self.tasks)[own]
+        self.modelled += sum_by(task, one.modelled[own], self.tasks + 1)[: self.tasks]
+        columns: list[NDArray[Any]] = [one.modelled[own], task]
+        if one.package is not None and one.package_end is not None:
+            columns += [one.package[own], one.package_end[own]]
+        self._pools.append(StoredPart.of(self.file, NO_THREAD, one.t_ns[own.start : own.stop + 1], *columns))
+
     @cached_property
     def _core_of(self) -> NDArray[np.int32]:
         """The numbers of the processors on which anything ran, by those of all."""
@@ -180,7 +196,24 @@ class StoredRun:
     def work(self, domain: Quanta) -> list[StoredWork]:
         """Return what ran on a domain's package."""
         loader = Loader(self.file, partial(self._decoded, domain.package))
-        return [StoredWork(loader, part) for part in self._parts]
+        work = [StoredWork(loader, part) for part in self._parts]
+        if not self._pools:
+            return work
+        self._mean_lengths[domain.package] = mean_lengths((one.loaded() for one in work), self.tasks)
+        of_pools = Loader(self.file, partial(self._of_pool, domain.package))
+        return [*work, *(StoredWork(of_pools, part) for part in self._pools)]
+
+    def _of_pool(self, package: int | None, part: StoredPart, columns: Sequence[NDArray[Any]]) -> Work:  # noqa: ARG002
+        t_ns, modelled, task, *ends = columns
+        weight = part_on(ends[0], ends[1], package, self.packages) if ends else None
+        return self._pool_work(t_ns, modelled if weight is None else modelled * weight, task, package)
+
+    def _pool_work(
+        self, t_ns: NDArray[np.int64], modelled: Floats, task: NDArray[np.int32], package: int | None
+    ) -> Work:
+        """Return what a pool did: on no core, as long as its tasks' mean instance."""
+        nowhere = np.full(len(task), -1, np.int32)
+        return Work(t_ns, modelled, task, nowhere, self._mean_lengths[package][task])
 
     def _decoded(self, package: int | None, part: StoredPart, columns: Sequence[NDArray[Any]]) -> Work:
         t_ns, modelled, task, cpu, logarithm, *ends = columns
@@ -193,13 +226,14 @@ class StoredRun:
     def in_window(self, load: Load) -> list[Work]:
         """Return what threads did in a window, with what is known of it from others."""
         return [
-            Work(
+            self._pool_work(place.t_ns, place.modelled, task_of(one, self.tasks), load.quanta.package)
+            if isinstance(one, NativeSegments)
+            else Work(
                 place.t_ns, place.modelled, task_of(one, self.tasks),
                 self._core_of[one.cpu],
                 _by_slot(self._lengths[one.thread.ordinal].of(one.rows))[one.slot],
             )
             for place, one in zip(load.located, load.segments, strict=True)
-            if not isinstance(one, NativeSegments)
         ]  # fmt: skip
 
 
@@ -218,8 +252,11 @@ def store_run(
     """Write what ran in all windows. Raises UnorderedError, TraceError, OSError."""
     run = StoredRun(file, tasks, packages)
     for window in windows:
-        for one in read(window).segments:
+        activity = read(window)
+        for one in activity.segments:
             run.add(one, window.own_ns)
+        for pool in activity.pools:
+            run.add_pool(pool.segments, window.own_ns)
     return run
 
 

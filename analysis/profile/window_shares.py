@@ -25,6 +25,7 @@ from .stored_instances import Piece
 from .streamed_fit import Planned
 from .tables import settled_joules, tasks_table
 from .task_sums import TaskSums, limits_j
+from .window_pools import WindowNativeTotals
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tprof.analysis.attribution.hidden import HiddenTime
     from tprof.analysis.attribution.instances import InstanceRows, Joined
+    from tprof.analysis.attribution.native_stream import CutPool, WindowPool
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.attribution.survey import Survey
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
     from .recipe import Recipe
     from .streamed_fit import FittedDomain
+    from .window_pools import PoolShares
 
     Mask = NDArray[np.bool_]
 
@@ -109,6 +112,9 @@ class Summed:
             "dynamic_j": totals.dynamic_j,
             "half_j": half_j,
         }
+        if totals.native is not None:
+            native = totals.native
+            figures |= {"native_cpu_s": native.cpu_s, "native_j": native.joules, "spin_j": native.spin_j}
         code = self._code.take(rows.task, mode="clip")
         code[others] = -1
         sums = TaskSums.of(self._names, code, figures, self._by_thread(rows), self._limit_j)
@@ -146,7 +152,7 @@ class DomainShares(NamedTuple):
 
     Attributes
     ----------
-    sums : tasks_j, runtime_j, other_j, idle_j
+    sums : tasks_j, runtime_j, other_j, idle_j, spin_j, unidentified_j
     ran : by quantum, whether anything ran; None if that does not matter
     dynamic_j : by quantum, the joules above the static ones
     """
@@ -165,6 +171,7 @@ class WindowShares(NamedTuple, Generic[Part]):
     samples : what its samples show
     kept, ids : of instances that begin and end in it
     parts : of all others
+    pools : of native threads
     """
 
     domains: list[DomainShares | None]
@@ -172,6 +179,7 @@ class WindowShares(NamedTuple, Generic[Part]):
     kept: Part
     ids: IdRuns
     parts: OpenParts
+    pools: list[PoolShares]
 
 
 class Job(NamedTuple):
@@ -182,11 +190,15 @@ class Job(NamedTuple):
     window : the window
     quanta : of each domain those that belong to it
     hidden : CPU time without samples in them
+    pools : of native threads; empty if tasks use none
+    held : ids of instances of which later windows have parts, also after their end
     """
 
     window: Window
     quanta: tuple[Quanta, ...]
     hidden: HiddenTime
+    pools: tuple[WindowPool, ...] = ()
+    held: NDArray[np.uint64] | None = None
 
 
 @dataclass(frozen=True)
@@ -219,32 +231,47 @@ class Sharer(Generic[Part]):
         keep_freed_memory()
         window, keep, model = job.window, self.keep, self.recipe.model
         columns = None if keep.columns is None else {*keep.columns, *model.columns}
-        activity, joined = read_activity_of(self.trace, self.recipe, self.found, window, columns)
+        activity, joined, cuts = read_window_of(self.trace, self.recipe, self.found, window, columns, job.pools)
         activity = replace(activity, hidden=job.hidden)
         rows = joined.rows
         direct = wholly_in(rows, window)
-        totals = Totals.zeros(len(rows))
+        if job.held is not None and len(job.held):
+            direct &= ~np.isin(rows.instance, job.held)
+        native = WindowNativeTotals.begin(window, job.pools, cuts, joined) if job.pools else None
+        totals = Totals.zeros(len(rows), native)
         domains: list[DomainShares | None] = []
         edges: list[EdgeParts | None] = []
         for quanta, which in zip(job.quanta, window.quanta, strict=True):
             part = None
+            if native is not None and quanta.counted:
+                native.domain = len(edges)
             if len(quanta):
                 plan, own = self._plan(quanta, which, activity, window)
                 part = EdgeParts.of(plan.measured, rows, ~direct) if quanta.counted else None
-                account = settle(plan, activity.segments, [], joined, totals if quanta.counted else None, part)
-                sums = np.array([account.tasks_j, account.runtime_j, account.other_j, account.idle_j])
+                account = settle(
+                    plan, activity.segments, activity.pools, joined, totals if quanta.counted else None, part
+                )
+                sums = np.array(
+                    [
+                        account.tasks_j, account.runtime_j, account.other_j, account.idle_j, account.spin_j,
+                        account.unidentified_j,
+                    ]
+                )  # fmt: skip
                 ran = ran_in(plan)[own] if quanta.stuck.any() else None
                 is_valid = plan.measured.valid.any()
-                domains.append(DomainShares(sums if is_valid else np.zeros(4), ran, plan.dynamic_j[own]))
+                domains.append(DomainShares(sums if is_valid else np.zeros(6), ran, plan.dynamic_j[own]))
             else:
                 domains.append(None)
+                if native is not None and quanta.counted:
+                    native.add_nothing(joined)
             if quanta.counted:
                 edges.append(part)
         parts = OpenParts.of(rows, totals, ~direct, edges)
         samples = Facts()
         samples.note(activity.segments)
         ids = IdRuns.of(rows.instance[direct])
-        return WindowShares(domains, samples, keep(rows, totals, direct, is_last=window.is_last), ids, parts)
+        kept = keep(rows, totals, direct, is_last=window.is_last)
+        return WindowShares(domains, samples, kept, ids, parts, [] if native is None else native.shares)
 
     def _plan(self, quanta: Quanta, which: slice, activity: Activity, window: Window) -> Planned:
         """Share the joules of a window's quanta of a domain, `which` of all."""
@@ -278,16 +305,50 @@ def read_activity_of(
 ) -> tuple[Activity, Joined]:
     """Read what ran in a window, and the instances of all threads in it, with the counts of columns, by default all.
 
+    Native threads are left out. Raises UnorderedError, TraceError.
+    """
+    return read_window_of(trace, recipe, found, window, columns)[:2]
+
+
+def read_window_of(
+    trace: Trace,
+    recipe: Recipe,
+    found: Survey,
+    window: Window,
+    columns: Collection[str] | None,
+    pools: Sequence[WindowPool] = (),
+) -> tuple[Activity, Joined, list[CutPool]]:
+    """Read the same with pools of native threads. Raises UnorderedError, TraceError."""
+    names = _counters(found) if columns is None else []
+    by_number = read_segments_of(trace, recipe, found, window, columns)
+    cuts: list[CutPool] = []
+    carried: list[InstanceRows] = []
+    for pool in pools:
+        cut = pool.cut(window, by_number, len(carried))
+        if cut is not None:
+            cuts.append(cut)
+            carried += [replace(one, counts={name: np.zeros(1) for name in names}) for one in cut.carried]
+    segments = [one for one in by_number if one is not None]
+    activity = Activity(segments, [one.pool for one in cuts], found.hidden, recipe.packages)
+    return activity, join_rows([*(one.rows for one in segments), *carried]), cuts
+
+
+def read_segments_of(
+    trace: Trace, recipe: Recipe, found: Survey, window: Window, columns: Collection[str] | None = None
+) -> list[Segments | None]:
+    """Read the segments of each thread in a window, with the counts of columns; None where it has none there.
+
     Raises UnorderedError, TraceError.
     """
     names = _counters(found) if columns is None else ()
-    segments: list[Segments] = []
+    segments: list[Segments | None] = []
     for number, one in enumerate(found.threads):
         ordinal = one.thread.ordinal
         part = read_window(
             trace, one, window, recipe.model, packages=len(recipe.packages) > 1, columns=columns,
             cut_off=found.cut_off.get(ordinal), mean=found.open_power(one.thread),
         )  # fmt: skip
+        segments.append(part)
         if part is None:
             continue
         if not part.counted:
@@ -295,8 +356,7 @@ def read_activity_of(
         part.rows.thread = np.full(len(part.rows), number, np.int32)
         absent = np.broadcast_to(np.nan, len(part.rows))
         part.rows.counts = {name: part.rows.counts.get(name, absent) for name in names}
-        segments.append(part)
-    return Activity(segments, [], found.hidden, recipe.packages), join_rows([one.rows for one in segments])
+    return segments
 
 
 def _counters(found: Survey) -> list[str]:

@@ -16,6 +16,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from support import nested_runs, traces
 from support.properties import examples
+from support.streamed_profiles import assert_same, in_order, streamed
 from tprof.analysis.compare import figures_of
 from tprof.analysis.export import format_named
 from tprof.analysis.profile.instances import SummedInstances
@@ -27,39 +28,8 @@ from tprof.errors import UsageError
 from tprof.trace.compress import compress
 
 if TYPE_CHECKING:
-    from tprof.analysis import Profile
     from tprof.analysis.compare import RunFigures
     from tprof.analysis.profile.flame import Flame
-
-
-def streamed(trace: tprof.Trace, *arguments: object, samples: int = 50, **options: object) -> Profile:
-    """Return the profile of a trace in windows of so few samples; fails if it was not read in windows."""
-    profile = trace.profile(*arguments, tables=False, window_samples=samples, **options)
-    assert isinstance(profile.instances, SummedInstances)
-    return profile
-
-
-def instances_of(profile: Profile) -> pd.DataFrame:
-    """Return the instances of a streamed profile, in order of their ids."""
-    parts: list[pd.DataFrame] = []
-    profile.instances.share(lambda piece: parts.append(piece.tasks), None)
-    return in_order(pd.concat(parts))
-
-
-def in_order(tasks: pd.DataFrame) -> pd.DataFrame:
-    """Sort by id; labels, which other tests may have given this process, are of one type, whatever a window has."""
-    labels = [name for name in tasks if name.startswith("label_")]
-    return tasks.sort_values("instance").reset_index(drop=True).astype(dict.fromkeys(labels, object))
-
-
-def assert_same(whole: Profile, parts: Profile) -> None:
-    """Compare all tables of two profiles."""
-    for common in (True, False):
-        pd.testing.assert_frame_equal(parts.summary(common=common), whole.summary(common=common), rtol=1e-9, atol=1e-12)
-    pd.testing.assert_frame_equal(parts.accounts, whole.accounts, rtol=1e-9, atol=1e-12)
-    pd.testing.assert_frame_equal(instances_of(parts), in_order(whole.tasks), rtol=1e-9, atol=1e-12)
-    pd.testing.assert_frame_equal(parts.power, whole.power)
-    assert parts.info == whole.info
 
 
 def assert_same_run(whole: RunFigures, parts: RunFigures) -> None:

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import nested_runs
 from support.properties import examples
+from support.streamed_profiles import assert_same_pools
 from tprof.analysis.models.fitted.beside import Beside, follow
 from tprof.analysis.models.fitted.equations import Rows, Work, base_columns, worked_in
 from tprof.analysis.models.fitted.noise import instance_spread
@@ -61,10 +62,11 @@ def assert_same(whole: Profile, parts: Profile) -> None:
     """Compare two profiles; their fits differ by the rounding of sums, which kinds of processors do differently."""
     pd.testing.assert_frame_equal(parts.summary(), whole.summary(), rtol=1e-5, atol=1e-12)
     pd.testing.assert_frame_equal(parts.accounts, whole.accounts, rtol=1e-9, atol=1e-10)
-    pd.testing.assert_frame_equal(in_order(parts.tasks), in_order(whole.tasks), rtol=1e-6, atol=1e-9)
+    pd.testing.assert_frame_equal(in_order(parts.tasks), in_order(whole.tasks), rtol=1e-5, atol=1e-9)
     assert parts.info["warnings"] == whole.info["warnings"]
     assert parts.info["static_power_w"] == pytest.approx(whole.info["static_power_w"], rel=1e-9)
-    plain = [key for key in whole.info if key not in ("fitted", "static_power_w")]
+    assert_same_pools(whole.info["native"], parts.info["native"], rel=1e-6)
+    plain = [key for key in whole.info if key not in ("fitted", "static_power_w", "native")]
     assert {key: parts.info[key] for key in plain} == {key: whole.info[key] for key in plain}
     fits = whole.recipe.fits, parts.recipe.fits
     assert list(fits[1]) == list(fits[0])
@@ -100,6 +102,21 @@ def test_windows_of_any_size_give_the_fit_of_the_whole(seed, samples, domains, t
         )
 
         assert_same(*both_ways(tprof.load(path), model, samples))
+
+
+@examples(30, quick=3)
+@given(
+    st.integers(0, 2**31), st.integers(20, 300), st.integers(1, 4), st.sampled_from([0.0, 0.2, 1.0]), st.integers(1, 3)
+)  # fmt: skip
+def test_windows_give_the_fit_of_the_whole_beside_native_threads(seed, samples, domains, timed, pools) -> None:
+    """Pools work for tasks, for one of several and after these, on no known core."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = nested_runs.write(
+            Path(folder) / "x.tprof", np.random.default_rng(seed), domains=domains, updates_ms=(2, 7), timed=timed,
+            pools=pools,
+        )  # fmt: skip
+
+        assert_same(*both_ways(tprof.load(path), "fitted", samples))
 
 
 @pytest.mark.parametrize(

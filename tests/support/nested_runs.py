@@ -9,6 +9,8 @@ import numpy as np
 from tprof.trace import Kind, write_trace
 from tprof.trace.writer import add_cpu_times
 
+from . import native_pools
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -41,10 +43,12 @@ def write(
     domains: int = 3,
     updates_ms: tuple[int, int] = (5, 60),
     timed: float = 0.0,
+    pools: int = 0,
 ) -> Path:
     """Write a recording whose instances nest, wait, and go on in other threads; some last throughout.
 
     Sensors are updated each so many milliseconds; with `timed` it is known when, but for such a part of that time.
+    So many libraries have pools of native threads, of which some note their calls.
     """
     running, waiting = [_Thread(number) for number in range(threads)], []
     for thread in running:
@@ -60,7 +64,8 @@ def write(
         name: _readings(rng, int(step), timed)
         for name, step in zip(("package-0", "package-1", "dram-0", "psys")[:domains], ends_ms, strict=True)
     }
-    write_trace(path, tasks=TASKS, threads=[_given(one, rng) for one in running], energy=energy)
+    native = [one for number in range(pools) for one in native_pools.random_pool(rng, number, threads, LENGTH_MS * MS)]
+    write_trace(path, tasks=TASKS, threads=[_given(one, rng) for one in running], energy=energy, native=native)
     _add_cpu_times(path, rng, threads)
     return path
 

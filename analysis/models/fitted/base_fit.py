@@ -20,7 +20,7 @@ from .noise import HUBER, SCALE_BOUNDS, UNTIMED_BOUNDS, WIDE_BOUNDS, Noise, Spre
 from .products import crossed, times
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from tprof.analysis.attribution.native_time import NativeSegments
     from tprof.analysis.attribution.segment_energy import LocatedSegments
@@ -158,12 +158,17 @@ def work_of(
     work = [_of_thread(thread, one, cores, tasks) for thread, one in zip(located, segments, strict=True)]
     if len(own) == len(work):
         return work
+    mean = mean_lengths(work[: len(own)], tasks)
+    return [*work[: len(own)], *(replace(one, log_length=mean[one.task]) for one in work[len(own) :])]
+
+
+def mean_lengths(work: Iterable[Work], tasks: int) -> NDArray[np.float32]:
+    """Return the mean logarithm of the length of each task's instances, and last of none, from what threads did."""
     ran, lengths = np.zeros((2, tasks + 1))
-    for one in work[: len(own)]:
+    for one in work:
         ran += np.bincount(one.task, weights=one.modelled, minlength=tasks + 1)
         lengths += np.bincount(one.task, weights=one.modelled * one.log_length, minlength=tasks + 1)
-    mean = (lengths / np.maximum(ran, 1e-300)).astype(np.float32)
-    return [*work[: len(own)], *(replace(one, log_length=mean[one.task]) for one in work[len(own) :])]
+    return (lengths / np.maximum(ran, 1e-300)).astype(np.float32)
 
 
 def _of_thread(thread: LocatedSegments, segment: Segments | NativeSegments, cores: NDArray[Any], tasks: int) -> Work:

@@ -1,0 +1,224 @@
+"""Native threads that share a pool: who created each, and what its clock says."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .native_counts import power_between_readings
+from .native_rates import distinct
+from .native_time import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from tprof.trace.native import NativeThread
+
+    from .native_calls import Reach
+    from .segments import Model, Segments
+
+    Ran = Callable[[int, int, int], bool]
+
+Floats = NDArray[np.float64]
+Times = NDArray[np.int64]
+
+SHORT_NS = 1_000_000_000
+"""A thread that lives shorter serves its creator only."""
+OWN_POOL = ("libgomp",)
+"""Libraries with a pool for each calling thread."""
+CALLER_COMPUTES = ("libgomp", "libomp", "libiomp", "openblas", "mkl", "blis")
+"""Libraries whose callers compute beside the pool: a caller without CPU time of its own does not call."""
+PYTHON = re.compile(r"(lib)?python[\d.t]*(\.so.*)?$")
+"""Where threads begin that Python started: they run the program's own code, so only their creator is a user."""
+INHERITED = re.compile(r"python|tprof")
+"""Threads have their process's name until they get one of their own, which says nothing of their library."""
+TOGETHER_NS = 1_000_000
+"""Threads are read one after the other within this time."""
+LATEST_NS = 20_000_000
+"""A new thread is found within this time, also where no other thread's clock moves."""
+MOST_GENERATIONS = 8
+SPINS_NS = (
+    ("openblas", 150_000_000),
+    ("libgomp", 20_000_000),
+    ("libomp", 300_000_000),
+    ("libiomp", 300_000_000),
+    ("mkl", 300_000_000),
+)
+"""How long threads of a library may spin after a call, by a part of its file name; others sleep at once."""
+UNKNOWN_SPINS_NS = 150_000_000
+PASSIVE = (
+    ("OMP_WAIT_POLICY", "passive", ("libgomp", "libomp", "libiomp", "mkl")),
+    ("KMP_BLOCKTIME", "0", ("libomp", "libiomp", "mkl")),
+)
+"""Variables and values with which threads of some libraries sleep at once."""
+OPENBLAS_TIMEOUT = "OPENBLAS_THREAD_TIMEOUT"
+SHORT_TIMEOUT = 23
+"""OpenBLAS's threads spin for 2 ** timeout cycles: with 23 some milliseconds."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A native thread with what is known of it; `creator` is the index of the creating thread with samples."""
+
+    thread: NativeThread
+    clock: Clock
+    creator: int | None
+    is_short: bool
+
+    @property
+    def library(self) -> str:
+        """The name of its library's file."""
+        return library_of(self.thread)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the threads of one pool have in common; the first tells how its users are known."""
+        one, library = self.thread, self.library
+        if is_python(one):
+            return "created", one.pid, library, self.creator, one.creator_task
+        if self.creator is not None and self.is_short:
+            return "created", one.pid, library, self.creator, one.creator_task
+        if self.creator is not None and is_of(library, OWN_POOL):
+            return "own", one.pid, library, self.creator
+        return "pool", one.pid, library, re.sub(r"[\d:#_/-]+$", "", one.name), self.creator
+
+
+def members_of(
+    threads: Sequence[NativeThread], sampled: Sequence[Reach], ran: Ran, start_ns: int, model: Model
+) -> Iterable[Member]:
+    """Yield the native threads that used CPU time.
+
+    Parameters
+    ----------
+    threads : native threads
+    sampled : threads with samples
+    ran : returns whether a thread with samples, by its index, ran an instance between two times
+    start_ns : of the recording
+    model : power model
+    """
+    by_id = {(one.pid, one.tid): index for index, one in enumerate(sampled)}
+    by_tid = {(one.pid, one.tid): one for one in threads}
+    reads: dict[int, list[Times]] = {}
+    for one in threads:
+        reads.setdefault(one.pid, []).append(one.t_ns)
+    reads_ns = {pid: distinct(np.concatenate(times_ns)) for pid, times_ns in reads.items()}
+    for one in threads:
+        if not len(one.t_ns):
+            continue
+        own = by_id.get((one.pid, one.tid))
+        born_ns = _born_ns(one, reads_ns[one.pid], start_ns)
+        sampled_ns = None if own is None else sampled[own].first_ns
+        clock = _clock(one, born_ns, sampled_ns, power_between_readings(one, model))
+        if clock is None:
+            continue
+        is_short = born_ns is not None and one.ended_ns is not None and one.ended_ns - born_ns < SHORT_NS
+        creator = _creator(one, by_tid, by_id)
+        if creator is None and one.creator_tid is None and born_ns is not None:
+            creator = _only_one(one, sampled, ran, born_ns)
+        yield Member(one, clock, creator, is_short)
+
+
+def _born_ns(one: NativeThread, reads_ns: Times, start_ns: int) -> int | None:
+    """Return when a thread was created, as late as that can be; None if it is older than the recording."""
+    if one.created_ns is not None:
+        return int(one.created_ns) if one.created_ns >= start_ns else None
+    # It was not there when the other threads of its process were read before.
+    before = int(np.searchsorted(reads_ns, int(one.t_ns[0]) - TOGETHER_NS)) - 1
+    if before < 0:
+        return None
+    return max(int(reads_ns[before]), start_ns, int(one.t_ns[0]) - LATEST_NS)
+
+
+def _clock(one: NativeThread, born_ns: int | None, sampled_ns: int | None, power: Floats | None) -> Clock | None:
+    """Return a thread's CPU time since the first read or its birth, until its samples begin; None without any.
+
+    `power` is that between its readings.
+    """
+    t_ns, cpu_ns = np.asarray(one.t_ns, np.int64), np.asarray(one.cpu_ns, np.float64)
+    before = np.full(len(t_ns), np.nan)
+    before[1:] = np.nan if power is None else power
+    if born_ns is not None and born_ns < t_ns[0]:
+        t_ns, cpu_ns = np.concatenate(([born_ns], t_ns)), np.concatenate(([0.0], cpu_ns))
+        before = np.concatenate(([np.nan], before))
+    if sampled_ns is not None:
+        kept = t_ns <= sampled_ns
+        t_ns, cpu_ns, before = t_ns[kept], cpu_ns[kept], before[kept]
+    if len(t_ns) and not (t_ns[1:] > t_ns[:-1]).all():
+        good = np.concatenate(([True], t_ns[1:] > np.maximum.accumulate(t_ns)[:-1]))
+        t_ns, cpu_ns, before = t_ns[good], cpu_ns[good], before[good]
+    if len(t_ns) < 2:
+        return None
+    # More than all of a core is damage.
+    most_ns = 1.1 * (t_ns[1:] - t_ns[:-1]) + 1e6
+    used_ns = np.minimum(np.maximum(cpu_ns[1:] - cpu_ns[:-1], 0.0), most_ns)
+    if not used_ns.any():
+        return None
+    known = None if power is None else before[1:]
+    return Clock(t_ns, np.concatenate(([0.0], np.cumsum(used_ns) * 1e-9)), known)
+
+
+def _creator(
+    one: NativeThread, by_tid: Mapping[tuple[int, int], NativeThread], by_id: Mapping[tuple[int, int], int]
+) -> int | None:
+    """Return the thread with samples that created a thread, or its creator."""
+    at = one
+    for _ in range(MOST_GENERATIONS):
+        if at.creator_tid is None:
+            break
+        found = by_id.get((at.pid, at.creator_tid))
+        if found is not None:
+            return found
+        parent = by_tid.get((at.pid, at.creator_tid))
+        if parent is None or parent is at:
+            break
+        at = parent
+    return None
+
+
+def _only_one(one: NativeThread, sampled: Sequence[Reach], ran: Ran, born_ns: int) -> int | None:
+    """Return the only thread with samples that ran an instance at a thread's birth."""
+    first_ns = int(one.t_ns[0])
+    running = [
+        index
+        for index, thread in enumerate(sampled)
+        if thread.pid == one.pid and thread.end_ns > born_ns and ran(index, born_ns, first_ns)
+    ]
+    return running[0] if len(running) == 1 else None
+
+
+def ran_in(segment: Segments | None, begin_ns: int, end_ns: int) -> bool:
+    """Return whether a thread ran an instance between two times, by its segments around these."""
+    if segment is None:
+        return False
+    first, last = np.searchsorted(segment.t_ns[:-1], (begin_ns, end_ns), side="right")
+    return bool((segment.slot[max(int(first) - 1, 0) : int(last)] > 0).any())
+
+
+def library_of(one: NativeThread) -> str:
+    """Return the name of a thread's library's file."""
+    return one.library.rsplit("/", 1)[-1].lower()
+
+
+def is_of(library: str, parts: Sequence[str]) -> bool:
+    """Return whether a library is one of these: wheels rename theirs (libscipy_openblas64_-6bb31eeb.so)."""
+    return any(part in library for part in parts)
+
+
+def is_python(one: NativeThread) -> bool:
+    """Return whether Python started a thread."""
+    return PYTHON.fullmatch(library_of(one)) is not None
+
+
+def spins_ns(library: str, settings: Mapping[str, str]) -> int:
+    """Return how long threads of a library may spin after a call, with the program's settings."""
+    timeout = settings.get(OPENBLAS_TIMEOUT, "").strip()
+    if "openblas" in library and timeout.isdecimal() and int(timeout[:9]) <= SHORT_TIMEOUT:
+        return 0
+    given = {name: value.strip().lower() for name, value in settings.items()}
+    if any(given.get(name) == value and is_of(library, libraries) for name, value, libraries in PASSIVE):
+        return 0
+    return next((spins_ns for part, spins_ns in SPINS_NS if part in library), 0 if library else UNKNOWN_SPINS_NS)

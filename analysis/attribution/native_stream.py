@@ -1,0 +1,274 @@
+"""The pools of a long recording, whose segments are found window by window.
+
+Passes over the windows find who uses each pool, and how it comes into each window (`native_passes`). Then a window
+gives the pools' segments whatever the others hold, with what is known of it: the reads and calls around it, and the
+instances after which a pool still spins, some of which ended in windows before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .native_calls import Reach
+from .native_cuts import History
+from .native_members import ran_in
+from .native_passes import Block, Facts
+from .native_rates import distinct
+from .native_time import SPINNING, RunBounds, power_of_pool, power_of_tasks
+from .native_users import Recorded, find_pools_in
+from .segment_energy import sum_by
+from .segments import task_of
+from .windows import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from .instances import InstanceRows
+    from .native_passes import CutPass
+    from .native_time import NativeSegments
+    from .native_users import FoundPool, Pool
+    from .segments import Model, Segments
+    from .survey import Survey
+
+    Read = Callable[[Window], Sequence[Segments | None]]
+
+Floats = NDArray[np.float64]
+Ids = NDArray[np.uint64]
+
+
+class CutPool(NamedTuple):
+    """A pool in a window.
+
+    Attributes
+    ----------
+    pool : with its segments there
+    number : of the pool
+    carried : instances that ended before, after which it spins; their rows are behind those of the window and of the
+        pools before this one
+    """
+
+    pool: Pool
+    number: int
+    carried: list[InstanceRows]
+
+
+@dataclass(frozen=True)
+class WindowPool:
+    """What is known of a pool in a window before its samples are read.
+
+    Attributes
+    ----------
+    found : the pool, with the reads and calls around the window
+    number : of the pool
+    history, carried : how it comes into the window
+    last_ns : where its last segment there ends; None: with the last one that ends there
+    power : (tasks + 1,) modelled energy per CPU second where counters were not read
+    bounds : by counted domain those of runs that begin in the window; None: not asked
+    """
+
+    found: FoundPool
+    number: int
+    history: History
+    carried: Sequence[InstanceRows]
+    last_ns: int | None
+    power: Floats
+    bounds: tuple[RunBounds, ...] | None = None
+
+    def cut(self, window: Window, segments: Sequence[Segments | None], before: int) -> CutPool | None:
+        """Return it with its segments, None if there are none; so many rows are of other pools' carried instances."""
+        block = Block((window.own_ns[0], window.until_ns), segments, window.is_last)
+        native = self.found.cut.segments_after(block, self.history, self.last_ns)
+        if native is None:
+            return None
+        native.draw(self.power)
+        native, carried = self._with_carried(native, block.offsets[-1], before)
+        return CutPool(self.found.pool(native), self.number, carried)
+
+    def _with_carried(
+        self, native: NativeSegments, rows: int, before: int
+    ) -> tuple[NativeSegments, list[InstanceRows]]:
+        """Keep of the instances that ended before those after which the pool spins."""
+        spins = (native.kind == SPINNING) & (native.cpu_s > 0) & (native.row >= rows)
+        used = np.unique(native.row[spins])
+        row = np.where((native.row < rows) | spins, native.row, -1)
+        row[spins] = rows + before + np.searchsorted(used, native.row[spins])
+        return replace(native, row=row), [self.carried[at] for at in (used - rows).tolist()]
+
+
+@dataclass(frozen=True)
+class StreamedPools:
+    """The pools of a recording.
+
+    Attributes
+    ----------
+    pools : all of them
+    power : of each, (tasks + 1,) modelled energy per CPU second where counters were not read
+    windows : in which their segments are found
+    held : for each window ids of instances that may have ended, but after which a pool spins in later ones
+    """
+
+    pools: tuple[FoundPool, ...]
+    power: tuple[Floats, ...]
+    windows: Sequence[Window]
+    held: tuple[Ids, ...]
+
+    def used_s(self) -> Floats:
+        """Return the CPU seconds of all pools up to the times that were asked."""
+        return np.asarray(np.sum([one.cut.sums.used_s() for one in self.pools], axis=0))
+
+    def modelled(self) -> tuple[float, float]:
+        """Return the modelled energy of all pools, and their CPU seconds."""
+        sums = np.zeros(2)
+        for one, power in zip(self.pools, self.power, strict=True):
+            counted, counted_s, cpu_s = one.cut.sums.by_task
+            sums += (counted + np.maximum(cpu_s - counted_s, 0.0) * power).sum(), cpu_s.sum()
+        return float(sums[0]), float(sums[1])
+
+    def in_window(self, number: int, joules: Sequence[Sequence[PoolJoules]] | None = None) -> tuple[WindowPool, ...]:
+        """Return what is known of the pools in a window, with bounds if all their joules are known, by domain."""
+        found = []
+        for place, one in enumerate(self.pools):
+            cut, window = one.cut, self.windows[number]
+            begin_ns, reach_ns, history = window.own_ns[0], cut.reach_ns[number], cut.histories[number]
+            bounds = None
+            if joules is not None:
+                bounds = tuple(of_domain[place].bounds(cut, begin_ns, reach_ns) for of_domain in joules)
+            small = _around(one, window, history, reach_ns)
+            last_ns = cut.ends_ns.get(window.until_ns)
+            known = history, cut.carried[number], last_ns, self.power[place], bounds
+            found.append(WindowPool(small, place, *known))
+        return tuple(found)
+
+    def around(self, window: Window) -> tuple[WindowPool, ...]:
+        """Return what is known of the pools in any other window: only when they use CPU time, not for whom."""
+        last_ns = None if window.is_last else window.until_ns
+        return tuple(
+            WindowPool(_around(one, window, history, 0), place, history, (), last_ns, self.power[place])
+            for place, one in enumerate(self.pools)
+            for history in [History.none().at(window.own_ns[0])]
+        )
+
+
+def _around(one: FoundPool, window: Window, history: History, reach_ns: int) -> FoundPool:
+    """Return a pool with what is needed of it in a window."""
+    since_ns = window.own_ns[0] if history.begin_ns is None else min(window.own_ns[0], history.begin_ns)
+    return replace(one, cut=one.cut.around(since_ns, window.until_ns, max(window.until_ns, reach_ns)))
+
+
+class PoolJoules:
+    """The joules of a pool in one domain between its reads, and of these those of runs that ran alone."""
+
+    def __init__(self, cut: CutPass) -> None:
+        """Begin without joules."""
+        self._grid_ns = cut.usage.grid_ns
+        self._joules = np.zeros((2, max(len(self._grid_ns) - 1, 0)))
+
+    def add(self, begin: int, joules: Floats) -> None:
+        """Add (2, m) joules from so many reads on."""
+        self._joules[:, begin : begin + joules.shape[1]] += joules
+
+    def bounds(self, cut: CutPass, begin_ns: int, end_ns: int) -> RunBounds:
+        """Return what bounds of runs between two times need."""
+        usage = cut.usage
+        spare = int(usage.threads.max(initial=1)) + 2
+        first = max(int(np.searchsorted(usage.reads_ns, begin_ns)) - spare, 0)
+        reads_ns = usage.reads_ns[first : int(np.searchsorted(usage.reads_ns, end_ns, side="right")) + spare]
+        at = np.searchsorted(self._grid_ns, reads_ns)
+        sums = np.zeros((2, int(at[-1] - at[0]) + 1 if len(at) else 1))
+        sums[:, 1:] = np.cumsum(self._joules[:, at[0] : at[-1]], axis=1)
+        total, alone = sums[:, at - at[0]]
+        return RunBounds(reads_ns, usage.threads[first : first + len(reads_ns)], total, alone)
+
+
+def joules_between_reads(grid_ns: NDArray[np.int64], native: NativeSegments, energy_j: Floats) -> tuple[int, Floats]:
+    """Return joules of a window's segments between reads, as `PoolJoules.add` takes them; `grid_ns` are all reads."""
+    at = np.searchsorted(grid_ns, native.t_ns[:-1], side="right") - 1
+    inside = np.flatnonzero((at >= 0) & (at < len(grid_ns) - 1))
+    if not len(inside):
+        return 0, np.zeros((2, 0))
+    begin = int(at[inside[0]])
+    count = int(at[inside[-1]]) - begin + 1
+    parts = (energy_j, native.alone(energy_j))
+    return begin, np.stack([sum_by(at[inside] - begin, one[inside], count) for one in parts])
+
+
+def survey_pools(found: Survey, windows: Sequence[Window], read: Read) -> StreamedPools | None:
+    """Find the pools of a recording; None if no task uses one.
+
+    Parameters
+    ----------
+    found : what the first pass found
+    windows : in which segments will be asked
+    read : returns the segments of all threads in a window
+
+    Raises
+    ------
+    UnorderedError
+        If what is known of a pool does not fit into memory.
+    TraceError
+        If a file cannot be read.
+    """
+    trace, model, tasks = found.trace, found.model, len(found.trace.tasks)
+    sampled = [Reach(one.thread.pid, one.thread.tid, int(one.t_ns[0]), one.end_ns) for one in found.threads]
+    powers = _TaskPowers(model, tasks)
+
+    def blocks() -> Iterator[Block]:
+        for window in windows:
+            segments = read(window)
+            powers.add(segments, window)
+            yield Block(window.own_ns, segments, window.is_last)
+        powers.is_whole = True
+
+    def ran(index: int, begin_ns: int, end_ns: int) -> bool:
+        window = Window((begin_ns, end_ns + 1), 0, end_ns + 1, ())
+        return ran_in(read(window)[index], begin_ns, end_ns)
+
+    cuts_ns = distinct(np.array([window.until_ns for window in windows], np.int64))
+    facts = Facts(tasks, len(found.packages) > 1, found.hidden.t_ns, cuts_ns)
+    pools = tuple(find_pools_in(Recorded(trace, model, sampled, ran, facts), blocks))
+    if not pools:
+        return None
+    by_task = powers.found()
+    power = tuple(power_of_pool(by_task, *one.cut.sums.by_task[:2]) for one in pools)
+    return StreamedPools(pools, power, windows, _held(pools, len(windows)))
+
+
+def _held(pools: Sequence[FoundPool], windows: int) -> tuple[Ids, ...]:
+    """Return for each window the instances after which a pool spins in later ones."""
+    held: list[set[int]] = [set() for _ in range(windows)]
+    for one in pools:
+        known = [{int(row.instance[0]) for row in rows} for rows in one.cut.carried]
+        for number, used in enumerate(one.cut.used):
+            for instance in used:
+                at = number
+                while at > 0 and instance in known[at]:
+                    at -= 1
+                    held[at].add(instance)
+    return tuple(np.array(sorted(one), np.uint64) for one in held)
+
+
+class _TaskPowers:
+    """The mean modelled power of each task's own threads."""
+
+    def __init__(self, model: Model, tasks: int) -> None:
+        self.is_whole = not model.columns
+        self._tasks = tasks
+        self._modelled, self._cpu_s = np.zeros((2, tasks + 1))
+
+    def add(self, segments: Sequence[Segments | None], window: Window) -> None:
+        """Add a window's segments, in the first pass only."""
+        for one in segments if not self.is_whole else ():
+            if one is None:
+                continue
+            own = slice(*np.searchsorted(one.t_ns[:-1], window.own_ns).tolist())
+            number, lasts = task_of(one, self._tasks)[own], (one.t_ns[1:] > one.t_ns[:-1])[own]
+            for target, values in ((self._modelled, one.modelled), (self._cpu_s, one.cpu_s)):
+                target[:] += sum_by(number, np.where(lasts, values[own], 0.0), self._tasks + 1)
+
+    def found(self) -> Floats:
+        """Return it by task, and last that of none: the mean of all."""
+        return power_of_tasks(self._modelled, self._cpu_s)

@@ -1,0 +1,178 @@
+"""Native threads are read window by window with the figures of the whole recording."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import nested_runs, traces
+from support.native_truth import MS, Program
+from support.properties import examples
+from support.streamed_profiles import assert_same, streamed
+from tprof.analysis.export import format_named
+from tprof.analysis.profile.parallel_maps import Processes
+
+import tprof
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SLEEPS = {"pool_settings": {"OPENBLAS_THREAD_TIMEOUT": "20"}}
+
+
+@examples(100, quick=10)
+@given(
+    st.integers(0, 2**31), st.integers(1, 300), st.sampled_from(["cputime", "ipc"]), st.integers(1, 4),
+    st.integers(1, 4), st.booleans(),
+)  # fmt: skip
+def test_windows_of_any_size_give_the_figures_of_the_whole(seed, samples, model, domains, pools, spins) -> None:
+    """Pools that are known by calls, by creators and not at all, and spin on in other windows."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = nested_runs.write(Path(folder) / "x.tprof", np.random.default_rng(seed), domains=domains, pools=pools)
+        traces.set_json(path / "manifest.json", **({} if spins else SLEEPS))
+        trace = tprof.load(path)
+
+        assert_same(trace.profile(model), streamed(trace, model, samples=samples))
+
+
+@examples(20, quick=3)
+@given(st.integers(0, 2**31), st.integers(1, 100))
+def test_a_calibrated_model_takes_idle_watts_beside_native_threads(seed, samples) -> None:
+    """A quantum in which a pool works is not idle."""
+    with tempfile.TemporaryDirectory() as folder:
+        rng = np.random.default_rng(seed)
+        path = nested_runs.write(Path(folder) / "x.tprof", rng, events=60, domains=1, pools=2)
+        trace, given_w = tprof.load(path), {"a": 1.0, "b": 0, "c": 0, "C1": 5.0, "C2": 2.0}
+
+        whole = trace.profile("linear", coefficients=given_w)
+
+        assert_same(whole, streamed(trace, "linear", coefficients=given_w, samples=samples))
+
+
+def callers(seed: int, *, noted: bool, spin_ms: int) -> Program:
+    """Let one thread call a pool, with pauses, beside another that computes on its own."""
+    program = Program(["multiply", "parse"], threads=2, seed=seed)
+    pool = program.pool(threads=2, noted=noted)
+    while program.now_ns[0] < 3_000 * MS:
+        program.rest(int(program.random.integers(1, 90)) * MS)
+        program.call("multiply", pool, int(program.random.integers(5, 60)) * MS, spin_ns=spin_ms * MS)
+    while program.now_ns[1] < 3_000 * MS:
+        program.run("parse", int(program.random.integers(1, 20)) * MS, thread=1)
+        program.rest(int(program.random.integers(1, 5)) * MS, thread=1)
+    return program
+
+
+def two_users(seed: int) -> Program:
+    """Let two threads call one pool, so that nothing tells whom it serves while both run."""
+    program = Program(["one", "two"], threads=2, seed=seed)
+    pool = program.pool()
+    for thread, task in enumerate(program.tasks):
+        while program.now_ns[thread] < 2_000 * MS:
+            program.rest(int(program.random.integers(1, 60)) * MS, thread=thread)
+            program.call(task, pool, int(program.random.integers(5, 40)) * MS, thread=thread)
+    return program
+
+
+def nobodys(seed: int) -> Program:
+    """Let a pool work whether a task runs or not."""
+    program = Program(["parse"], seed=seed)
+    pool = program.pool(library="/lib/other.so")
+    for _ in range(30):
+        pool.work(program.now_ns[0], program.now_ns[0] + 30 * MS, "nobody")
+        program.run("parse", 50 * MS)
+        program.rest(20 * MS)
+        pool.work(program.now_ns[0], program.now_ns[0] + 20 * MS, "nobody")
+        program.rest(80 * MS)
+    return program
+
+
+@pytest.mark.parametrize("samples", [3, 20, 150])
+@pytest.mark.parametrize(
+    ("program", "known_by"),
+    [
+        (lambda: callers(0, noted=False, spin_ms=0), "onsets"),
+        (lambda: callers(1, noted=True, spin_ms=0), "calls"),
+        (lambda: callers(2, noted=True, spin_ms=60), "calls"),
+        (lambda: callers(3, noted=False, spin_ms=60), None),
+        (lambda: two_users(4), None),
+    ],
+)
+def test_users_are_known_from_all_windows(
+    tmp_path: Path, program: Callable[[], Program], known_by: str | None, samples: int
+) -> None:
+    """By onsets, which are pooled over the recording, and by calls; after a call a pool spins for many windows."""
+    trace = program().write(tmp_path / "x.tprof", passive=known_by == "onsets")
+    whole = trace.profile("cputime")
+
+    assert_same(whole, streamed(trace, "cputime", samples=samples))
+    if known_by is not None:
+        assert whole.info["native"]["pools"][0]["known_by"] == known_by
+
+
+def test_a_pool_of_nobody_stays_with_the_program(tmp_path: Path) -> None:
+    """It works as much in windows without tasks."""
+    trace = nobodys(0).write(tmp_path / "x.tprof")
+
+    parts = streamed(trace, "cputime", samples=10)
+
+    assert parts.info["native"] is None
+    assert_same(trace.profile("cputime"), parts)
+
+
+def test_counters_of_native_threads_weigh_their_power_in_all_windows(tmp_path: Path) -> None:
+    """A pool executes three instructions a cycle for one task, and one for another."""
+    program = Program(["dense", "sparse"], counted=True)
+    pool = program.pool(threads=2, counted=1, noted=True, ipc={"dense": 3.0, "sparse": 1.0})
+    for _ in range(30):
+        for task in program.tasks:
+            program.call(task, pool, int(program.random.integers(10, 40)) * MS)
+            program.rest(20 * MS)
+    trace = program.write(tmp_path / "x.tprof")
+
+    assert_same(trace.profile("ipc"), streamed(trace, "ipc", samples=7))
+
+
+def test_any_number_of_processes_gives_the_same_bytes(tmp_path: Path) -> None:
+    """Summary and exported files of two processes are those of none."""
+    trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(3), domains=4, pools=3))
+
+    def written(folder: Path, **options: object) -> dict[str, bytes]:
+        profile = streamed(trace, "ipc", samples=40, **options)
+        assert profile.info["native"] is not None
+        format_named("csv").write(profile, folder)
+        files = {path.name: path.read_bytes() for path in folder.iterdir()}
+        return files | {"summary": profile.summary().to_json(double_precision=15).encode()}
+
+    assert written(tmp_path / "two", map=Processes(2)) == written(tmp_path / "alone")
+
+
+@pytest.mark.parametrize("form", ["perfetto", "chrome"])
+def test_timelines_are_written(tmp_path: Path, form: str) -> None:
+    """Of windows whose instances have native joules."""
+    trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(5), pools=2))
+
+    format_named(form).write(streamed(trace, samples=40), tmp_path / "parts")
+
+    assert (tmp_path / "parts").stat().st_size
+
+
+def test_an_instance_after_which_a_pool_spins_stays_open(tmp_path: Path) -> None:
+    """Its spinning is in windows after that in which it ended."""
+    program = Program(["multiply", "parse"], threads=2)
+    pool = program.pool(noted=True)
+    for _ in range(8):
+        program.call("multiply", pool, 40 * MS, spin_ns=90 * MS)
+        program.rest(200 * MS)
+    while program.now_ns[1] < program.now_ns[0]:
+        program.run("parse", 1 * MS, thread=1)
+    trace = program.write(tmp_path / "x.tprof", passive=False)
+
+    parts = streamed(trace, "cputime", samples=5)
+
+    assert_same(trace.profile("cputime"), parts)
+    assert (parts.tasks.loc[parts.tasks["task"] == "multiply", "spin_j"] > 0.1).all()
