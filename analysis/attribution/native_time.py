@@ -115,9 +115,7 @@ class RunBounds:
         return np.maximum(least, 0.0), np.maximum(most, 0.0)
 
 
-def _equal_to(
-    values: NDArray[np.int32], number: NDArray[np.integer[Any]]
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _equal_to(values: NDArray[np.int32], number: NDArray[np.integer[Any]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return where in increasing values those begin and end that are equal to each number."""
     least, most = (int(values[0]), int(values[-1])) if len(values) else (0, -1)
     if most - least > len(number):
