@@ -135,11 +135,9 @@ def cells_of(
     history : of its begin
     last_ns : where the segment ends that reaches over the end of the part; None: it is left out
     """
-    begin_ns, end_ns = part_ns
+    begin_ns = part_ns[0]
     near = runs.kept(usage.is_busy_in(runs))
-    low, high = np.searchsorted(usage.grid_ns, part_ns)
-    t_ns = np.concatenate((near.begin_ns, near.end_ns))
-    t_ns = distinct(np.concatenate((usage.grid_ns[low:high], t_ns[(t_ns >= begin_ns) & (t_ns < end_ns)])))
+    t_ns = _edges_in(usage, near, part_ns)
     if history.begin_ns is not None:
         t_ns = np.concatenate((np.array([history.begin_ns]), t_ns))
     if last_ns is not None and len(t_ns) and t_ns[-1] < last_ns:
@@ -156,6 +154,13 @@ def cells_of(
     spins = (running == 0) & (calm_ns < SURELY * rules.spins_ns) & rules.calls_known
     at = np.searchsorted(usage.grid_ns, t_ns[:-1], side="right")
     return Cells(t_ns, at, near, first, last, running, one_task, task, doubtful, spins, ended, calm_ns)
+
+
+def _edges_in(usage: Usage, near: Runs, part_ns: tuple[int, int]) -> Times:
+    """Return the times in a part of a recording at which clocks were read or runs begin or end."""
+    low, high = np.searchsorted(usage.grid_ns, part_ns)
+    t_ns = np.concatenate((near.begin_ns, near.end_ns))
+    return distinct(np.concatenate((usage.grid_ns[low:high], t_ns[(t_ns >= part_ns[0]) & (t_ns < part_ns[1])])))
 
 
 class Kinds(NamedTuple):
@@ -200,14 +205,19 @@ def cut_of(process: int, usage: Usage, cells: Cells, rates: Rates, kinds: Kinds,
     )  # fmt: skip
 
 
-def next_history(cells: Cells | None, runs: Runs, kinds: Kinds | None, history: History, end_ns: int) -> History:
-    """Return the history of what comes after a part that ends there; without `kinds` no rests are known."""
-    begin_ns, rest_ns = history.begin_ns, history.rest_ns
+def next_history(
+    usage: Usage, cells: Cells | None, runs: Runs, kinds: Kinds | None, history: History, part_ns: tuple[int, int]
+) -> History:
+    """Return the history of what comes after a part; without `kinds` no rests are known."""
+    begin_ns, rest_ns, end_ns = history.begin_ns, history.rest_ns, part_ns[1]
     ended = Runs.joined([history.ended, runs.kept(~runs.doubtful)]) if cells is None else cells.ended
     if cells is not None:
         begin_ns = int(cells.t_ns[-1])
         if kinds is not None and kinds.rests.any():
             rest_ns = int(cells.t_ns[:-1][kinds.rests][-1])
+    elif begin_ns is None:
+        # The first segment may begin with the only time that there is.
+        begin_ns = next(iter(_edges_in(usage, runs.kept(usage.is_busy_in(runs)), part_ns).tolist()), None)
     ended = ended.kept(np.argsort(ended.end_ns, kind="stable"))
     ends = [int(np.searchsorted(ended.end_ns, end_ns))]
     if begin_ns is not None:

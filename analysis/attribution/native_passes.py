@@ -205,7 +205,7 @@ class OnTimesPass:
             self.users |= set(_distinct(cells.near.task))
             self.segments += len(cells.at)
         if not block.is_last:
-            self._history = next_history(cells, runs, None, self._history, block.part_ns[1])
+            self._history = next_history(self.usage, cells, runs, None, self._history, block.part_ns)
 
     def rates(self) -> Rates:
         """Return what the pool used per second."""
@@ -285,7 +285,7 @@ class CutPass:
         used = used[used >= block.offsets[-1]] - block.offsets[-1]
         self.used.append({int(carried[at].instance[0]) for at in used.tolist()})
         if not block.is_last:
-            after = next_history(cells, runs, kinds, history, block.part_ns[1])
+            after = next_history(self.usage, cells, runs, kinds, history, block.part_ns)
             known = np.flatnonzero(after.ended.row >= 0)
             self.carried.append(block.rows_at(after.ended.row[known], carried))
             row = np.full(len(after.ended.row), -1)
