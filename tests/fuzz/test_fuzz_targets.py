@@ -149,3 +149,22 @@ def test_a_search_ends_and_says_how_often_it_tried(tmp_path):
     assert done.returncode == 0, done.stdout
     assert re.match(r"job: \d+ tries in \d+ s, nothing found", done.stdout)
     assert [path.name for path in tmp_path.iterdir()] == ["job.log"]
+
+
+@pytest.mark.thorough
+def test_a_search_leaves_out_what_it_has_no_library_for_and_says_so(tmp_path):
+    pytest.importorskip("atheris")
+    search = Path(__file__).with_name("search.py")
+    text = f"""
+import runpy, sys
+sys.modules["perfetto"] = None
+sys.argv = ["{search}", "2", "{tmp_path}", "perfetto", "job"]
+runpy.run_path("{search}", run_name="__main__")
+"""
+
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout
+    first, second = done.stdout.splitlines()
+    assert first == "there is no perfetto in this Python: not fuzzed: perfetto"
+    assert second.startswith("job: ")
