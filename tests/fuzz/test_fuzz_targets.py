@@ -127,6 +127,16 @@ def test_changes_of_compressed_records_reach_them_behind_their_checksums(tmp_pat
         assert records_of(wrong, tmp_path / "wrong") not in (None, right)
 
 
+@pytest.mark.parametrize("offset", [0, 10, 24, 32])
+@pytest.mark.parametrize("cut", [0, 0x8000])
+def test_a_change_may_make_the_header_of_a_compressed_block_longer_or_shorter(offset, cut):
+    header = 1
+
+    wrong = changed(struct.pack("<BBHH8s", PLAIN, 1, header | cut, offset, b"\xfe" * 8))
+
+    assert wrong[BLOCKS] != compressed_session()[BLOCKS]
+
+
 def test_changes_reach_every_file_of_a_compressed_session():
     whole = compressed_session()
 
