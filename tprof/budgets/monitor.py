@@ -7,7 +7,6 @@ import threading
 import time
 from contextlib import ExitStack
 from contextvars import Context, copy_context
-from functools import partial
 from typing import TYPE_CHECKING
 
 from tprof.session.own_thread import OwnThread
@@ -77,7 +76,8 @@ class Monitor:
     def resume(self) -> None:
         """Start the thread again, unless a call has failed."""
         if self._started and self._thread is None and self._error is None:
-            self._thread = OwnThread(partial(self._context.copy().run, self._run), THREAD_NAME)
+            context = self._context.copy()
+            self._thread = OwnThread(lambda thread: context.run(self._run, thread), THREAD_NAME)
 
     def _run(self, thread: OwnThread) -> None:
         try:
