@@ -140,6 +140,15 @@ def test_a_lower_frequency_is_a_scale_of_the_cores():
     assert calibration.other_frequencies[0].package_w == pytest.approx(5.2, rel=1e-5)
 
 
+def test_a_frequency_with_one_number_of_cores_takes_the_packages_watts_of_the_others():
+    runs = joined(observed(), observed(hz=1.6e9, factor=0.4, cores=(2, 2)))
+
+    (scale,) = fit(runs).other_frequencies
+
+    assert scale.core == pytest.approx(0.4, rel=1e-5)
+    assert scale.package_w == pytest.approx(5.2, rel=1e-5)
+
+
 def test_turbo_steps_count_as_one_frequency():
     runs = observed()
     runs = dataclasses.replace(runs, hz=3.7e9 - 0.1e9 * (runs.active_cores - 1))

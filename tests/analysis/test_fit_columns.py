@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.measured_quanta import MS, consecutive
 from support.properties import examples
 from tprof.analysis.models.fitted.contention import CANDIDATES, contention_columns, likely_pairs
-from tprof.analysis.models.fitted.equations import Rows, Work, base_columns, worked_in
+from tprof.analysis.models.fitted.equations import BLOCKS, COOLING, Rows, Work, base_columns, worked_in
 from tprof.analysis.models.fitted.extensions import Effects, Known, extension_columns
 
 TASKS = 2
@@ -155,3 +155,32 @@ def test_quanta_of_a_late_sensor_stay_in_order_and_keep_their_joules(lengths_ms,
     assert (earlier.energy_j == quanta.energy_j).all()
     half_ns = earlier.window_s[1:-1] * 0.5e9
     assert (half_ns <= np.minimum(np.diff(earlier.edges_ns)[1:], np.diff(earlier.edges_ns)[:-1])).all()
+
+
+def test_a_part_of_the_rows_is_no_more_than_asked_and_spread_over_the_recording():
+    part = rows_of(np.ones(4000)).part(400)
+
+    assert len(part) == 400
+    assert np.diff(part.at).max() < 4000 / BLOCKS
+    assert part.at[0] < 4000 / BLOCKS
+    assert part.at[-1] > 4000 * (1 - 1 / BLOCKS)
+
+
+def test_a_package_that_was_warmed_once_cools_exponentially():
+    pulse = np.zeros(50)
+    pulse[0] = 3.0
+    rows = dataclasses.replace(rows_of(np.ones(50)), energy_j=pulse)
+
+    warmth = rows.warmth(0.0)
+
+    passed = (rows.middle_s - rows.middle_s[0]) / rows.span_s
+    assert warmth == pytest.approx(np.exp(-np.outer(COOLING, passed)))
+
+
+def test_pairs_of_few_tasks_come_by_their_joules_of_the_whole_recording():
+    time = np.full((10, 2), 1.0)
+    time[:, 1] = [3.0, *np.zeros(9)]
+
+    pairs = likely_pairs(time, np.full(10, 4.0), np.array([5.0, 5.0]), lambda _: np.zeros(1))
+
+    assert pairs == [(0, 0), (0, 1), (1, 0), (1, 1)]

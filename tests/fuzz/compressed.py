@@ -57,8 +57,8 @@ def _with_block(whole: bytes, number: int, way: int, data: bytes) -> bytes:
     body = whole[start + layout.BLOCK_HEADER.itemsize : stop]
     parts = patched(data, {"body": zlib.decompress(body) if way == PLAIN else body, "header": header})
     body = zlib.compress(parts["body"]) if way == PLAIN else parts["body"]
-    header = bytearray(parts["header"].ljust(layout.BLOCK_HEADER.itemsize, b"\0"))
-    fields = np.frombuffer(header, layout.BLOCK_HEADER)
+    header = bytearray(parts["header"].ljust(layout.BLOCK_HEADER.itemsize, b"\0"))  # a change may cut it
+    fields = np.frombuffer(header, layout.BLOCK_HEADER, 1)
     fields["length"], fields["checksum"] = len(body), zlib.crc32(body)
     return whole[:start] + bytes(header) + body + whole[stop:]
 

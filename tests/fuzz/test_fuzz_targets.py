@@ -127,6 +127,16 @@ def test_changes_of_compressed_records_reach_them_behind_their_checksums(tmp_pat
         assert records_of(wrong, tmp_path / "wrong") not in (None, right)
 
 
+@pytest.mark.parametrize("offset", [0, 10, 24, 32])
+@pytest.mark.parametrize("cut", [0, 0x8000])
+def test_a_change_may_make_the_header_of_a_compressed_block_longer_or_shorter(offset, cut):
+    header = 1
+
+    wrong = changed(struct.pack("<BBHH8s", PLAIN, 1, header | cut, offset, b"\xfe" * 8))
+
+    assert wrong[BLOCKS] != compressed_session()[BLOCKS]
+
+
 def test_changes_reach_every_file_of_a_compressed_session():
     whole = compressed_session()
 
@@ -149,3 +159,22 @@ def test_a_search_ends_and_says_how_often_it_tried(tmp_path):
     assert done.returncode == 0, done.stdout
     assert re.match(r"job: \d+ tries in \d+ s, nothing found", done.stdout)
     assert [path.name for path in tmp_path.iterdir()] == ["job.log"]
+
+
+@pytest.mark.thorough
+def test_a_search_leaves_out_what_it_has_no_library_for_and_says_so(tmp_path):
+    pytest.importorskip("atheris")
+    search = Path(__file__).with_name("search.py")
+    text = f"""
+import runpy, sys
+sys.modules["perfetto"] = None
+sys.argv = ["{search}", "2", "{tmp_path}", "perfetto", "job"]
+runpy.run_path("{search}", run_name="__main__")
+"""
+
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout
+    first, second = done.stdout.splitlines()
+    assert first == "there is no perfetto in this Python: not fuzzed: perfetto"
+    assert second.startswith("job: ")

@@ -40,7 +40,7 @@ with tprof.record(sys.argv[1], energy="estimate", counters="none"):
 
 LIBRARIES = {
     "numpy": ("", "x @ x", "openblas"),
-    "scipy": ("import scipy.fft", "scipy.fft.fft2(x, workers=2)", "pypocketfft"),
+    "scipy": ("import scipy.fft", "scipy.fft.fft2(x, workers=2)", "fft."),  # pypocketfft or pyduccfft
     "sklearn": (
         "from sklearn.ensemble import HistGradientBoostingRegressor as Trees",
         "Trees(max_iter=3).fit(x[:, :5], x[:, 6])",

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from contextlib import ExitStack
+from contextvars import Context, copy_context
 from typing import TYPE_CHECKING
 
 from tprof.session.own_thread import OwnThread
@@ -45,11 +46,16 @@ class Monitor:
         self._error: Exception | None = None
         self._started = False
         self._thread: OwnThread | None = None
+        self._context = Context()
         self._spare_s: float | None = None
 
     def start(self) -> None:
-        """Start the thread."""
+        """Start the thread; it has the context of the caller.
+
+        On a Python without its lock the filters of `warnings.catch_warnings` are part of it.
+        """
         self._started = True
+        self._context = copy_context()
         this_process.pause_around_forks(self)
         self.resume()
 
@@ -70,7 +76,8 @@ class Monitor:
     def resume(self) -> None:
         """Start the thread again, unless a call has failed."""
         if self._started and self._thread is None and self._error is None:
-            self._thread = OwnThread(self._run, THREAD_NAME)
+            context = self._context.copy()
+            self._thread = OwnThread(lambda thread: context.run(self._run, thread), THREAD_NAME)
 
     def _run(self, thread: OwnThread) -> None:
         try:

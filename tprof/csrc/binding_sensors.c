@@ -214,7 +214,7 @@ static PyObject *read_observer(PyObject *object, PyObject *unused)
     uint64_t t_ns;
     double energy_uj;
     (void)unused;
-    tprof_sensors_observed(&((struct energy_observer *)object)->observer, &t_ns, &energy_uj);
+    tprof_observer_read(&((struct energy_observer *)object)->observer, &t_ns, &energy_uj);
     return Py_BuildValue("(Kd)", (unsigned long long)t_ns, energy_uj);
 }
 

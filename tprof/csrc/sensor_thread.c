@@ -1,40 +1,33 @@
-/* `guard` protects `asked_to_stop`, `settled` and `first_thread_left`. The sources belong to the sensor thread while it
- * runs, and otherwise to the holder of `turn`: any thread that starts, stops, pauses or resumes it, or adds or removes
- * sources, one at a time. `sums` protects what observers read, and is held only to copy it. */
+/* The thread, and what the program's threads do to it: they start, stop, pause or resume it, or add or remove what it
+ * polls, one at a time, each with `turn`. `polled` and the clock belong to the sensor thread while it runs, and otherwise
+ * to the holder of `turn`. `guard` protects `asked_to_stop`, `settled` and `first_thread_left`. */
 #include "sensor_thread.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "clock.h"
-#include "polling_schedule.h"
 #include "process_threads.h"
 #include "start_routines.h"
 
 #define SETTLE_NS UINT64_C(20000000)
-#define LONGEST_SLEEP_NS UINT64_C(1000000000)
 #define LONGEST_END_NS UINT64_C(20000000)
 #define LAST_THREAD_CHECK_NS UINT64_C(5000000)
 #define CLOCK_SOURCE "/sys/devices/system/clocksource/clocksource0/current_clocksource"
 
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t sums = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake;
 static bool asked_to_stop, settled, running, has_thread;
 static uint32_t refused; /* threads, since the recording began */
 static pthread_t thread;
 static pid_t thread_id;
-static struct tprof_source *sources; /* of the recording */
-static int source_count;
-static struct tprof_observer *observers;
+static struct tprof_polled polled;
 static uint64_t used_cpu_ns;
-static struct tprof_polling_schedule schedule;
 static struct tprof_fast_clock *kept_clock; /* NULL: none is kept */
 static struct tprof_clock_keeper clock_keeper;
 static uint64_t renew_ns; /* when the clock's next snapshot is due */
@@ -47,102 +40,12 @@ static struct timespec to_timespec(uint64_t t_ns)
     return (struct timespec){.tv_sec = (time_t)(t_ns / 1000000000u), .tv_nsec = (long)(t_ns % 1000000000u)};
 }
 
-static bool is_sensor(const struct tprof_source *source)
-{
-    return source->kind == TPROF_FILE || source->kind == TPROF_PERF;
-}
-
-static uint64_t earliest(const struct tprof_source *all, int count, uint64_t next_ns)
-{
-    for (int i = 0; i < count; i++)
-        if (all[i].next_poll_ns < next_ns)
-            next_ns = all[i].next_poll_ns;
-    return next_ns;
-}
-
-static bool is_source_due(uint64_t now_ns)
-{
-    uint64_t next_ns = earliest(sources, source_count, UINT64_MAX);
-    for (const struct tprof_observer *observer = observers; observer != NULL; observer = observer->next)
-        next_ns = earliest(observer->sources, observer->count, next_ns);
-    return next_ns <= now_ns;
-}
-
-/* Returns whether a value changed; `next_ns` becomes the time of the next poll, if that is earlier. */
-static bool poll_all(struct tprof_source *all, int count, uint64_t now_ns, uint64_t *next_ns)
-{
-    const uint64_t until_ns = now_ns + tprof_polling_tolerance(&schedule);
-    bool any_changed = false;
-    for (int i = 0; i < count; i++) {
-        struct tprof_source *source = &all[i];
-        if (source->next_poll_ns <= until_ns) {
-            const bool changed = tprof_source_poll(source, false);
-            any_changed |= changed;
-            source->next_poll_ns = tprof_polling_next(&schedule, source, now_ns, is_sensor(source), changed);
-        }
-        if (source->next_poll_ns < *next_ns)
-            *next_ns = source->next_poll_ns;
-    }
-    return any_changed;
-}
-
-static void publish(struct tprof_observer *observer)
-{
-    double energy_uj = 0;
-    uint64_t t_ns = 0;
-    for (int i = 0; i < observer->count; i++) {
-        energy_uj += observer->sources[i].total_uj;
-        if (observer->sources[i].last_change_ns > t_ns)
-            t_ns = observer->sources[i].last_change_ns;
-    }
-    pthread_mutex_lock(&sums);
-    observer->energy_uj = energy_uj;
-    observer->t_ns = t_ns;
-    pthread_mutex_unlock(&sums);
-}
-
-static uint64_t poll_due(uint64_t now_ns)
-{
-    uint64_t next_ns = now_ns + LONGEST_SLEEP_NS;
-    (void)poll_all(sources, source_count, now_ns, &next_ns);
-    for (struct tprof_observer *observer = observers; observer != NULL; observer = observer->next)
-        if (poll_all(observer->sources, observer->count, now_ns, &next_ns))
-            publish(observer);
-    return next_ns;
-}
-
-/* The first value counts as a change, so a second one means that an update was seen. */
-static bool have_settled(void)
-{
-    for (int i = 0; i < source_count; i++)
-        if (is_sensor(&sources[i]) && sources[i].changes < 2 && sources[i].failures == 0)
-            return false;
-    return true;
-}
-
 static void announce_settled(void)
 {
     pthread_mutex_lock(&guard);
     settled = true;
     pthread_cond_broadcast(&wake);
     pthread_mutex_unlock(&guard);
-}
-
-/* The energy of the program's last moments appears at the sensor's next update. */
-static void poll_last(void)
-{
-    const uint64_t deadline_ns = tprof_now_ns() + SETTLE_NS;
-    for (int i = 0; i < source_count; i++) {
-        struct tprof_source *source = &sources[i];
-        while (is_sensor(source) && source->failures == 0 && tprof_now_ns() < deadline_ns) {
-            if (tprof_source_poll(source, false))
-                break;
-            const struct timespec pause = to_timespec(200000);
-            (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
-        }
-    }
-    for (int i = 0; i < source_count; i++)
-        (void)tprof_source_poll(&sources[i], true);
 }
 
 /* Waking counts for whom the thread woke; `asleep_cpu_ns` is its CPU time when it went to sleep. */
@@ -152,7 +55,7 @@ static void follow_native(uint64_t now_ns, bool woke_for_it, uint64_t asleep_cpu
     tprof_native_poll(now_ns);
     const uint64_t took_ns = tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns;
     tprof_native_charge(took_ns);
-    schedule.other_cpu_ns += took_ns;
+    polled.schedule.other_cpu_ns += took_ns;
 }
 
 static void keep_clock(uint64_t now_ns)
@@ -195,12 +98,12 @@ static bool is_last_thread_unlocked(void)
 static uint64_t do_due(uint64_t *asleep_cpu_ns)
 {
     const uint64_t now_ns = tprof_now_ns();
-    const bool woke_for_native = !is_source_due(now_ns);
-    uint64_t next_ns = poll_due(now_ns);
+    const bool woke_for_native = !tprof_polled_due(&polled, now_ns);
+    uint64_t next_ns = tprof_polled_poll(&polled, now_ns);
     if (tprof_native_next_ns() <= now_ns)
         follow_native(now_ns, woke_for_native, *asleep_cpu_ns);
     keep_clock(now_ns);
-    tprof_polling_check(&schedule, now_ns);
+    tprof_polling_check(&polled.schedule, now_ns);
     if (kept_clock != NULL && renew_ns < next_ns)
         next_ns = renew_ns;
     if (tprof_native_next_ns() < next_ns)
@@ -230,13 +133,13 @@ static void *run(void *unused)
     uint64_t next_ns, asleep_cpu_ns = 0;
     (void)unused;
     thread_id = (pid_t)syscall(SYS_gettid);
-    schedule.earlier_cpu_ns = used_cpu_ns;
+    polled.schedule.earlier_cpu_ns = used_cpu_ns;
     (void)prctl(PR_SET_NAME, "tprof-sensors");
     (void)prctl(PR_SET_TIMERSLACK, 1000UL);
     tprof_start_routines_learn((uintptr_t)run);
     do {
         next_ns = do_due(&asleep_cpu_ns);
-        if (!announced && have_settled()) {
+        if (!announced && tprof_polled_settled(&polled)) {
             announce_settled();
             announced = true;
         }
@@ -296,23 +199,9 @@ static void wait_until_settled(void)
     pthread_mutex_unlock(&guard);
 }
 
-static void close_all(struct tprof_source *all, int count)
-{
-    for (int i = 0; i < count; i++)
-        tprof_source_close(&all[i]);
-    free(all);
-}
-
-static void release(void)
-{
-    close_all(sources, source_count);
-    sources = NULL;
-    source_count = 0;
-}
-
 static bool is_needed(void)
 {
-    return running || observers != NULL || tprof_native_runs();
+    return running || polled.observers != NULL || tprof_native_runs();
 }
 
 /* Prepare a change of what the thread does; the budget is that of the first sources. */
@@ -327,10 +216,10 @@ static void hold_still(double budget)
         pthread_cond_init(&wake, &attributes);
         pthread_condattr_destroy(&attributes);
     }
-    if (running || observers != NULL)
+    if (running || polled.observers != NULL)
         return;
     used_cpu_ns = 0;
-    tprof_polling_begin(&schedule, budget, tprof_now_ns());
+    tprof_polling_begin(&polled.schedule, budget, tprof_now_ns());
 }
 
 /* After a change, go on with what is left to do. */
@@ -348,18 +237,18 @@ static void start(struct tprof_source *given, int count, double budget, struct t
     kept_clock = tprof_ticks_are_reliable(CLOCK_SOURCE) ? clock : NULL;
     clock_keeper = (struct tprof_clock_keeper){.source = CLOCK_SOURCE};
     renew_ns = 0;
-    sources = given;
-    source_count = count;
+    polled.sources = given;
+    polled.count = count;
     used_cpu_ns = 0;
     settled = false;
-    tprof_polling_begin(&schedule, budget, tprof_now_ns());
+    tprof_polling_begin(&polled.schedule, budget, tprof_now_ns());
     running = true;
     refused = 0;
     /* A limit of processes must not keep the program from running: first and last readings make one long quantum. */
     if (go_on() == 0)
         wait_until_settled();
     else
-        (void)poll_due(tprof_now_ns());
+        (void)tprof_polled_poll(&polled, tprof_now_ns());
 }
 
 void tprof_sensors_start(struct tprof_source *given, int count, double budget, struct tprof_fast_clock *clock)
@@ -384,13 +273,13 @@ uint64_t tprof_sensors_stop(void)
     if (running) {
         end_thread();
         const uint64_t before_ns = tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-        poll_last();
+        tprof_polled_last(&polled, tprof_now_ns() + SETTLE_NS);
         last_cpu_ns = used_cpu_ns + tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns;
         running = false;
         if (kept_clock != NULL)
             tprof_fast_clock_withdraw(kept_clock);
         kept_clock = NULL;
-        release();
+        tprof_polled_release(&polled);
         (void)go_on();
     }
     pthread_mutex_unlock(&turn);
@@ -426,45 +315,23 @@ int tprof_sensors_observe(struct tprof_observer *observer, double budget)
 {
     pthread_mutex_lock(&turn);
     hold_still(budget);
-    for (int i = 0; i < observer->count; i++)
-        (void)tprof_source_poll(&observer->sources[i], false);
-    publish(observer);
-    observer->next = observers;
-    observers = observer;
+    tprof_polled_add(&polled, observer);
     const int error = go_on();
     pthread_mutex_unlock(&turn);
     return error;
 }
 
-static struct tprof_observer **place_of(const struct tprof_observer *observer)
-{
-    struct tprof_observer **place = &observers;
-    while (*place != NULL && *place != observer)
-        place = &(*place)->next;
-    return place;
-}
-
 void tprof_sensors_leave(struct tprof_observer *observer)
 {
     pthread_mutex_lock(&turn);
-    struct tprof_observer **place = place_of(observer);
+    struct tprof_observer **place = tprof_polled_place(&polled, observer);
     if (*place != NULL) {
         end_thread();
         *place = observer->next;
         (void)go_on();
     }
-    close_all(observer->sources, observer->count);
-    observer->sources = NULL;
-    observer->count = 0;
+    tprof_observer_close(observer);
     pthread_mutex_unlock(&turn);
-}
-
-void tprof_sensors_observed(const struct tprof_observer *observer, uint64_t *t_ns, double *energy_uj)
-{
-    pthread_mutex_lock(&sums);
-    *t_ns = observer->t_ns;
-    *energy_uj = observer->energy_uj;
-    pthread_mutex_unlock(&sums);
 }
 
 bool tprof_sensors_run(void)
@@ -487,26 +354,11 @@ void tprof_sensors_resume(void)
     pthread_mutex_unlock(&turn);
 }
 
-static void forget_all(struct tprof_source *all, int count)
-{
-    for (int i = 0; i < count; i++) {
-        if (all[i].fd >= 0)
-            close(all[i].fd);
-        all[i].fd = -1;
-    }
-}
-
 void tprof_sensors_forget(void)
 {
     pthread_mutex_init(&turn, NULL);
     pthread_mutex_init(&guard, NULL);
-    pthread_mutex_init(&sums, NULL);
-    forget_all(sources, source_count);
-    for (struct tprof_observer *observer = observers; observer != NULL; observer = observer->next)
-        forget_all(observer->sources, observer->count);
+    tprof_polled_forget(&polled);
     running = has_thread = first_thread_left = false;
     kept_clock = NULL;
-    sources = NULL;
-    source_count = 0;
-    observers = NULL;
 }

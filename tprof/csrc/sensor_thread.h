@@ -7,7 +7,7 @@
 
 #include "fast_clock.h"
 #include "native_threads.h"
-#include "source.h"
+#include "polled_sources.h"
 
 /* Takes ownership of the array and what it points to; `budget` is the part of a core that polling may use, and `clock`
  * is kept until the stop where the kernel takes its own time from the processor's counter. Waits until every energy
@@ -22,20 +22,10 @@ uint32_t tprof_sensors_refused(void);
  * the CPU time this took since the start, in ns. */
 uint64_t tprof_sensors_stop(void);
 
-/* Reads energy whether there is a recording or not: the thread polls its sources beside those of the recording. */
-struct tprof_observer {
-    struct tprof_source *sources;
-    int count;
-    struct tprof_observer *next;
-    uint64_t t_ns;    /* of the last change of any source */
-    double energy_uj; /* of all sources since they were first read */
-};
-
-/* Add an observer, which owns its sources until it leaves; `budget` counts if the thread has nothing else to do.
- * Returns 0 or errno; it must leave in any case. In a forked child, leaving only frees. */
+/* Add an observer, which is read by `tprof_observer_read`; `budget` counts if the thread has nothing else to do. Returns
+ * 0 or errno; it must leave in any case. In a forked child, leaving only frees. */
 int tprof_sensors_observe(struct tprof_observer *observer, double budget);
 void tprof_sensors_leave(struct tprof_observer *observer);
-void tprof_sensors_observed(const struct tprof_observer *observer, uint64_t *t_ns, double *energy_uj);
 
 /* Follow this process's native threads in this session from now on, or no more. Returns 0 or errno. */
 int tprof_sensors_follow(const struct tprof_native_setup *setup);
