@@ -280,7 +280,7 @@ def read_activity_of(
 
     Raises UnorderedError, TraceError.
     """
-    names = _counters(found) if columns is None else ()
+    names = counters_of([one.thread for one in found.threads]) if columns is None else ()
     segments: list[Segments] = []
     for number, one in enumerate(found.threads):
         ordinal = one.thread.ordinal
@@ -299,9 +299,9 @@ def read_activity_of(
     return Activity(segments, [], found.hidden, recipe.packages), join_rows([one.rows for one in segments])
 
 
-def _counters(found: Survey) -> list[str]:
-    """Return the counters of all threads in the order of a table of instances."""
-    names = dict.fromkeys(name for one in found.threads for name in one.thread.columns)
+def counters_of(threads: Sequence[Thread]) -> list[str]:
+    """Return the counters of threads in the order of a table of instances."""
+    names = dict.fromkeys(name for one in threads for name in one.columns)
     return [name for name in names if name not in ("energy_uj", "cpu_ns")]
 
 
