@@ -16,7 +16,7 @@ import numpy as np
 from tprof.analysis.attribution.accounts import Account
 from tprof.analysis.attribution.gpu import SCOPE as GPU
 from tprof.analysis.attribution.load import Activity, idle_power_w, losses
-from tprof.analysis.attribution.long_arrays import computed, is_any, zeros
+from tprof.analysis.attribution.long_arrays import computed, is_any, release, zeros
 from tprof.analysis.attribution.open_instances import OpenInstances
 from tprof.analysis.attribution.survey import survey
 from tprof.analysis.attribution.windows import STEP, Reach, cut_windows
@@ -32,7 +32,7 @@ from .instances import SampleIndex, SummedInstances
 from .memory import record_count
 from .profile import Profile
 from .profile_warnings import SampleFacts, stuck_sensor_warnings
-from .streamed_fit import fitted_domains, reach_of, store_run
+from .streamed_fit import counted, fitted_domains, reach_of, store_run
 from .window_shares import Facts, Job, Sharer, Summed, Sums, Tables, read_activity_of
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def build_streamed(
     recipe = prepared.idled(_idle_watts(trace, prepared, found, samples))
     reach = [reach_of(one) if needs_fits(recipe, asked) else Reach.of(one) for one in recipe.quanta]
     windows = tuple(cut_windows(found.threads, reach, samples))
-    recipe, fitted, modelled = _fitted(trace, recipe, found, windows, asked)
+    recipe, fitted, modelled = _fitted(trace, recipe, found, windows, asked, progress)
     stream = _Stream(trace, recipe, found, windows, fitted, map)
     sums: list[Sums] = []
     shared = stream.run(
@@ -141,7 +141,7 @@ def build_streamed(
 
 
 def _fitted(
-    trace: Trace, recipe: Recipe, found: Survey, windows: Sequence[Window], asked: str
+    trace: Trace, recipe: Recipe, found: Survey, windows: Sequence[Window], asked: str, progress: Progress | None
 ) -> tuple[Recipe, dict[str, FittedDomain], NDArray[np.float64]]:
     """Fit powers if the model needs that: returns the recipe, how fitted domains are shared, and modelled sums."""
     tasks = len(trace.tasks)
@@ -152,9 +152,12 @@ def _fitted(
         return read_activity_of(trace, recipe, found, window, recipe.model.columns)[0]
 
     with ArrayFile() as file:
-        run = store_run(file, read, windows, tasks, recipe.packages)
+        run = store_run(file, read, counted(windows, "what ran", progress), tasks, recipe.packages)
 
         def ran(domain: Quanta) -> Ran:
+            if progress is not None:
+                progress(f"powers of {domain.name}", 0, 1)
+
             def hidden_s(at: slice) -> NDArray[np.float64]:
                 other_s, unseen_s = found.hidden.between(domain.edges_ns[at.start : at.stop + 1], domain.package)
                 return other_s + unseen_s
@@ -162,7 +165,7 @@ def _fitted(
             return Ran(run.work(domain), computed(len(domain), np.float64, hidden_s, domain.edges_ns))
 
         chosen = fit_powers_of(recipe, trace, ran, asked=asked)
-        return chosen, fitted_domains(chosen, run, read, windows), run.modelled
+        return chosen, fitted_domains(chosen, run, read, windows, progress), run.modelled
 
 
 @dataclass
@@ -260,6 +263,7 @@ class _Stream:
             if which.stop > which.start:
                 near = whole.edges_ns[max(which.start - 1, 0) : which.stop + 3]
                 ends_ns += [int(near[0]), int(near[-1])]
+                release(whole.edges_ns)
         quanta = tuple(whole.part(which) for whole, which in zip(self.recipe.quanta, window.quanta, strict=True))
         return Job(window, quanta, self.found.hidden.part(min(ends_ns, default=0), max(ends_ns, default=0)))
 

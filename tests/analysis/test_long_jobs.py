@@ -126,10 +126,11 @@ def test_feather_takes_windows_whose_labels_differ(tmp_path) -> None:
     t_ns = np.arange(0, 3) * traces.SECOND_NS
     threads = [
         {"t_ns": t_ns + number * 3 * traces.SECOND_NS, "instance": [2 * number + 1, 2 * number + 2, 0],
-         "task": [0, 1, -1], "kind": [1, 1, 2], "process": number}
+         "task": [0, 1, -1], "kind": [1, 1, 2], "pid": number + 10}
         for number in (0, 1)
     ]  # fmt: skip
     path = traces.write(tmp_path / "x.tprof", threads=threads)
+    traces.set_header(path / "threads" / "00000001.samples", process=1)
     (path / "labels").mkdir()
     for number in (0, 1):
         (path / "labels" / f"{number:08}.jsonl").write_text(json.dumps({"rank": str(number)}))

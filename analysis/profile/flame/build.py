@@ -77,7 +77,7 @@ def _outside(paths: Paths, one: Weighed, levels: frozenset[str], host: str) -> i
 def cluster_flame(profile: ClusterProfile, by: Sequence[str] = ()) -> Flame:
     """Return the tree of a job's tasks; see `ClusterProfile.flame`. Parts whose trees do not say it are read again."""
     levels = _levels(by)
-    of_host = tuple(name for name in OF_HOST if name in levels)
+    of_host = OF_HOST if levels & set(OF_HOST) else ()
     if not profile.has_tasks and (of_host or any(one.flame is None and one.figures for one in profile.parts)):
         return joined_flames(list(profile.again(partial(_part_flame, by=of_host))), levels)
     return joined_flames([(one, one.flame) for one in profile.parts if one.flame is not None], levels)
