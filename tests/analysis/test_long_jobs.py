@@ -16,17 +16,17 @@ from support import nested_runs, traces
 from support.properties import examples
 from tprof.analysis.compare import figures_of
 from tprof.analysis.export import format_named
-from tprof.analysis.profile import job_instances
+from tprof.analysis.profile import ClusterProfile, job_instances, part_reading, streamed
 from tprof.analysis.profile.processes import Processes
 from tprof.analysis.report.job_page import page_data
 
 import tprof
+from tprof.cli.options import opened
+from tprof.comparison import figures_of_session
 from tprof.errors import UsageError
 from tprof.trace.merge import merge
 
 if TYPE_CHECKING:
-    from tprof.analysis import ClusterProfile
-
     from tprof.trace import ClusterTrace
 
 HOSTS = ("one", "two", "three")
@@ -62,7 +62,7 @@ def by_id(tasks: pd.DataFrame) -> pd.DataFrame:
     return tasks.astype(dict.fromkeys(texts, object)).sort_values(["host", "instance"], ignore_index=True)
 
 
-@examples(12)
+@examples(4)
 @given(st.integers(0, 2**31), st.integers(10, 300))
 def test_windows_of_hosts_give_the_figures_of_the_whole(seed, samples) -> None:
     """Summaries, accounts, hosts, sums by host, instances, trees and comparisons."""
@@ -159,8 +159,9 @@ def test_hosts_that_a_pool_reads_have_the_same_figures(job) -> None:
 
     assert pooled.summary().equals(alone.summary())
     assert pooled.by("host").equals(alone.by("host"))
+    shared = figures_of(pooled)
     for name, figure in figures_of(alone).figures.items():
-        pd.testing.assert_frame_equal(figures_of(pooled).figures[name], figure)
+        pd.testing.assert_frame_equal(shared.figures[name], figure)
 
 
 def test_progress_shows_hosts_and_windows(job) -> None:
@@ -184,3 +185,21 @@ def test_a_table_that_does_not_fit_is_one_sentence(job, monkeypatch) -> None:
 
     with pytest.raises(UsageError, match=r"instances of the job would take .* and 0 MB are free: write it by profile"):
         in_windows(job).tasks  # noqa: B018 - asking for it is what fails
+
+
+def test_commands_read_a_long_job_in_windows(job, monkeypatch) -> None:
+    """Its table of instances is not made, also if all its parts are only long together, and its bar shows hosts."""
+    whole = job.profile()
+    monkeypatch.setattr(part_reading, "STREAMED_FROM", 300)
+
+    with opened(job.path, instances=True, tables=False) as profile:
+        assert isinstance(profile, ClusterProfile)
+        assert not profile.has_tasks
+        pd.testing.assert_frame_equal(profile.summary(), whole.summary(), rtol=1e-9)
+    monkeypatch.setattr(streamed, "STREAMED_FROM", 1)
+    monkeypatch.setattr(streamed, "WINDOW_SAMPLES", 50)
+    seen: list[tuple[str, int, int]] = []
+    found = figures_of_session(job.path, progress=lambda *how_far: seen.append(how_far))
+    assert any(doing == "two (3 of 3): instances" for doing, _, _ in seen)
+    for name, figure in figures_of(whole).figures.items():
+        pd.testing.assert_frame_equal(found.figures[name], figure, rtol=1e-9, atol=1e-12)
