@@ -87,7 +87,10 @@ def figures_of_session(
     if isinstance(trace, SumsTrace):
         raise UsageError(refusal(trace.path))
     if isinstance(trace, ClusterTrace):
-        return figures_of(trace.profile(model, tasks=True, **window), by=by)
+        from tprof.analysis.profile.part_reading import is_long_job  # noqa: PLC0415 - see above
+
+        whole = bool(by) or not is_long_job(trace)
+        return figures_of(trace.profile(model, tasks=whole, progress=progress, **window), by=by, progress=progress)
     if by or not is_long(trace):
         return figures_of(trace.profile(model, **window), by=by)
     profile = trace.profile(model, tables=False, progress=progress, **window)

@@ -25,6 +25,8 @@ BLOCK = 1 << 18
 """Values that are computed at a time."""
 MOST_HELD = 1 << 20
 """Values of an array in memory."""
+PLACES = 32
+"""Places that are looked at before pages are released: the kernel maps 64 kB around each, and a search looks at 30."""
 _NO_SPACE = (
     "cannot make a temporary file of {megabytes:,.0f} MB in {folder}, which the many readings of this recording need "
     "(set TMPDIR to another folder)"
@@ -94,6 +96,26 @@ def differences(values: NDArray[Any]) -> NDArray[Any]:
     """Return what each value has more than the one before, as `numpy.diff`."""
     count = max(len(values) - 1, 0)
     return computed(count, values.dtype, lambda at: np.diff(values[at.start : at.stop + 1]), values)
+
+
+def taken(values: NDArray[Any], at: NDArray[np.intp]) -> NDArray[Any]:
+    """Return the values at increasing places; pages are released, since the kernel maps some around each place."""
+    return _in_parts(values, at, lambda places: values[places], values.dtype)
+
+
+def searched(values: NDArray[Any], keys: NDArray[Any]) -> NDArray[np.intp]:
+    """Return where increasing keys belong among increasing values, as `numpy.searchsorted`; pages as in `taken`."""
+    return _in_parts(values, keys, lambda some: np.searchsorted(values, some), np.intp)
+
+
+def _in_parts(
+    values: NDArray[Any], keys: NDArray[Any], of: Callable[[NDArray[Any]], NDArray[Any]], kind: DTypeLike
+) -> NDArray[Any]:
+    found = np.empty(len(keys), kind)
+    for first in range(0, len(keys), PLACES):
+        found[first : first + PLACES] = of(keys[first : first + PLACES])
+        release(values)
+    return found
 
 
 def total(values: NDArray[np.float64]) -> float:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tprof.trace.metadata import MAX_NS
 from tprof.trace.thread import read_fields
 
-from .long_arrays import release
+from .long_arrays import release, searched, taken
 from .segment_reader import Part, fields_of, make_segments
 from .segments import thread_end_ns
 
@@ -118,7 +118,7 @@ def cut_windows(threads: Sequence[IndexedThread], domains: Sequence[Reach], samp
     for one, place in zip(domains, places, strict=True):
         at = place[1:-1]
         inside = at > 0
-        until_ns[:-1][inside] = np.maximum(until_ns[:-1][inside], one.end_ns[at[inside] - 1])
+        until_ns[:-1][inside] = np.maximum(until_ns[:-1][inside], taken(one.end_ns, at[inside] - 1))
         release(*one)
     begins_ns = np.concatenate(([0], cuts_ns, [MAX_NS]))
     return [
@@ -139,10 +139,8 @@ def _cuts(threads: Sequence[IndexedThread], domains: Sequence[Reach], samples: i
     t_ns = np.concatenate([one.t_ns for one in threads])
     first_ns, last_ns = t_ns.min(), max(one.end_ns for one in threads)
     step = min(STEP, samples)
-    of_quanta = [one.begin_ns[step - 1 :: step] for one in domains]
+    of_quanta = [taken(one.begin_ns, np.arange(step - 1, len(one.begin_ns), step)) for one in domains]
     t_ns = np.concatenate([t_ns, *of_quanta])
-    for one in domains:
-        release(one.begin_ns)
     weights = [*(one.weights for one in threads), *(np.full(len(one), step) for one in of_quanta)]
     order = np.argsort(t_ns, kind="stable")
     before = np.cumsum(np.concatenate(weights)[order])
@@ -151,7 +149,7 @@ def _cuts(threads: Sequence[IndexedThread], domains: Sequence[Reach], samples: i
     longest = max(domains, key=_usual_length, default=None)
     if longest is not None and len(longest.begin_ns):
         place = _begins_at(longest, cuts_ns)
-        starts_ns = longest.begin_ns[np.minimum(place, len(longest.begin_ns) - 1)]
+        starts_ns = taken(longest.begin_ns, np.minimum(place, len(longest.begin_ns) - 1))
         # After the last begin comes the last end.
         end_ns = np.maximum(cuts_ns, longest.end_ns[-1])
         cuts_ns = np.where(place < len(longest.begin_ns), starts_ns, end_ns)
@@ -166,7 +164,7 @@ def _usual_length(domain: Reach) -> float:
 
 def _begins_at(domain: Reach, cuts_ns: Times) -> NDArray[np.intp]:
     """Return for each cut the domain's first quantum that does not begin before it; their number if all do."""
-    return np.searchsorted(domain.begin_ns, cuts_ns)
+    return searched(domain.begin_ns, cuts_ns)
 
 
 def read_window(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -82,28 +83,25 @@ def figures_of(
 
     Parameters
     ----------
-    profile : of a session or a job. One without its table of instances is shared once more, window by window
+    profile : of a session or a job. One without its table of instances is shared once more, window by window, and the
+        parts of such a job are read again
     by : ``"host"`` or names of labels, as for `Profile.by`: the figures are then those of groups instead of tasks
     progress : called with what is done, how many windows are, and how many there are
 
     Raises
     ------
     UsageError
-        If the profile of a job was made without its instances, or no process has a label that `by` names.
+        If no process has a label that `by` names, or the table of instances is needed for that and does not fit.
     """
     from tprof.analysis.profile import Profile  # noqa: PLC0415 - profiles have a method that compares
-
-    from tprof.errors import UsageError  # noqa: PLC0415 - with it
 
     summaries = profile.summary(), profile.summary(common=False)
     if isinstance(profile, Profile):
         figures, where = _of_groups(profile, summaries, by) if by else _of_tasks(profile, summaries, progress)
         totals = profile.counted_accounts
-    elif "own_s" in profile.tasks:
-        figures, where = _of_job(profile, summaries, by)
-        totals = _job_totals(profile)
     else:
-        raise UsageError("tasks are compared by their instances: make the profile with tasks=True")
+        figures, where = _of_job_groups(profile, summaries, by) if by else _of_job(profile, summaries, progress)
+        totals = _job_totals(profile)
     return RunFigures(
         profile.trace.path.name,
         str(profile.trace.path.resolve()),
@@ -130,17 +128,48 @@ def _of_tasks(profile: Profile, summaries: Summaries, progress: Progress | None)
     return {name: _figure(name, *summaries, spread) for name in FIGURES}, places.table(summaries[0])
 
 
-def _of_job(profile: ClusterProfile, summaries: Summaries, by: Sequence[str]) -> Compared:
-    """Return the figures of a job's tasks, or of its groups, and where these ran."""
-    tasks = profile.tasks
-    own_s = tasks["own_s"].to_numpy(float)
-    if by:
-        from .group_figures import group_figures  # noqa: PLC0415 - it uses what is here
-
-        return group_figures(tasks, own_s, summaries, by)
-    spread, places = Spread.of(tasks, own_s), Places()
-    places.add(tasks)
+def _of_job(profile: ClusterProfile, summaries: Summaries, progress: Progress | None) -> Compared:
+    """Return the figures of a job's tasks and where these ran, from each part's instances as they end."""
+    names = pd.Index(summaries[0].index, dtype=object)
+    job = Counts.of_job([one.moments for one in profile.parts if one.moments is not None], names)
+    if profile.has_tasks:
+        found = [_of_table(one.tasks, one.host, names, job) for one in profile.parts if one.tasks is not None]
+    else:
+        hosts = {one.part: one.host for one in profile.parts}
+        ask = partial(_of_part, hosts=hosts, names=names, job=job)
+        found = [one for _, one in profile.again(ask, progress)]
+    spread, places = found[0]
+    for other_spread, other_places in found[1:]:
+        spread.join(other_spread)
+        places.join(other_places)
     return {name: _figure(name, *summaries, spread) for name in FIGURES}, places.table(summaries[0])
+
+
+def _of_table(tasks: pd.DataFrame, host: str, names: pd.Index[Any], job: Counts) -> tuple[Spread, Places]:
+    places = Places()
+    places.add(tasks.assign(host=host))
+    known = tasks.assign(task=tasks["task"].cat.set_categories(names))
+    return Spread.of(known, tasks["own_s"].to_numpy(float), job), places
+
+
+def _of_part(
+    name: str, profile: Profile, *, hosts: Mapping[str, str], names: pd.Index[Any], job: Counts
+) -> tuple[Spread, Places]:
+    spread, places = Spread(names, Counts.of(profile.sums).of_tasks(profile.sums.names, names), job), Places()
+    ended = Ended(profile.instances, spread)
+
+    def add(piece: Piece) -> None:
+        places.add(piece.tasks.assign(host=hosts[name]))
+        ended.add(piece)
+
+    profile.instances.share(add, None)
+    return spread, places
+
+
+def _of_job_groups(profile: ClusterProfile, summaries: Summaries, by: Sequence[str]) -> Compared:
+    from .group_figures import group_figures  # noqa: PLC0415 - it uses what is here
+
+    return group_figures(profile.tasks, profile.tasks["own_s"].to_numpy(float), summaries, by)
 
 
 def _of_groups(profile: Profile, summaries: Summaries, by: Sequence[str]) -> Compared:
@@ -252,6 +281,13 @@ class Places:
             sums = tasks.groupby("task", observed=True, sort=False)[["cycles", "cpu_s"]].sum()
             sums.index = sums.index.astype(object)
             self._sums = sums if self._sums is None else self._sums.add(sums, fill_value=0.0)
+
+    def join(self, other: Places) -> None:
+        """Add those of others."""
+        for name, pairs in other._pairs.items():
+            self._pairs[name] = pd.concat([self._pairs[name], pairs]).drop_duplicates()
+        if other._sums is not None:
+            self._sums = other._sums if self._sums is None else self._sums.add(other._sums, fill_value=0.0)
 
     def table(self, summary: pd.DataFrame) -> pd.DataFrame:
         """Return the instances, cores, packages and frequency of each task of a summary."""

@@ -4,7 +4,8 @@ Instances differ, and neighbours resemble each other since temperature and frequ
 mean is the larger of that of independent instances and that of the means of ten batches of consecutive ones; B.
 Schmeiser (Batch size effects in the analysis of simulation output, Operations Research 30, 1982) found 10 to 30 batches
 to do, and the fewer there are, the slower a drift they show. How many instances a task has, and their means, are known
-before, so each of them is added to its batch and forgotten: memory is O(tasks) beside the instances of a window.
+before, so each of them is added to its batch and forgotten: memory is O(tasks) beside the instances of a window. Hosts
+of a job run at the same time, so a batch of a job is that of each of its hosts.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tprof.analysis.profile.instances import Instances, SummedInstances
     from tprof.analysis.profile.stored_instances import Piece
     from tprof.analysis.profile.task_sums import TaskSums
@@ -41,8 +44,9 @@ class _Scatter:
     """The values of one figure by task: their squares about the mean, and the sums of ten batches."""
 
     def __init__(self, counts: Integers, means: Floats) -> None:
-        """Begin without values; `counts` (k,) and `means` (k,) are those of all that will be added."""
+        """Begin without values; `counts` (k,) are of all that will be added, `means` (k,) of these and other parts."""
         self._counts, self._means = counts, means
+        self._in_batch = np.diff(np.arange(BATCHES + 1) * counts[:, None] // BATCHES, axis=1)
         self._seen = np.zeros(len(counts), np.int64)
         self._squares = np.zeros(len(counts))
         self._sums = np.zeros((len(counts), BATCHES))
@@ -58,13 +62,20 @@ class _Scatter:
         self._squares += np.bincount(code, off**2, len(self._counts))
         self._sums += np.bincount(code * BATCHES + batch, off, self._sums.size).reshape(self._sums.shape)
 
+    def join(self, other: _Scatter) -> None:
+        """Add that of other values about the same means, each batch to that of the same number."""
+        self._counts = self._counts + other._counts
+        self._in_batch = self._in_batch + other._in_batch
+        self._seen += other._seen
+        self._squares += other._squares
+        self._sums += other._sums
+
     def errors(self) -> tuple[Floats, Floats]:
         """Return the variance of each mean and its degrees of freedom; NaN for fewer than two values."""
         counts = self._counts.astype(float)
-        begins = np.arange(BATCHES + 1) * self._counts[:, None] // BATCHES
         with np.errstate(invalid="ignore", divide="ignore"):
             alone = np.where(counts > 1, self._squares / (counts - 1) / counts, np.nan)
-            batched = (self._sums / np.diff(begins, axis=1)).var(axis=1, ddof=1) / BATCHES
+            batched = (self._sums / self._in_batch).var(axis=1, ddof=1) / BATCHES
         is_batched = (self._counts >= LEAST_BATCHED) & (batched > alone)
         df = np.where(counts > 1, counts - 1, np.nan)
         return np.where(is_batched, batched, alone), np.where(is_batched, BATCHES - 1.0, df)
@@ -111,6 +122,18 @@ class Counts(NamedTuple):
         return cls(*(sums.columns[name] for name in cls._fields))
 
     @classmethod
+    def of_job(cls, moments: Sequence[pd.DataFrame], names: pd.Index[Any]) -> Counts:
+        """Add up those of a job's parts, for tasks of these names."""
+        joined = pd.concat(moments).rename(columns={"resolved_instances": "resolved"})
+        sums = joined.groupby(level=0)[list(cls._fields)].sum().reindex(names, fill_value=0.0)
+        return cls(*(sums[name].to_numpy(float) for name in cls._fields))
+
+    def of_tasks(self, names: Sequence[str], wanted: pd.Index[Any]) -> Counts:
+        """Return those of other tasks, none of those that are not among `names`."""
+        at = pd.Index(np.array(names, object)).get_indexer(wanted)
+        return Counts(*(np.where(at >= 0, np.append(one, 0.0)[at], 0.0) for one in self))
+
+    @classmethod
     def of_table(cls, tasks: pd.DataFrame, own_s: Floats) -> Counts:
         """Add up instances; their categories of `task` are what is counted."""
         code, energy_j = tasks["task"].cat.codes.to_numpy().astype(np.int64), tasks["energy_j"].to_numpy(float)
@@ -130,26 +153,46 @@ class Counts(NamedTuple):
 class Spread:
     """The standard errors of the means of tasks, by the instances of a run."""
 
-    def __init__(self, names: pd.Index[Any], counts: Counts) -> None:
-        """Begin without instances; `names` are the tasks' and `counts` those of what will be added."""
+    def __init__(self, names: pd.Index[Any], counts: Counts, job: Counts | None = None) -> None:
+        """Begin without instances.
+
+        Parameters
+        ----------
+        names : of the tasks
+        counts : of what will be added
+        job : of all parts, if this is one of a job's: the scatter is about their means
+        """
         self._names = names
         instances, resolved = counts.instances.astype(np.int64), counts.resolved.astype(np.int64)
+        whole = counts if job is None else job
         with np.errstate(invalid="ignore", divide="ignore"):
-            self._power_w = np.where(counts.resolved_own_s > 0, counts.energy_j / counts.resolved_own_s, np.nan)
-            self._own_s = counts.resolved_own_s / counts.resolved
+            self._power_w = np.where(whole.resolved_own_s > 0, whole.energy_j / whole.resolved_own_s, np.nan)
+            self._own_s = whole.resolved_own_s / whole.resolved
             self._figures = {
-                "energy": _Scatter(resolved, counts.energy_j / counts.resolved),
-                "duration": _Scatter(instances, counts.duration_s / counts.instances),
-                "own": _Scatter(instances, counts.own_s / counts.instances),
+                "energy": _Scatter(resolved, whole.energy_j / whole.resolved),
+                "duration": _Scatter(instances, whole.duration_s / whole.instances),
+                "own": _Scatter(instances, whole.own_s / whole.instances),
                 "power": _Scatter(resolved, np.zeros(len(names))),
             }
 
     @classmethod
-    def of(cls, tasks: pd.DataFrame, own_s: Floats) -> Spread:
-        """Return that of a table of instances."""
-        spread = cls(tasks["task"].cat.categories, Counts.of_table(tasks, own_s))
+    def of(cls, tasks: pd.DataFrame, own_s: Floats, job: Counts | None = None) -> Spread:
+        """Return that of a table of instances; `job` as above."""
+        spread = cls(tasks["task"].cat.categories, Counts.of_table(tasks, own_s), job)
         spread.add(_Values.of(tasks, own_s))
         return spread
+
+    def join(self, other: Spread) -> None:
+        """Add that of another part of a job."""
+        for name, figure in other._figures.items():
+            self._figures[name].join(figure)
+
+    def values(self, piece: Piece) -> _Values:
+        """Return the figures of instances by these tasks."""
+        tasks = piece.tasks
+        if not tasks["task"].cat.categories.equals(self._names):
+            tasks = tasks.assign(task=tasks["task"].cat.set_categories(self._names))
+        return _Values.of(tasks, piece.own_s)
 
     def add(self, values: _Values) -> None:
         """Add instances, which end after those that were added before."""
@@ -179,7 +222,7 @@ class Ended:
 
     def __init__(self, instances: Instances | SummedInstances, spread: Spread) -> None:
         """Begin with none; `instances` will all be given."""
-        self._left, self._rows = _Values.of(*instances.last), instances.sums.rows
+        self._left, self._rows = spread.values(instances.last), instances.sums.rows
         self._last_rows, self._spread = len(instances.last.tasks), spread
 
     def add(self, piece: Piece) -> None:
@@ -188,7 +231,7 @@ class Ended:
         if not self._rows and self._last_rows:
             self._spread.add(self._left)
             return
-        found = _Values.of(*piece)
+        found = self._spread.values(piece)
         earlier = self._left.end_s <= found.end_s.max(initial=-math.inf)
         self._spread.add(found.then(self._left.where(earlier)))
         self._left = self._left.where(~earlier)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tprof.analysis.names import shown
 from tprof.analysis.profile import ClusterProfile
-from tprof.analysis.profile.build import build_profile
+from tprof.analysis.profile.part_reading import part_profile
 
 from tprof.errors import TraceError
 from tprof.trace.metadata import clock_of
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tprof.analysis.profile import Profile
+    from tprof.analysis.profile.part_tables import PartTables
 
 
 class Host(NamedTuple):
@@ -25,11 +26,13 @@ class Host(NamedTuple):
     name : of the host in a job; None for the session of one host
     profile : of the session
     shift_ns : what is added to its CLOCK_MONOTONIC; 0 for the session of one host
+    part : of the job; None for the session of one host
     """
 
     name: str | None
     profile: Profile
     shift_ns: int
+    part: PartTables | None = None
 
     @property
     def program(self) -> str:
@@ -60,11 +63,13 @@ def hosts_of(profile: Profile | ClusterProfile) -> Iterator[Host]:
         if part.path is None or part.name not in starts:
             continue
         try:
-            one = build_profile(part.load(), model=profile.analysis.model, **profile.analysis.options)
+            way = profile.analysis
+            one = part_profile(part.load(), model=way.model, options=way.options)
         except TraceError:
             continue  # it was there when the profile was made; the table of hosts says why it is not now
         start_ns = starts[part.name]
-        yield Host(parts[part.name].host, one, (first_ns if start_ns is None else start_ns) - one.trace.start_ns)
+        shift_ns = (first_ns if start_ns is None else start_ns) - one.trace.start_ns
+        yield Host(parts[part.name].host, one, shift_ns, parts[part.name])
 
 
 def wall_clock(host: Host) -> tuple[int, int] | None:

@@ -6,21 +6,27 @@ import json
 import math
 import unicodedata
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pandas as pd
 from tprof.analysis.profile import ClusterProfile, Profile, SumsProfile
 from tprof.analysis.profile.instances import SummedInstances
+from tprof.analysis.profile.job_instances import JobColumns, placed_on_job
 
 from tprof.trace.plain_values import FORMULA
 
+from .hosts import hosts_of
 from .table_files import CsvFile, FeatherFile, ParquetFile
 from .whole_file import written_folder
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
+
+    from tprof.analysis.profile.part_tables import PartTables
+    from tprof.analysis.profile.stored_instances import Piece
 
     from .formats import Progress
     from .table_files import TableFile
@@ -92,10 +98,15 @@ def _write(
     progress: Progress | None,
 ) -> None:
     """Write all tables; the instances of a profile that does not keep them are written as they end."""
-    ended = None
+    ended: Callable[[TableFile], None] | None = None
     if isinstance(profile, Profile) and isinstance(profile.instances, SummedInstances):
         tables: dict[str, Iterable[pd.DataFrame]] = {name: [one] for name, one in _other_tables(profile).items()}
-        tables["power"], ended = profile.power_parts(), profile.instances
+        tables["power"] = profile.power_parts()
+        share = profile.instances.share
+        ended = lambda file: share(lambda piece: file.add(piece.tasks), progress)  # noqa: E731 - one line of two kinds
+    elif isinstance(profile, ClusterProfile) and not profile.has_tasks:
+        tables = {name: [one] for name, one in _other_tables_of_job(profile).items()}
+        ended = partial(_write_ended, profile, progress=progress)
     else:
         tables = {name: [one] for name, one in tables_of(profile).items()}
     with written_folder(directory) as folder:
@@ -107,7 +118,7 @@ def _write(
                     file.add(part)
         if ended is not None:
             with closing(kind(folder / "tasks")) as file:
-                ended.share(lambda piece: file.add(piece.tasks), progress)
+                ended(file)
         _write_json(profile, folder)
 
 
@@ -141,15 +152,36 @@ def _other_tables(profile: Profile) -> dict[str, pd.DataFrame]:
 
 
 def _tables_of_job(profile: ClusterProfile) -> dict[str, pd.DataFrame]:
+    return {"tasks": profile.tasks, **_other_tables_of_job(profile)}
+
+
+def _write_ended(profile: ClusterProfile, file: TableFile, *, progress: Progress | None) -> None:
+    """Write the instances of all hosts, one after the other, as they end."""
+    columns = JobColumns.of([one.columns for one in profile.parts if one.columns is not None])
+    hosts = [one.host for one in profile.parts]
+    for number, host in enumerate(hosts_of(profile)):
+        part = host.part
+        assert part is not None  # noqa: S101 - the hosts of a job are parts
+        if progress is not None:
+            progress(part.part, number, len(profile.parts))
+
+        def add(piece: Piece, part: PartTables = part) -> None:
+            tasks = placed_on_job(profile, part, piece.tasks.assign(own_s=piece.own_s))
+            file.add(columns.fitted(tasks, hosts))
+
+        host.profile.instances.share(add, progress)
+
+
+def _other_tables_of_job(profile: ClusterProfile) -> dict[str, pd.DataFrame]:
+    """Return those that are short."""
     found = {
-        "tasks": profile.tasks,
         "summary": profile.summary().reset_index(),
         "accounts": profile.accounts.reset_index(),
         "power": profile.power,
         "hosts": profile.hosts.reset_index(),
         "by_host": profile.by_host().reset_index(),
     }
-    if any(one.instances is not None for one in profile.parts):
+    if any(one.has_graph for one in profile.parts):
         path = profile.critical_path()
         found["critical_path"] = path.chain.assign(quality=path.quality)
     return found

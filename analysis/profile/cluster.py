@@ -1,6 +1,7 @@
 """The profile of a job: one host's part after the other becomes tables, which are then joined.
 
 Only tables leave a part, so memory is bounded by one part and the tables, and parts can be analysed on other machines.
+A long part is read window by window, unless the table of instances is asked for.
 """
 
 from __future__ import annotations
@@ -15,43 +16,30 @@ import numpy as np
 import pandas as pd
 from tprof.analysis.display.frames import AccountsTable, SummaryTable
 
-from tprof.errors import TraceError, UsageError
+from tprof.errors import TraceError
 
 from .flame import Flame, cluster_flame
-from .grouped import GroupSums, group_key
 from .host_figures import hosts_table
+from .job_instances import all_tasks, job_by
 from .job_path import path_of_job
 from .moments import joined_quality, joined_summary
+from .part_reading import Analysis, Found
 from .part_tables import part_tables
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tprof.analysis.emissions import Footprint, Rates
 
-    from tprof.trace import ClusterTrace, HostPart
+    from tprof.trace import ClusterTrace
 
     from .part_tables import PartTables
+    from .profile import Profile
+    from .stored_instances import Progress
     from .task_graph import CriticalPath
 
 MOST_OVERLAPS = 3
-
-
-@dataclass(frozen=True)
-class Analysis:
-    """What parts are analysed with.
-
-    Attributes
-    ----------
-    model : name of the power model
-    options : further ones of `build_profile`
-    map : calls a function for each part
-    """
-
-    model: str
-    options: dict[str, Any]
-    map: Callable[..., Iterable[Any]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,8 +50,6 @@ class ClusterProfile:
     ----------
     trace : the job
     parts : what came from each host
-    tasks : one row per instance, as in the profile of one host, with the column `host`. `start_s` is from the earliest
-        begin of a host's block. Empty if the profile was made without instances.
     accounts : index `host` and `domain`, as in the profile of one host
     hosts : one row per host (index `host`): quality, energy_j, tasks_j, runtime_j, other_j, idle_j, power_w (mean of
         its block), duration_s, cpus, busy_s (of its processors), busy_share (of the time of all its processors),
@@ -76,11 +62,39 @@ class ClusterProfile:
 
     trace: ClusterTrace
     parts: tuple[PartTables, ...]
-    tasks: pd.DataFrame
     accounts: pd.DataFrame
     hosts: pd.DataFrame
     info: dict[str, Any]
     analysis: Analysis
+
+    @cached_property
+    def tasks(self) -> pd.DataFrame:
+        """One row per instance, as in the profile of one host, with the columns `host` and `own_s`.
+
+        `start_s` is from the earliest begin of a host's block. Of a profile that was made without instances, parts are
+        read again for it.
+
+        Raises
+        ------
+        UsageError
+            If the table does not fit into memory.
+        """
+        return all_tasks(self)
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether the profile was made with the table of instances."""
+        return all(one.tasks is not None for one in self.parts if one.figures is not None)
+
+    def again(
+        self, call: Callable[[str, Profile], Found], progress: Progress | None = None
+    ) -> Iterator[tuple[PartTables, Found]]:
+        """Read parts again: yields those that are there, with what a function returns for name and profile of each."""
+        known = {one.part: one for one in self.parts if one.figures is not None}
+        parts = [one for one in self.trace.hosts if one.name in known]
+        for part, found in zip(parts, self.analysis.ask(call, parts, progress), strict=True):
+            if found is not None:
+                yield known[part.name], found
 
     @property
     def measured_j(self) -> dict[str, float]:
@@ -99,24 +113,19 @@ class ClusterProfile:
         parts = [(one.host, one.info["quality"], one.moments) for one in self.parts if one.info]
         return SummaryTable(joined_summary(parts, common=common))
 
-    def by(self, *names: str) -> pd.DataFrame:
+    def by(self, *names: str, progress: Progress | None = None) -> pd.DataFrame:
         """Return one row per host, or per value of a label, or both, such as ``by("host", "rank")``.
 
         The columns are those of `tprof.analysis.profile.grouped.GroupSums.table`, and `quality`: "mixed" if hosts with
-        a sensor and hosts without one contribute.
+        a sensor and hosts without one contribute. Of a profile that was made without instances, parts are read again,
+        of which `progress` is told.
 
         Raises
         ------
         UsageError
-            If no process has such a label, or the profile was made without instances.
+            If no process has such a label.
         """
-        if "own_s" not in self.tasks:
-            raise UsageError("tasks are summed by labels from their instances: make the profile with tasks=True")
-        table = GroupSums.of(self.tasks, self.tasks["own_s"].to_numpy(), names).table(self.summary())
-        quality = self.tasks["host"].map(self.hosts["quality"])
-        keys = [group_key(self.tasks, name) for name in names]
-        kinds = quality.groupby(keys).agg(joined_quality)
-        return table.assign(quality=kinds.reindex(table.index))
+        return job_by(self, names, progress)
 
     def flame(self, *by: str) -> Flame:
         """Return the tree of nested tasks of all hosts; see `Profile.flame`.
@@ -126,7 +135,7 @@ class ClusterProfile:
         Raises
         ------
         UsageError
-            If there is no such level, or processes and threads are asked for without instances.
+            If there is no such level.
         """
         return cluster_flame(self, by)
 
@@ -166,7 +175,7 @@ class ClusterProfile:
         Raises
         ------
         UsageError
-            If no part has keys of dask's tasks or events of a task runtime, or the profile was made without instances.
+            If no part has keys of dask's tasks or events of a task runtime, or their instances do not fit into memory.
         """
         return self._critical_path
 
@@ -225,6 +234,8 @@ def build_cluster_profile(
     model: str = "auto",
     map: Callable[..., Iterable[Any]] | None = None,  # noqa: A002 - it stands in for the built-in one
     tasks: bool = True,
+    path: bool | None = None,
+    progress: Progress | None = None,
     **options: Any,
 ) -> ClusterProfile:
     """Attribute the joules of a job's parts; see `ClusterTrace.profile`.
@@ -236,9 +247,9 @@ def build_cluster_profile(
     UsageError
         If the model is unknown, or a trace lacks what it needs.
     """
-    analyse = partial(part_tables, model=model, tasks=tasks, options=options)
-    way = Analysis(model, options, map or _one_after_another)
-    parts = _by_host(way.map(analyse, trace.hosts))
+    analyse = partial(part_tables, model=model, tasks=tasks, path=tasks if path is None else path, options=options)
+    way = Analysis(model, options, map)
+    parts = _by_host(way.read(analyse, trace.hosts, progress))
     present = [one for one in parts if one.figures is not None]
     if not present:
         reasons = "; ".join(f"{one.part}: {one.missing}" for one in parts[:3])
@@ -248,7 +259,6 @@ def build_cluster_profile(
     return ClusterProfile(
         trace,
         parts,
-        _all_tasks(present, first_ns),
         AccountsTable(_accounts(present)),
         hosts_table([(one.host, one.figures, one.missing) for one in parts]),
         _info(trace, parts, first_ns),
@@ -277,34 +287,6 @@ def _accounts(parts: Sequence[PartTables]) -> pd.DataFrame:
         name: kinds.get(str(name), lambda column: column.sum(skipna=False)) for name in joined.columns
     }
     return joined.groupby(level=["host", "domain"], sort=False).agg(sums)
-
-
-def _one_after_another(analyse: Callable[[Any], PartTables], hosts: Sequence[HostPart]) -> Iterable[PartTables]:
-    return (analyse(host) for host in hosts)
-
-
-def _all_tasks(parts: Sequence[PartTables], first_ns: int) -> pd.DataFrame:
-    """Join the tables of instances; times count from the first host's begin, where clocks are known."""
-    frames = []
-    for one in parts:
-        if one.tasks is None:
-            continue
-        late_s = 0.0 if one.start_ns is None else (one.start_ns - first_ns) * 1e-9
-        frames.append(one.tasks.assign(start_s=one.tasks["start_s"] + late_s, host=one.host))
-    if not frames:
-        return pd.DataFrame({"host": pd.Categorical([])})
-    texts = [name for name in _columns(frames) if any(_is_categorical(frame, name) for frame in frames)] + ["host"]
-    joined = pd.concat(frames, ignore_index=True)
-    joined = joined.astype(dict.fromkeys(dict.fromkeys(texts), "category"))
-    return joined[["host", *(name for name in joined.columns if name != "host")]]
-
-
-def _columns(frames: Sequence[pd.DataFrame]) -> list[str]:
-    return list(dict.fromkeys(str(name) for frame in frames for name in frame.columns))
-
-
-def _is_categorical(frame: pd.DataFrame, name: str) -> bool:
-    return name in frame and isinstance(frame[name].dtype, pd.CategoricalDtype)
 
 
 def _info(trace: ClusterTrace, parts: Sequence[PartTables], first_ns: int) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from .intervals import part_reach
 from .summary import without_gpu_power
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -116,8 +116,16 @@ def _by_task(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     return rows.groupby([*names, "task"], observed=True, sort=False).sum(min_count=1).reset_index()
 
 
-def grouped(profile: Profile, names: Sequence[str], *, host: str | None, progress: Progress | None = None) -> GroupSums:
-    """Sum the instances of one host by labels or `host`, its name; those that are not kept are shared once more.
+def grouped(
+    profile: Profile, names: Sequence[str], *, further: Mapping[str, str | None], progress: Progress | None = None
+) -> GroupSums:
+    """Sum the instances of one host by labels or `host`; those that are not kept are shared once more.
+
+    Parameters
+    ----------
+    profile, names : as of `Profile.by`
+    further : columns that all instances get, `host` among them
+    progress : is told how far that is
 
     Raises
     ------
@@ -126,10 +134,10 @@ def grouped(profile: Profile, names: Sequence[str], *, host: str | None, progres
     """
     instances = profile.instances
     first = instances.last
-    sums = [GroupSums.of(first.tasks.head(0).assign(host=host), first.own_s[:0], names)]
+    sums = [GroupSums.of(first.tasks.head(0).assign(**further), first.own_s[:0], names)]
 
     def add(piece: Piece) -> None:
-        sums.append(sums.pop().plus(GroupSums.of(piece.tasks.assign(host=host), piece.own_s, names)))
+        sums.append(sums.pop().plus(GroupSums.of(piece.tasks.assign(**further), piece.own_s, names)))
 
     instances.share(add, progress)
     return sums[0]

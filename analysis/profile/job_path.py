@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from tprof.errors import UsageError
 
 from .moments import joined_quality
-from .task_graph import on_one_clock, path_through
+from .task_graph import on_one_clock, path_through, read_instances
 
 if TYPE_CHECKING:
     from .cluster import ClusterProfile
     from .part_tables import PartTables
-    from .task_graph import CriticalPath
+    from .profile import Profile
+    from .task_graph import CriticalPath, Instances
 
 CLOCK_ERROR_NS = 1_000_000_000
 """The most by which a host's wall clock may be off that nothing compared with others."""
@@ -21,30 +22,36 @@ NO_GRAPH = (
     "no part of this job has keys of dask's tasks or events of a task runtime: record a cluster by tprof.dask.record, "
     "or a program whose tasks run in tprof.runtime"
 )
-NO_INSTANCES = "the critical path consists of instances: make the profile with tasks=True"
 
 
 def path_of_job(profile: ClusterProfile) -> CriticalPath:
-    """Find the critical path over all hosts.
+    """Find the critical path over all hosts; parts are read again for it unless they were asked for it.
 
     Raises
     ------
     UsageError
-        If no part has keys or events of a task runtime, or the profile was made without instances.
+        If no part has keys or events of a task runtime, or their instances do not fit into memory.
     """
-    parts = [one for one in profile.parts if one.instances is not None]
-    if not parts:
-        made = all(one.tasks is not None for one in profile.parts if one.figures is not None)
-        raise UsageError(NO_GRAPH if made else NO_INSTANCES)
+    if not any(one.has_graph for one in profile.parts):
+        raise UsageError(NO_GRAPH)
+    known = [(one, one.instances) for one in profile.parts if one.instances is not None]
+    if not known:
+        known = [(one, found) for one, (found,) in profile.again(_instances_of) if found is not None]
+    parts = [one for one, _ in known]
     instances = on_one_clock(
         [one.host for one in parts],
-        [one.instances for one in parts if one.instances is not None],
+        [found for _, found in known],
         [round(profile.late_s(one) * 1e9) for one in parts],
         [_error_ns(profile, one) for one in parts],
     )
     path = path_through(instances, "none")
     used = {*path.chain["host"], *path.heaviest["host"]}
     return replace(path, quality=joined_quality(str(one.info["quality"]) for one in parts if one.host in used))
+
+
+def _instances_of(_: str, profile: Profile) -> tuple[Instances | None]:
+    has_graph = bool(len(profile.trace.keys) or len(profile.trace.graph))
+    return (read_instances(profile) if has_graph else None,)
 
 
 def _error_ns(profile: ClusterProfile, part: PartTables) -> int:

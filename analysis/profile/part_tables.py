@@ -9,11 +9,14 @@ from tprof.errors import TraceError
 from tprof.trace.clock_offset import wall_clock_step_ns
 from tprof.trace.metadata import clock_of
 
-from .build import build_profile
 from .flame import OF_HOST
 from .host_figures import Figures, binned_power, figures_of
+from .information import with_quality
+from .instances import SummedInstances
 from .moments import moments
+from .part_reading import part_profile
 from .task_graph import read_instances
+from .window_shares import counters_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
     from .flame import Flame
     from .profile import Profile
+    from .stored_instances import Progress
     from .task_graph import Instances
 
 
@@ -49,22 +53,26 @@ class PartTables:
     part : its name
     host : name of its host: that of the first part of the same machine, which was recorded more than once
     missing : why there are no tables, or not of all of the part; None if they are whole
-    tasks : its instances; None if they are not asked for
+    tasks : its instances, with `own_s`; None if they are not asked for
+    columns : the table of its instances without rows; None without tables
     accounts : its accounts, with the names of domains that are part of the total
     moments : of each task, from which summaries of several hosts are made
-    flame : the tree of its nested tasks; below processes and threads if it has `tasks`
+    flame : the tree of its nested tasks, below processes and threads if it has `tasks`; None if the part was read in
+        windows, of which the instances would have to be read again
     figures : of the host; None without tables
     power : watts of all counted domains over its block: time_s, duration_s, power_w, in at most `POWER_BINS` rows
     info : of the part's profile
     start_ns : begin of its block in UNIX time of the job's clock; None if it is not known
     recorded : the machine and the time of its block; None if the machine is not known
-    instances : what the critical path is found from; None without keys and events of a task runtime, or without `tasks`
+    has_graph : whether it has keys of dask's tasks or events of a task runtime, so that a critical path can be found
+    instances : what the critical path is found from; None without `has_graph`, or if it is not asked for
     """
 
     part: str
     host: str
     missing: str | None
     tasks: pd.DataFrame | None = None
+    columns: pd.DataFrame | None = None
     accounts: pd.DataFrame | None = None
     moments: pd.DataFrame | None = None
     figures: Figures | None = None
@@ -72,17 +80,30 @@ class PartTables:
     info: dict[str, Any] = field(default_factory=dict)
     start_ns: int | None = None
     recorded: Recorded | None = None
+    has_graph: bool = False
     instances: Instances | None = field(default=None, repr=False)
     flame: Flame | None = None
 
 
-def part_tables(part: HostPart, *, model: str, tasks: bool, options: dict[str, Any]) -> PartTables:
-    """Analyse a part; what a part lacks is said in the tables, so that the others are used."""
+def part_tables(
+    part: HostPart, *, model: str, tasks: bool, path: bool, options: dict[str, Any], progress: Progress | None = None
+) -> PartTables:
+    """Analyse a part; what a part lacks is said in the tables, so that the others are used.
+
+    Parameters
+    ----------
+    part : of a job
+    model, options : as of `Analysis`
+    tasks : whether its table of instances is asked for; without it, a long part is read window by window
+    path : whether what the critical path is found from is asked for
+    progress : is told how far it is
+    """
     if part.path is None:
         return PartTables(part.name, part.name, part.missing or "it is not there")
     try:
         trace = part.load()
-        profile = build_profile(trace, model=model, **options)
+        kept = {"tables": True} if tasks else {}
+        profile = part_profile(trace, model=model, options=kept | options, progress=progress)
     except TraceError as error:
         return PartTables(part.name, part.name, str(error))
     clock = clock_of(trace.manifest)
@@ -93,11 +114,14 @@ def part_tables(part: HostPart, *, model: str, tasks: bool, options: dict[str, A
             "may be off by as much; joules do not depend on it"
         )
     offset_ns = part.offset.offset_ns if part.offset is not None else clock[1] - clock[0] if clock else None
+    has_graph = bool(len(trace.keys) or len(trace.graph))
+    in_windows = isinstance(profile.instances, SummedInstances)
     return PartTables(
         part.name,
         part.name,
         part.missing,
-        profile.tasks.assign(own_s=profile.own_s) if tasks else None,
+        with_own(profile) if tasks else None,
+        _columns(profile),
         _counted_accounts(profile),
         moments(profile),
         figures_of(profile),
@@ -105,9 +129,26 @@ def part_tables(part: HostPart, *, model: str, tasks: bool, options: dict[str, A
         profile.info,
         None if offset_ns is None else trace.start_ns + offset_ns,
         _recorded(trace, profile),
-        read_instances(profile) if tasks and (len(trace.keys) or len(trace.graph)) else None,
-        profile.flame(*(OF_HOST if tasks else ())),
+        has_graph,
+        read_instances(profile) if path and has_graph else None,
+        None if in_windows and not tasks else profile.flame(*(OF_HOST if tasks else ())),
     )
+
+
+def _columns(profile: Profile) -> pd.DataFrame:
+    """Return the table of instances without rows; of one that was read in windows, the last ones have no counts."""
+    table = profile.instances.last.tasks.head(0)
+    if isinstance(profile.instances, SummedInstances):
+        counters = counters_of([one for one in profile.trace.threads if one.count])
+        places = {"ipc": [*counters, "ipc"]}
+        table = table.reindex(columns=[one for name in table.columns for one in places.get(name, [name])])
+        table = with_quality(table, profile.info["quality"])
+    return table.assign(own_s=0.0)
+
+
+def with_own(profile: Profile) -> pd.DataFrame:
+    """Return the table of instances with their seconds in the column `own_s`. Raises UsageError if it does not fit."""
+    return profile.tasks.assign(own_s=profile.own_s)
 
 
 def _recorded(trace: Trace, profile: Profile) -> Recorded | None:

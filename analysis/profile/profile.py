@@ -169,7 +169,7 @@ class Profile:
         UsageError
             If no process has such a label.
         """
-        return grouped(self, names, host=self.hostname, progress=progress).table(self.summary())
+        return grouped(self, names, further={"host": self.hostname}, progress=progress).table(self.summary())
 
     def flame(self, *by: str) -> Flame:
         """Return the tree of nested tasks with their energy, as flame graphs show it.

@@ -16,7 +16,7 @@ import numpy as np
 from tprof.analysis.attribution.accounts import Account
 from tprof.analysis.attribution.gpu import SCOPE as GPU
 from tprof.analysis.attribution.load import Activity, idle_power_w, losses
-from tprof.analysis.attribution.long_arrays import computed, is_any, zeros
+from tprof.analysis.attribution.long_arrays import computed, is_any, release, zeros
 from tprof.analysis.attribution.native_stream import survey_pools
 from tprof.analysis.attribution.open_instances import OpenInstances
 from tprof.analysis.attribution.survey import survey
@@ -34,7 +34,7 @@ from .memory import record_count
 from .parallel_maps import Processes, Threads, usual_threads
 from .profile import Profile
 from .profile_warnings import SampleFacts, stuck_sensor_warnings
-from .streamed_fit import fitted_domains, reach_of, store_run
+from .streamed_fit import counted, fitted_domains, reach_of, store_run
 from .window_pools import PoolSums
 from .window_shares import Facts, Job, Sharer, Summed, Sums, Tables, read_activity_of, read_segments_of, read_window_of
 
@@ -126,7 +126,7 @@ def build_streamed(
     windows = tuple(cut_windows(found.threads, reach, samples))
     found, pools = _with_pools(trace, recipe, found, windows)
     recipe = prepared.idled(_idle_watts(trace, prepared, found, pools, samples))
-    recipe, fitted, modelled = _fitted(trace, recipe, found, pools, windows, asked)
+    recipe, fitted, modelled = _fitted(trace, recipe, found, pools, windows, asked, progress)
     stream = _Stream(trace, recipe, found, windows, fitted, pools, map or usual_threads())
     sums: list[Sums] = []
     shared = stream.run(
@@ -166,7 +166,13 @@ def _with_pools(
 
 
 def _fitted(
-    trace: Trace, recipe: Recipe, found: Survey, pools: StreamedPools | None, windows: Sequence[Window], asked: str
+    trace: Trace,
+    recipe: Recipe,
+    found: Survey,
+    pools: StreamedPools | None,
+    windows: Sequence[Window],
+    asked: str,
+    progress: Progress | None,
 ) -> tuple[Recipe, dict[str, FittedDomain], NDArray[np.float64]]:
     """Fit powers if the model needs that: returns the recipe, how fitted domains are shared, and modelled sums."""
     tasks = len(trace.tasks)
@@ -180,9 +186,12 @@ def _fitted(
         return read_window_of(trace, recipe, found, window, recipe.model.columns, known)[0]
 
     with ArrayFile() as file:
-        run = store_run(file, read, windows, tasks, recipe.packages)
+        run = store_run(file, read, counted(windows, "what ran", progress), tasks, recipe.packages)
 
         def ran(domain: Quanta) -> Ran:
+            if progress is not None:
+                progress(f"powers of {domain.name}", 0, 1)
+
             def hidden_s(at: slice) -> NDArray[np.float64]:
                 other_s, unseen_s = found.hidden.between(domain.edges_ns[at.start : at.stop + 1], domain.package)
                 return other_s + unseen_s
@@ -190,7 +199,7 @@ def _fitted(
             return Ran(run.work(domain), computed(len(domain), np.float64, hidden_s, domain.edges_ns))
 
         chosen = fit_powers_of(recipe, trace, ran, asked=asked)
-        return chosen, fitted_domains(chosen, run, read, windows), run.modelled
+        return chosen, fitted_domains(chosen, run, read, windows, progress), run.modelled
 
 
 @dataclass
@@ -264,10 +273,9 @@ class _Stream:
         pools = None if self.pools is None else PoolSums(self.pools, len(counted), len(self.trace.tasks))
         share = Sharer.of(self.trace, self.recipe, self.found, self.fitted, keep)
         jobs: Iterable[Job] = (self._job(number) for number in range(len(self.windows)))
-        if self._is_large:
-            shared = usual_threads()(share, jobs)
-        else:
-            shared = self.map(share, jobs if isinstance(self.map, Threads | Processes) else list(jobs))
+        # Maps of others may take all jobs at once.
+        taken = jobs if isinstance(self.map, Threads | Processes) else list(jobs)
+        shared: Iterable[WindowShares[Part]] = (usual_threads() if self._is_large else self.map)(share, taken)
         for number, (window, shares) in enumerate(zip(self.windows, shared, strict=True)):
             _add(domains, shares, window, instances)
             facts.add(shares.samples)
@@ -305,6 +313,7 @@ class _Stream:
             if which.stop > which.start:
                 near = whole.edges_ns[max(which.start - 1, 0) : which.stop + 3]
                 ends_ns += [int(near[0]), int(near[-1])]
+                release(whole.edges_ns)
         quanta = tuple(whole.part(which) for whole, which in zip(self.recipe.quanta, window.quanta, strict=True))
         hidden = self.found.hidden.part(min(ends_ns, default=0), max(ends_ns, default=0))
         if self.pools is None:

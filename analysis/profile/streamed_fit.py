@@ -39,7 +39,7 @@ from tprof.trace.metadata import MAX_NS
 from .recipe import share_overlapping
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tprof.analysis.attribution.instances import InstanceRows
     from tprof.analysis.attribution.load import Activity, Load
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from tprof.analysis.models.fitted.stored_work import Place
 
     from .recipe import Recipe
+    from .stored_instances import Progress
 
     Read = Callable[[Window], Activity]
 
@@ -246,8 +247,16 @@ def _by_slot(values: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.concatenate((np.zeros(1, np.float32), values))
 
 
+def counted(windows: Sequence[Window], doing: str, progress: Progress | None) -> Iterator[Window]:
+    """Yield windows, and report after each of them how many are done."""
+    for number, window in enumerate(windows):
+        yield window
+        if progress is not None:
+            progress(doing, number + 1, len(windows))
+
+
 def store_run(
-    file: ArrayFile, read: Read, windows: Sequence[Window], tasks: int, packages: tuple[int, ...]
+    file: ArrayFile, read: Read, windows: Iterable[Window], tasks: int, packages: tuple[int, ...]
 ) -> StoredRun:
     """Write what ran in all windows. Raises UnorderedError, TraceError, OSError."""
     run = StoredRun(file, tasks, packages)
@@ -325,7 +334,9 @@ class FittedDomain:
         return effects.factors(work, {one.key: one.inside(work, *ends_ns) for one in self.beside})
 
 
-def fitted_domains(recipe: Recipe, run: StoredRun, read: Read, windows: Sequence[Window]) -> dict[str, FittedDomain]:
+def fitted_domains(
+    recipe: Recipe, run: StoredRun, read: Read, windows: Sequence[Window], progress: Progress | None = None
+) -> dict[str, FittedDomain]:
     """Return the domains with fits, with their edges estimated, by name; `windows` belong to the recipe's quanta."""
     ends_ns = sorted({end_ns for window in windows for end_ns in (*window.own_ns, window.until_ns)})
     found = {}
@@ -337,11 +348,12 @@ def fitted_domains(recipe: Recipe, run: StoredRun, read: Read, windows: Sequence
             quanta = domain.earlier(fit.late_s)
             found[domain.name] = FittedDomain(quanta, fit, run, beside, has_overlaps(quanta))
     places = {one.name: number for number, one in enumerate(recipe.quanta)}
-    return found | _estimated({name: one for name, one in found.items() if one.overlaps}, places, read, windows)
+    uncertain = {name: one for name, one in found.items() if one.overlaps}
+    return found | _estimated(uncertain, places, read, counted(windows, "times of readings", progress))
 
 
 def _estimated(
-    domains: dict[str, FittedDomain], places: dict[str, int], read: Read, windows: Sequence[Window]
+    domains: dict[str, FittedDomain], places: dict[str, int], read: Read, windows: Iterable[Window]
 ) -> dict[str, FittedDomain]:
     """Return domains with estimated edges."""
     if not domains:

@@ -134,8 +134,10 @@ def _said_by_processes(
     for name in names if threads else ():
         values = sorted({labels[name] for labels in of_threads if name in labels})
         codes = np.array([values.index(labels[name]) if name in labels else -1 for labels in of_threads])
-        texts = pd.Index([shown(value) for value in values], dtype=object)
-        columns[f"label_{name}"] = pd.Categorical(texts.take(codes[thread]).where(codes[thread] >= 0))
+        # Two values may be shown alike.
+        texts, places_of = places([shown(value) for value in values])
+        codes = np.append(places_of, -1)[codes]
+        columns[f"label_{name}"] = pd.Categorical.from_codes(codes[thread], pd.Index(texts, dtype=object))
     if trace.key_files:
         columns["key"] = [None if key is None else shown(key) for key in trace.keys.of(instance)]
     return columns

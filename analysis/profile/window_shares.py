@@ -319,7 +319,7 @@ def read_window_of(
     pools: Sequence[WindowPool] = (),
 ) -> tuple[Activity, Joined, list[CutPool]]:
     """Read the same with pools of native threads. Raises UnorderedError, TraceError."""
-    names = _counters(found) if columns is None else []
+    names = counters_of([one.thread for one in found.threads]) if columns is None else []
     by_number = read_segments_of(trace, recipe, found, window, columns)
     cuts: list[CutPool] = []
     carried: list[InstanceRows] = []
@@ -340,7 +340,7 @@ def read_segments_of(
 
     Raises UnorderedError, TraceError.
     """
-    names = _counters(found) if columns is None else ()
+    names = counters_of([one.thread for one in found.threads]) if columns is None else ()
     segments: list[Segments | None] = []
     for number, one in enumerate(found.threads):
         ordinal = one.thread.ordinal
@@ -359,9 +359,9 @@ def read_segments_of(
     return segments
 
 
-def _counters(found: Survey) -> list[str]:
-    """Return the counters of all threads in the order of a table of instances."""
-    names = dict.fromkeys(name for one in found.threads for name in one.thread.columns)
+def counters_of(threads: Sequence[Thread]) -> list[str]:
+    """Return the counters of threads in the order of a table of instances."""
+    names = dict.fromkeys(name for one in threads for name in one.columns)
     return [name for name in names if name not in ("energy_uj", "cpu_ns")]
 
 

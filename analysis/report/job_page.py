@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.analysis.profile.answer import job_answer
+from tprof.analysis.profile.flame import joined_flames
 from tprof.analysis.profile.task_graph import chain_by, path_facts
 
 from .embed import INLINE, Parts, clean, write_parts
@@ -17,10 +18,14 @@ from .report_sections import fragment, script
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
 
     import pandas as pd
     from tprof.analysis.emissions import Rates
     from tprof.analysis.profile import ClusterProfile
+    from tprof.analysis.profile.flame import Flame
+
+    from .job_timeline import PartLanes
 
 SCRIPTS = ("answer", "lanes", "timeline", "explore", "flame", "task_table", "job")
 TIME_BINS = 400
@@ -69,13 +74,20 @@ def page_data(profile: ClusterProfile) -> dict[str, Any]:
         "by_host": _records(profile.by_host().reset_index()),
         "offsets": _offsets(profile),
         "power": power_data(profile),
-        "flame": flame_data(profile.flame("host")),
+        "flame": flame_data(_flame(profile, parts)),
         "timeline": joined_timeline(parts, float(info["duration_s"])),
         "longest": joined_longest(parts),
         "path": path_data(profile),
     }
     plain: dict[str, Any] = clean(data)
     return plain
+
+
+def _flame(profile: ClusterProfile, lanes: Sequence[PartLanes]) -> Flame:
+    """Return the tree of all hosts; of parts that were read in windows it came with their lanes."""
+    read = {one.host: one.flame for one in lanes}
+    known = [(one, one.flame or read.get(one.part)) for one in profile.parts if one.figures is not None]
+    return joined_flames([(part, one) for part, one in known if one is not None], {"host"})
 
 
 def power_data(profile: ClusterProfile) -> dict[str, Any]:
@@ -92,7 +104,7 @@ def power_data(profile: ClusterProfile) -> dict[str, Any]:
 def path_data(profile: ClusterProfile) -> dict[str, Any] | None:
     """Return the longest chain over all hosts: its figures, its sums and its first links; None without dependences."""
     if all(one.instances is None for one in profile.parts):
-        return None
+        return None  # the tasks of dask are too many
     path = profile.critical_path()
     return {
         "facts": path_facts(path),

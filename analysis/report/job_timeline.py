@@ -8,23 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from tprof.analysis.names import places, shown
-from tprof.analysis.profile.build import build_profile
+from tprof.analysis.names import shown
+from tprof.analysis.profile.instances import SummedInstances
 
-from tprof.errors import TraceError
-
-from .timeline import LANES, PIECES, Pieces, fitted, own_segments, pack, segments_in_tasks
+from .timeline import LANES, PIECES, Pieces, drawn_of, pack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tprof.analysis.profile import ClusterProfile, Profile
-
-    from tprof.trace import HostPart
+    from tprof.analysis.profile.flame import Flame
 
 LONGEST = 12  # instances of a task
 LISTED = 1_000  # of all tasks together
 _FACTS = ("energy_j", "energy_low_j", "energy_high_j", "cpu", "pid", "tid")
+_COLUMNS = ("task", "start_s", "duration_s", "thread", *_FACTS)
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,7 @@ class PartLanes:
     longest : the longest instances: task, start_ns, duration_ns, own_s, thread and the facts of the table of instances
     segments, merged, not_drawn, threads_left_out : numbers
     cell_ns : length of a cell of time
+    flame : the tree of its nested tasks, if its part was read in windows
     """
 
     host: str
@@ -54,40 +53,29 @@ class PartLanes:
     not_drawn: int
     threads_left_out: int
     cell_ns: int
+    flame: Flame | None
 
 
-def part_lanes(
-    part: HostPart, *, model: str, options: Mapping[str, Any], late_ns: Mapping[str, int], most: int
-) -> PartLanes | None:
-    """Return the lanes of a part, at most `most` pieces; None for a part that is not there."""
-    if part.path is None or part.name not in late_ns:
-        return None
-    try:
-        profile = build_profile(part.load(), model=model, **options)
-    except TraceError:
-        return None  # the table of hosts says why
-    trace, late = profile.trace, late_ns[part.name]
-    names, number = places([shown(entry.name) for entry in trace.tasks])
-    segments = segments_in_tasks(profile)
-    kept = segments[: max(LANES // len(late_ns), 1)]
-    every = [own_segments(one, np.append(number, len(names)), trace.start_ns - late) for one in kept]
-    pieces, cell_ns, _ = fitted(every, most, windowed=False)
-    total = sum(map(len, every))
+def part_lanes(name: str, profile: Profile, *, late_ns: Mapping[str, int], most: int) -> PartLanes:
+    """Return the lanes of a part, at most `most` pieces, given by how much each part began later than the first."""
+    late = late_ns[name]
+    start_ns = profile.trace.start_ns - late
+    drawn = drawn_of(profile, start_ns, most, windowed=False, threads=max(LANES // len(late_ns), 1))
     lanes = [
         {
-            "host": part.name,
-            "process": f"{part.name} {one.thread.process}",
-            "pid": one.thread.pid,
-            "tid": one.thread.tid,
-            "name": f"{part.name}: {shown(one.thread.name) or f'thread-{one.thread.ordinal}'}",
+            "host": name,
+            "process": f"{name} {one.process}",
+            "pid": one.pid,
+            "tid": one.tid,
+            "name": f"{name}: {shown(one.name) or f'thread-{one.ordinal}'}",
             "pieces": len(lane),
         }
-        for one, lane in zip(kept, pieces, strict=True)
+        for one, lane in zip(drawn.threads, drawn.lanes, strict=True)
     ]
     return PartLanes(
-        part.name, lanes, pieces, list(names), _places(profile), _longest(profile, part.name, late, len(late_ns)),
-        total, sum(int(lane.count[lane.count > 1].sum()) for lane in pieces),
-        total - sum(int(lane.count.sum()) for lane in pieces), len(segments) - len(kept), cell_ns,
+        name, lanes, list(drawn.lanes), drawn.names, _places(profile), _longest(profile, name, late, len(late_ns)),
+        drawn.segments, drawn.merged, drawn.not_drawn, drawn.threads_left_out, drawn.cell_ns,
+        profile.flame() if isinstance(profile.instances, SummedInstances) else None,
     )  # fmt: skip
 
 
@@ -101,10 +89,13 @@ def _places(profile: Profile) -> dict[str, list[dict[str, Any]]]:
 
 def _longest(profile: Profile, host: str, late_ns: int, hosts: int) -> pd.DataFrame:
     """Return the longest instances of each task on a host, so few that those of all hosts fit."""
-    tasks = profile.tasks
-    each = int(np.clip(LISTED // max(hosts * len(tasks["task"].cat.categories), 1), 1, LONGEST))
-    rows = tasks.assign(own_s=profile.own_s).sort_values("duration_s", ascending=False, kind="stable")
-    rows = rows.groupby("task", observed=True, sort=False).head(each)
+    each = int(np.clip(LISTED // max(hosts * len(profile.sums.names), 1), 1, LONGEST))
+    found: list[pd.DataFrame] = []
+    for piece in profile.instances.pieces(_COLUMNS):
+        found.append(piece.tasks[list(_COLUMNS)].assign(own_s=piece.own_s))
+        rows = pd.concat(found).sort_values("duration_s", ascending=False, kind="stable")
+        found = [rows.groupby("task", observed=True, sort=False).head(each)]
+    rows = found[0]
     return pd.DataFrame(
         {
             "task": rows["task"].astype(str),
@@ -121,9 +112,7 @@ def lanes_of(profile: ClusterProfile, *, pieces: int = PIECES) -> list[PartLanes
     """Read the parts of a job again, as `map` does; returns the lanes of those that are there."""
     late_ns = {one.part: round(profile.late_s(one) * 1e9) for one in profile.parts if one.figures is not None}
     most = max(pieces // max(len(late_ns), 1), 1)
-    way = profile.analysis
-    read = partial(part_lanes, model=way.model, options=way.options, late_ns=late_ns, most=most)
-    return [one for one in way.map(read, profile.trace.hosts) if one is not None]
+    return [one for _, one in profile.again(partial(part_lanes, late_ns=late_ns, most=most))]
 
 
 def joined_timeline(parts: Sequence[PartLanes], duration_s: float) -> dict[str, Any]:

@@ -85,31 +85,25 @@ def timeline_data(profile: Profile, *, pieces: int = PIECES) -> dict[str, Any]:
     pieces : at most so many are packed
     """
     trace = profile.trace
-    names, number = places([shown(entry.name) for entry in trace.tasks])
-    number = np.append(number, len(names))
-    instances = profile.instances
-    drawn = (
-        _drawn_in_windows(instances, number, trace.start_ns, pieces)
-        if isinstance(instances, SummedInstances)
-        else _drawn(segments_in_tasks(profile), number, trace.start_ns, pieces)
-    )
+    drawn = drawn_of(profile, trace.start_ns, pieces)
     return {
         "lanes": [_lane(one, len(lane)) for one, lane in zip(drawn.threads, drawn.lanes, strict=True)],
-        "names": names,
+        "names": drawn.names,
         "duration_ns": max(trace.end_ns - trace.start_ns, 0),
         "columns": pack(drawn.lanes),
         "segments": drawn.segments,
-        "merged": sum(int(lane.count[lane.count > 1].sum()) for lane in drawn.lanes),
-        "not_drawn": drawn.segments - sum(int(lane.count.sum()) for lane in drawn.lanes),
+        "merged": drawn.merged,
+        "not_drawn": drawn.not_drawn,
         "cell_ns": drawn.cell_ns,
         "windows": drawn.windows,
         "threads_left_out": drawn.threads_left_out,
     }
 
 
-class _Drawn(NamedTuple):
-    """The lanes of a page, one for each of the threads, and what they are of; see `fitted`."""
+class Drawn(NamedTuple):
+    """The lanes of a page, one for each of the threads, with tasks as places in `names`; see `fitted`."""
 
+    names: list[str]
     threads: Sequence[Thread]
     lanes: Sequence[Pieces]
     segments: int
@@ -117,26 +111,52 @@ class _Drawn(NamedTuple):
     windows: list[list[int]]
     threads_left_out: int
 
+    @property
+    def merged(self) -> int:
+        """How many segments are in pieces of several."""
+        return sum(int(lane.count[lane.count > 1].sum()) for lane in self.lanes)
 
-def _drawn(segments: Sequence[Segments], number: Integers, start_ns: int, most: int) -> _Drawn:
-    kept = segments[:LANES]
+    @property
+    def not_drawn(self) -> int:
+        """How many segments are in no piece."""
+        return self.segments - sum(int(lane.count.sum()) for lane in self.lanes)
+
+
+def drawn_of(profile: Profile, start_ns: int, most: int, *, windowed: bool = True, threads: int = LANES) -> Drawn:
+    """Return the lanes of a recording.
+
+    Parameters
+    ----------
+    profile : whose trace is read again
+    start_ns : from when times count
+    most, windowed : as of `fitted`
+    threads : at most so many are drawn
+    """
+    names, number = places([shown(entry.name) for entry in profile.trace.tasks])
+    number = np.append(number, len(names))
+    instances = profile.instances
+    if isinstance(instances, SummedInstances):
+        windows = _windows_of_index(instances.index, start_ns, min(IN_WINDOWS, most // 4)) if windowed else []
+        return _drawn_in_windows(instances, number, start_ns, _GrowingLanes(names, most, windows), threads)
+    segments = segments_in_tasks(profile)
+    kept = segments[:threads]
     every = [own_segments(one, number, start_ns) for one in kept]
-    lanes, cell_ns, windows = fitted(every, most)
-    threads = [one.thread for one in kept]
-    return _Drawn(threads, lanes, sum(map(len, every)), cell_ns, windows, len(segments) - len(kept))
+    lanes, cell_ns, windows = fitted(every, most, windowed=windowed)
+    left_out = len(segments) - len(kept)
+    return Drawn(names, [one.thread for one in kept], lanes, sum(map(len, every)), cell_ns, windows, left_out)
 
 
-def _drawn_in_windows(instances: SummedInstances, number: Integers, start_ns: int, most: int) -> _Drawn:
+def _drawn_in_windows(
+    instances: SummedInstances, number: Integers, start_ns: int, growing: _GrowingLanes, threads: int
+) -> Drawn:
     """Return the lanes of a long recording, read window by window."""
-    windows = _windows_of_index(instances.index, start_ns, min(IN_WINDOWS, most // 4))
-    growing = _GrowingLanes(most, windows)
     for own_ns, segments in instances.segments():
         for one in segments:
             pieces = own_segments(one, number, start_ns)
             begins = range(own_ns[0] - start_ns, own_ns[1] - start_ns)
             first, last = np.searchsorted(pieces.start_ns, (begins.start, begins.stop))
             growing.add(one.thread, pieces.where(slice(first, last)))
-    return growing.drawn()
+    return growing.drawn(threads)
 
 
 def _windows_of_index(index: SampleIndex, start_ns: int, most: int) -> list[list[int]]:
@@ -156,8 +176,8 @@ class _GrowingLanes:
     Cells grow to twice their length and more, so that merged pieces are shorter than a cell again.
     """
 
-    def __init__(self, most: int, windows: list[list[int]]) -> None:
-        self._most, self._windows = most, windows
+    def __init__(self, names: list[str], most: int, windows: list[list[int]]) -> None:
+        self._names, self._most, self._windows = names, most, windows
         self._threads: dict[int, Thread] = {}
         self._lanes: dict[int, Pieces] = {}
         self._segments: dict[int, int] = {}
@@ -177,17 +197,17 @@ class _GrowingLanes:
             self._cell_ns = max(2 * self._cell_ns, sum(self._spans_ns()) // self._most, 1)
             self._lanes = {number: self._fewer(lane) for number, lane in self._lanes.items()}
 
-    def drawn(self) -> _Drawn:
-        """Return the lanes in the order of their threads."""
+    def drawn(self, most: int) -> Drawn:
+        """Return the lanes of at most so many threads, in their order."""
         order = sorted(self._threads, key=lambda ordinal: (self._threads[ordinal].process, ordinal))
-        kept = order[:LANES]
+        kept = order[:most]
         lanes = [self._lanes[ordinal] for ordinal in kept]
         if sum(map(len, lanes)) > self._most:
             lanes = _longest(lanes, self._most)
         windows = self._windows if self._cell_ns else []
         segments = sum(self._segments[ordinal] for ordinal in kept)
         threads = [self._threads[ordinal] for ordinal in kept]
-        return _Drawn(threads, lanes, segments, self._cell_ns, windows, len(order) - len(kept))
+        return Drawn(self._names, threads, lanes, segments, self._cell_ns, windows, len(order) - len(kept))
 
     def _fewer(self, pieces: Pieces) -> Pieces:
         return _merged(pieces, self._cell_ns, _inside(pieces, self._windows))

@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 
+import pandas as pd
 import pytest
 from support import traces
 
@@ -152,15 +153,20 @@ def test_joules_of_unlike_hosts_are_called_mixed(tmp_path):
     assert path.quality == "mixed"
 
 
-def test_without_keys_or_instances_the_path_is_refused_with_the_reason(tmp_path):
-    job = two_hosts(tmp_path, MAKE, USE)
+def test_without_keys_the_path_is_refused_with_the_reason(tmp_path):
     (tmp_path / "plain.tprof" / "hosts").mkdir(parents=True)
     traces.write(tmp_path / "plain.tprof" / "hosts" / "one")
 
     with pytest.raises(UsageError, match="no part of this job has keys"):
         path_of(tmp_path / "plain.tprof")
-    with pytest.raises(UsageError, match="tasks=True"):
-        tprof.load(job).profile(tasks=False).critical_path()
+
+
+def test_parts_are_read_again_for_the_path_where_instances_are_not_kept(tmp_path):
+    job = two_hosts(tmp_path, MAKE, USE)
+
+    path = tprof.load(job).profile(tasks=False).critical_path()
+
+    pd.testing.assert_frame_equal(path.chain, path_of(job).chain)
 
 
 def test_a_part_that_is_missing_leaves_the_chain_of_the_others(tmp_path):

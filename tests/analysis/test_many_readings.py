@@ -147,6 +147,37 @@ def test_the_median_of_a_long_array_is_that_of_numpy(values) -> None:
     assert long_arrays.median(array) == pytest.approx(float(np.median(array)) if values else 0.0, rel=1e-15)
 
 
+@examples(60)
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=60), st.lists(st.integers(0, 1000), max_size=90))
+def test_places_of_a_long_array_are_those_of_numpy(values, keys) -> None:
+    """Values at increasing places, and the places of increasing values."""
+    array = long_arrays.empty(len(values), np.int64)
+    array[:] = np.sort(values)
+    keys = np.sort(np.array(keys, np.int64))
+
+    np.testing.assert_array_equal(long_arrays.searched(array, keys), np.searchsorted(array, keys))
+    np.testing.assert_array_equal(long_arrays.taken(array, keys % len(array)), array[keys % len(array)])
+
+
+def test_a_search_leaves_the_pages_of_a_long_array_to_the_kernel() -> None:
+    """The kernel maps pages around each one that is looked at, so many places would map a whole file."""
+    array = long_arrays.zeros(16 << 20, np.int64)
+    array[:] = np.arange(len(array))
+    long_arrays.release(array)
+    before_kb = _file_pages_kb()
+
+    long_arrays.searched(array, np.arange(0, len(array), 4096))
+    long_arrays.taken(array, np.arange(0, len(array), 4096))
+
+    assert _file_pages_kb() - before_kb < array.nbytes // 1024 // 4
+
+
+def _file_pages_kb() -> int:
+    """Return how many kilobytes of files this process has in memory."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("RssFile")))
+
+
 def test_a_disk_without_space_for_readings_is_one_sentence(monkeypatch) -> None:
     monkeypatch.setattr(long_arrays.os, "posix_fallocate", _full)
 

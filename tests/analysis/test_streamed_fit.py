@@ -260,3 +260,18 @@ def test_arrays_come_back_from_a_file(kinds, size) -> None:
     assert [one.dtype.str for one in found[:-1]] == kinds
     assert all((one == other).all() for one, other in zip(found, arrays, strict=False))
     assert found[-1].shape == (size, 7)
+
+
+def test_progress_is_told_of_the_passes_of_the_fit(tmp_path) -> None:
+    """What ran is written, powers are fitted, and readings are placed in time before instances are shared."""
+    seen: list[tuple[str, int, int]] = []
+
+    simulated(tmp_path / "x.tprof", sensor=LATE).profile(
+        "fitted", tables=False, window_samples=4000, progress=lambda *how_far: seen.append(how_far)
+    )
+
+    passes = list(dict.fromkeys(doing for doing, _, _ in seen))
+    assert passes == ["what ran", "powers of package-0", "times of readings", "instances"]
+    for name in ("what ran", "times of readings", "instances"):
+        counts = [(done, of) for doing, done, of in seen if doing == name]
+        assert counts == [(number + 1, len(counts)) for number in range(len(counts))]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tprof.analysis import ClusterProfile, Profile, SumsProfile
     from tprof.analysis.profile.parallel_maps import Processes, Threads
-    from tprof.trace import Trace
+    from tprof.trace import ClusterTrace, Trace
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Session = Annotated[Path, typer.Argument(help="Session directory.")]
@@ -57,7 +57,7 @@ Between = Annotated[
 Quick = Annotated[bool, typer.Option("--quick", help="See that it works; no figures to quote.")]
 
 MOST_KEYS_BYTES = 200_000_000
-"""With more keys than this, several million tasks, a job's instances are in memory only if they are asked for."""
+"""With more keys than this, several million tasks, a job's critical path is found only if instances are asked for."""
 
 
 def open_profile(session: Path, model: str = "auto", coefficients: str | None = None) -> Profile:
@@ -82,15 +82,12 @@ def opened(
 
     Without `tables` a long recording is read window by window, and its profile has no table of instances.
 
-    The profile of a job has its table of instances if they are asked for, or if a critical path leads over its hosts. A
+    The profile of a job has its table of instances if they are asked for and all its parts together are not long. A
     report reads parts again, so the block is where the profile is used.
     """
     from tprof.trace import ClusterTrace, SumsTrace, load
-    from tprof.trace.directory import HOSTS, KEYS
 
     trace, given, window = load(session), read_coefficients(coefficients), read_between(between)
-    keys_bytes = sum(path.stat().st_size for path in session.glob(f"{HOSTS}/*/{KEYS}/*.jsonl"))
-    instances |= 0 < keys_bytes <= MOST_KEYS_BYTES
     if isinstance(trace, SumsTrace):
         if given is not None:
             raise UsageError(f"{session} keeps sums by CPU time only: leave --coefficients out")
@@ -98,7 +95,8 @@ def opened(
     elif not isinstance(trace, ClusterTrace):
         yield _profile(trace, model, tables=tables, parallel=parallel, coefficients=given, **window)
     else:
-        yield trace.profile(model, coefficients=given, tasks=instances, map=_map(parallel or 1), **window)
+        kept = {"tables": True} if tables else {}  # where a report has to have them in memory
+        yield _job_profile(trace, model, instances=instances, parallel=parallel, coefficients=given, **kept, **window)
 
 
 def _profile(trace: Trace, model: str, *, tables: bool, parallel: int | None, **options: Any) -> Profile:
@@ -114,6 +112,23 @@ def _profile(trace: Trace, model: str, *, tables: bool, parallel: int | None, **
     with bar("reading") as progress:
         shared = usual_map(record_count(trace)) if parallel is None else _map(parallel)
         return trace.profile(model, tables=False, progress=progress, map=shared, **options)
+
+
+def _job_profile(
+    trace: ClusterTrace, model: str, *, instances: bool, parallel: int | None, **options: Any
+) -> ClusterProfile:
+    """Attribute the parts of a job, with a bar; the critical path is found where dask's tasks are not too many."""
+    from tprof.analysis.profile.part_reading import is_long_job
+    from tprof.trace.directory import HOSTS, KEYS
+
+    from .progress import bar
+
+    keys_bytes = sum(path.stat().st_size for path in trace.path.glob(f"{HOSTS}/*/{KEYS}/*.jsonl"))
+    has_path = instances or 0 < keys_bytes <= MOST_KEYS_BYTES
+    whole = has_path and not is_long_job(trace)
+    shared = None if parallel is None or parallel == 1 else _map(parallel)
+    with bar("reading") as progress:
+        return trace.profile(model, tasks=whole, path=has_path, progress=progress, map=shared, **options)
 
 
 def _map(processes: int) -> Processes | Threads:

@@ -53,9 +53,9 @@ def show_by(profile: Profile | ClusterProfile | SumsProfile, stream: TextIO, nam
 
 def _table(profile: Profile | ClusterProfile | SumsProfile, names: Sequence[str]) -> pd.DataFrame:
     """Return the table, with a bar while a long recording is read once more for it."""
-    from tprof.analysis import Profile
+    from tprof.analysis import SumsProfile
 
-    if not isinstance(profile, Profile):
+    if isinstance(profile, SumsProfile):
         return profile.by(*names)
     with bar("instances") as progress:
         return profile.by(*names, progress=progress)

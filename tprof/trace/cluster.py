@@ -86,6 +86,8 @@ class ClusterTrace:
         *,
         map: Callable[..., Iterable[Any]] | None = None,  # noqa: A002 - it stands in for the built-in one
         tasks: bool = True,
+        path: bool | None = None,
+        progress: Callable[[str, int, int], None] | None = None,
         **options: Any,
     ) -> ClusterProfile:
         """Attribute the joules of all hosts to their tasks, one part after the other.
@@ -95,14 +97,17 @@ class ClusterTrace:
         model : as for `Trace.profile`, the same for every part
         map : what calls a function for each part, as the built-in `map` does: an engine's or a pool's, with which parts
             are analysed at the same time, and where they lie. Only tables travel.
-        tasks : whether the profile has the table of instances; without it, it needs little memory
+        tasks : whether the table of instances is made now. Without it, long parts are read window by window, in little
+            memory, and parts are read again where instances are asked for
+        path : whether what the critical path is found from is read now; by default as `tasks`
+        progress : called with the host, how much of it is done, and how much there is
         **options : as for `tprof.analysis.build_profile`
         """
         if any(options.pop(name, None) is not None for name in ("start_s", "end_s")):
             raise UsageError(f"a window of time is one of a single host: take it of a part in {self.path / HOSTS}")
         from tprof.analysis.profile.cluster import build_cluster_profile  # noqa: PLC0415 - the door to analysis
 
-        return build_cluster_profile(self, model=model, map=map, tasks=tasks, **options)
+        return build_cluster_profile(self, model=model, map=map, tasks=tasks, path=path, progress=progress, **options)
 
 
 def is_job(directory: Path) -> bool:

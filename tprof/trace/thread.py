@@ -121,7 +121,8 @@ def read_fields(threads: Sequence[Thread], names: Collection[str]) -> tuple[Fiel
     names = dict.fromkeys([*names, "task", "instance", "kind"]) if first.table.left_out() else names
     room = sum(one.count for one in threads) + len(threads)
     fields: Fields = {name: np.empty(room, first.dtype[name]) for name in names}
-    columns = tuple((int(first.dtype.fields[name][1]), column) for name, column in fields.items())
+    places = first.dtype.fields or {}
+    columns = tuple((int(places[name][1]), column) for name, column in fields.items())
     at, counts = 0, []
     for one in threads:
         begin = at

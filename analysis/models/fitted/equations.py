@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.long_arrays import blocks, release
+from tprof.analysis.attribution.long_arrays import blocks, release, taken
 from tprof.analysis.attribution.segment_energy import LocatedSegments, locate, spread
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Rows:
         at = _edges(quanta, columns)
         energy_j, hidden_s = (_reduced(np.add, values, at) for values in (quanta.energy_j, hidden_s))
         whole = _reduced(np.logical_and, quanta.valid, at)
-        edges_ns, window_ns = quanta.edges_ns[at], quanta.window_s[at] * 1e9
+        edges_ns, window_ns = taken(quanta.edges_ns, at), taken(quanta.window_s, at) * 1e9
         quanta.release()
         return cls(edges_ns, window_ns, energy_j, hidden_s, whole, quanta.unit_j, quanta.timed)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,10 +19,11 @@ from .stack_weights import weigh_stacks
 from .tree import OUTSIDE, Flame, NodeTotals, flame_of, joined, sums_of_instances
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     import pandas as pd
     from tprof.analysis.profile.cluster import ClusterProfile
+    from tprof.analysis.profile.part_tables import PartTables
     from tprof.analysis.profile.profile import Profile
 
     from .stack_weights import Weighed
@@ -73,13 +75,22 @@ def _outside(paths: Paths, one: Weighed, levels: frozenset[str], host: str) -> i
 
 
 def cluster_flame(profile: ClusterProfile, by: Sequence[str] = ()) -> Flame:
-    """Return the tree of a job's tasks; see `ClusterProfile.flame`."""
+    """Return the tree of a job's tasks; see `ClusterProfile.flame`. Parts whose trees do not say it are read again."""
     levels = _levels(by)
-    trees = [(one.host, str(one.info["quality"]), one.flame) for one in profile.parts if one.flame is not None]
-    missing = levels & set(OF_HOST) and not any(set(one.nodes["kind"]) & set(OF_HOST) for _, _, one in trees)
-    if missing and any(len(one.nodes) > 1 for _, _, one in trees):
-        raise UsageError("processes and threads are told apart by instances: make the profile with tasks=True")
-    return joined(trees, levels)
+    of_host = OF_HOST if levels & set(OF_HOST) else ()
+    if not profile.has_tasks and (of_host or any(one.flame is None and one.figures for one in profile.parts)):
+        return joined_flames(list(profile.again(partial(_part_flame, by=of_host))), levels)
+    return joined_flames([(one, one.flame) for one in profile.parts if one.flame is not None], levels)
+
+
+def joined_flames(flames: Sequence[tuple[PartTables, Flame]], levels: Collection[str]) -> Flame:
+    """Return the tree of some parts of a job."""
+    trees = [(part.host, str(part.info["quality"]), one) for part, one in flames]
+    return joined(trees, frozenset(levels))
+
+
+def _part_flame(_: str, profile: Profile, *, by: Sequence[str]) -> Flame:
+    return profile.flame(*by)
 
 
 def _levels(by: Sequence[str]) -> frozenset[str]:
