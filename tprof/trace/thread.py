@@ -15,7 +15,7 @@ from .metadata import MAX_NS
 from .stream import open_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from .stream import Stream
@@ -121,7 +121,7 @@ def read_fields(threads: Sequence[Thread], names: Collection[str]) -> tuple[Fiel
     names = dict.fromkeys([*names, "task", "instance", "kind"]) if first.table.left_out() else names
     room = sum(one.count for one in threads) + len(threads)
     fields: Fields = {name: np.empty(room, first.dtype[name]) for name in names}
-    places = first.dtype.fields or {}
+    places: Mapping[str, tuple[Any, ...]] = first.dtype.fields or {}
     columns = tuple((int(places[name][1]), column) for name, column in fields.items())
     at, counts = 0, []
     for one in threads:
