@@ -296,6 +296,8 @@ def _latest_end(runs: Runs, at_ns: Times) -> Times:
 
 def _carried_over(runs: Runs, t_ns: Times, task: Numbers, own: Marks, rested_ns: Times, spins_ns: int) -> Marks:
     """Return the segments of a task in which the pool may still spin after another task: it has not rested since."""
+    if not len(runs.end_ns):
+        return np.zeros(len(own), bool)
     order = np.argsort(runs.end_ns, kind="stable")
     ends_ns, of_task = runs.end_ns[order], runs.task[order]
     # The last end before one that was of another task than this one.
