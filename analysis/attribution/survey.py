@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tprof.trace.thread import Fields, read_fields
 
+from . import _loops
 from .load import Reach, hidden_time, part_on
 from .segment_reader import Part, fields_of, make_segments
 from .segments import find_cut_off, thread_end_ns
 from .windows import STEP, IndexedThread, UnorderedError, index_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from tprof.trace import Thread, Trace
 
@@ -149,8 +150,16 @@ class Survey:
         return self.means.of_thread.get(thread.ordinal) if is_open else None
 
 
-def survey(trace: Trace, model: Model, packages: tuple[int, ...], step: int = STEP) -> Survey:
+def survey(
+    trace: Trace,
+    model: Model,
+    packages: tuple[int, ...],
+    step: int = STEP,
+    map: Callable[..., Iterable[Any]] = map,  # noqa: A002 - it stands in for the built-in one
+) -> Survey:
     """Read all samples once, as far as that is needed; one time of so many is kept.
+
+    `map` calls a function for each thread; by default they are read one after the other.
 
     Raises
     ------
@@ -167,8 +176,11 @@ def survey(trace: Trace, model: Model, packages: tuple[int, ...], step: int = ST
 
     def seen_at(grid_ns: Times) -> Floats:
         total_s = np.zeros(len(grid_ns))
-        for thread in threads:
-            at_s, t_ns = _pass(trace, thread, grid_ns, step, cut_off.get(thread.ordinal))
+
+        def passed(thread: Thread) -> tuple[Floats, Times]:
+            return _pass(trace, thread, grid_ns, step, cut_off.get(thread.ordinal))
+
+        for thread, (at_s, t_ns) in zip(threads, map(passed, threads), strict=True):
             indexed.append(index_thread(trace, thread, t_ns, step))
             total_s += at_s - at_s[0]
         seen.append(total_s)
@@ -255,8 +267,7 @@ def _cpu_s(piece: _Piece, t_ns: Times, cut_off: CutOff | None) -> Floats:
     ends = thread.end_columns if thread.first_drop_ns is None else {}
     values[-1] = ends["cpu_ns"] if "cpu_ns" in ends else values[-2]
     cpu_s = np.empty(len(values) - 1)
-    np.maximum(np.diff(values).view(np.int64), 0, out=cpu_s, casting="unsafe")
-    cpu_s *= 1e-9
+    _loops.increase(values, 1e-9, cpu_s)
     if not ends and instance[-1] != 0:
         cpu_s[-1] = wall_s[-1] if cut_off is None else min(cut_off.cpu_s, wall_s[-1])
     return cpu_s

@@ -121,7 +121,8 @@ def build_streamed(
     """
     recipe = prepared.recipe
     log.info("analysis", "streaming %s: %d threads, %d domains", trace.path, len(trace.threads), len(recipe.whole))
-    found = survey(trace, recipe.model, recipe.packages, min(STEP, max(samples // STEPS, 1)))
+    step = min(STEP, max(samples // STEPS, 1))
+    found = survey(trace, recipe.model, recipe.packages, step, map if isinstance(map, Threads) else usual_threads())
     reach = [reach_of(one) if needs_fits(recipe, asked) else Reach.of(one) for one in recipe.quanta]
     windows = tuple(cut_windows(found.threads, reach, samples))
     found, pools = _with_pools(trace, recipe, found, windows)
