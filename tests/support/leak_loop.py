@@ -77,6 +77,18 @@ def profile():
     tprof.load(SESSION).profile().summary()
 
 
+def profile_in_windows():
+    tprof.load(SESSION).profile(tables=False, window_samples=20).summary()
+
+
+def record_limited(**options):
+    """Record while another process limits, sums or compresses what is written."""
+    place = PLACE / "limited.tprof"
+    with tprof.record(place, energy="estimate", counters="none", overwrite=True, **options):
+        work()
+    shutil.rmtree(place)
+
+
 def export(name):
     target = PLACE / f"out-{name}"
     format_named(name).write(tprof.load(SESSION).profile(), target)
@@ -221,6 +233,10 @@ WAYS = {
     "record and fork": record_and_fork,
     "load": load,
     "profile": profile,
+    "profile in windows": profile_in_windows,
+    "record with a size limit": functools.partial(record_limited, max_size="16MB"),
+    "record sums": functools.partial(record_limited, keep="summary"),
+    "record and compress": functools.partial(record_limited, compress=True),
     "compare": lambda: tprof.compare(SESSION, OTHER),
     "job": job,
     "budget": budget,

@@ -71,6 +71,7 @@ def keep(session: Path, is_guarded: Callable[[], bool]) -> bool:
     """Keep the sums of a session until it has ended: see `guarded.serve`. Raises TprofError and OSError."""
     from tprof import _core  # noqa: PLC0415 - after the fork, whose parent waits for it
     from tprof.live.kept_sums import KeptSums  # noqa: PLC0415 - see above
+    from tprof.trace.directory import DISK_LOCK  # noqa: PLC0415 - see above
     from tprof.trace.manifest import read_manifest  # noqa: PLC0415 - see above
 
     span_ns = round(float(read_manifest(session)["span_s"]) * 1e9)
@@ -93,6 +94,9 @@ def keep(session: Path, is_guarded: Callable[[], bool]) -> bool:
     kept.finish()
     if kept.problem is None:
         kept.remove_streams()
+    _remove_empty_log(session)
+    # Whoever waited goes on now, and may begin another session here, which the guard, ending later, must not touch.
+    (session / DISK_LOCK).unlink(missing_ok=True)
     return True
 
 
@@ -143,16 +147,12 @@ def _remove_empty_log(session: Path) -> None:
 
 def main() -> None:
     """Keep the sums of the session that the argument names."""
-    from tprof.trace.directory import DISK_LOCK  # noqa: PLC0415 - see `keep`
-
     session = Path(sys.argv[1])
     lock = guarded.hold(session)
     guarded.leave()
     _log_to(session)
     os.nice(NICE)
     guarded.serve(lock, partial(keep, session))
-    _remove_empty_log(session)
-    (session / DISK_LOCK).unlink(missing_ok=True)
 
 
 if __name__ == "__main__":
