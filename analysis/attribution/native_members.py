@@ -76,7 +76,7 @@ class Member:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What the threads of one pool have in common; the first tells how its users are known."""
+        """What the threads of one pool have in common; of the first one, how its users are known."""
         one, library = self.thread, self.library
         if is_python(one):
             return "created", one.pid, library, self.creator, one.creator_task

@@ -167,8 +167,8 @@ class Rates:
 def rates_of(usage: Usage, on_times: OnTimes, rest_ns: int) -> Rates:
     """Return the rates.
 
-    Threads that spin want a core as those that work do. If they did not have one all the time, nothing tells when they
-    waited for it, so both got their part of it. A pool that is idle for less than `rest_ns` has not rested.
+    Threads that spin want a core as those that work do. If they did not have one all the time, it is not known when
+    they waited for it, so both got their part of it. A pool that is idle for less than `rest_ns` has not rested.
     """
     first, last, count = usage.first, usage.last, len(usage.grid_ns) - 1
     on_until_ns, spins_until_ns = (np.concatenate(([0], np.cumsum(one))) for one in (on_times.on_ns, on_times.spins_ns))

@@ -154,7 +154,7 @@ def _cuts(threads: Sequence[IndexedThread], domains: Sequence[Reach], samples: i
         end_ns = np.maximum(cuts_ns, longest.end_ns[-1])
         cuts_ns = np.where(place < len(longest.begin_ns), starts_ns, end_ns)
     cuts_ns = np.unique(cuts_ns)
-    # What began before a window of time is cut to its begin, so nothing tells it from what begins there.
+    # What began before a window of time is cut to its begin, where other segments begin.
     begin_ns = min((int(one.begin_ns[0]) for one in domains if len(one.begin_ns)), default=first_ns)
     return np.asarray(cuts_ns[(cuts_ns > max(first_ns, begin_ns)) & (cuts_ns < last_ns)])
 

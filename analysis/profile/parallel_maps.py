@@ -1,9 +1,9 @@
 """Threads, or other processes, that analyse parts of recordings: a `map` whose results come in order, never piling up.
 
-Threads begin at once, and hold Python's lock for about a quarter of the time, so more than a few of them wait for each
-other. Processes start in about half a second, and get the function once. They are forked from a clean server process,
-which has loaded the analysis once; a fork of this process would copy threads in the middle of what they do. A process
-that outlives this one would only wait, so it ends itself.
+Threads begin at once, and hold Python's lock for a part of the time, so more than a few of them wait for each other.
+Processes start in about half a second, and get the function once. They are forked from a clean server process, which
+has loaded the analysis once; a fork of this process would copy threads in the middle of what they do. A process that
+outlives this one would only wait, so it ends itself.
 """
 
 from __future__ import annotations

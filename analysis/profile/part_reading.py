@@ -13,14 +13,13 @@ from .memory import record_count
 from .streamed import STREAMED_FROM, is_long
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tprof.trace import ClusterTrace, HostPart, Trace
 
+    from .parallel_maps import Map
     from .profile import Profile
     from .stored_instances import Progress
-
-    Map = Callable[..., Iterable[Any]]
 
 Found = TypeVar("Found")
 
@@ -43,7 +42,7 @@ class Analysis:
     def read(
         self, call: Callable[..., Found], parts: Sequence[HostPart], progress: Progress | None = None
     ) -> Iterator[Found]:
-        """Yield what a function returns for each part; it also takes `progress`, which tells the host from others."""
+        """Yield what a function returns for each part; it also takes `progress`, which names the host."""
         if self.map is not None:
             for number, found in enumerate(self.map(call, parts)):
                 if progress is not None:

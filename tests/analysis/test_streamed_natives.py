@@ -68,7 +68,7 @@ def callers(seed: int, *, noted: bool, spin_ms: int) -> Program:
 
 
 def two_users(seed: int) -> Program:
-    """Let two threads call one pool, so that nothing tells whom it serves while both run."""
+    """Let two threads call one pool, so that it is not known whom it serves while both run."""
     program = Program(["one", "two"], threads=2, seed=seed)
     pool = program.pool()
     for thread, task in enumerate(program.tasks):
