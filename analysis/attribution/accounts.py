@@ -54,10 +54,11 @@ class Totals:
         self.covered |= covered
 
     def view(self, which: NDArray[np.bool_]) -> Totals:
-        """Return those of some instances, without GPUs."""
+        """Return those of some instances."""
         low_j, high_j, covered = self.low_j[which], self.high_j[which], self.covered[which]
         native = None if self.native is None else self.native.view(which)
-        return Totals(self.dynamic_j[which], self.static_j[which], low_j, high_j, covered, native)
+        gpu = None if self.gpu is None else self.gpu.view(which)
+        return Totals(self.dynamic_j[which], self.static_j[which], low_j, high_j, covered, native, gpu)
 
     @classmethod
     def zeros(cls, rows: int, native: NativeTotals | None = None) -> Totals:
@@ -72,6 +73,10 @@ class GpuTotals:
     joules: Floats
     least: Floats
     most: Floats
+
+    def view(self, which: NDArray[np.bool_]) -> GpuTotals:
+        """Return those of some instances."""
+        return GpuTotals(self.joules[which], self.least[which], self.most[which])
 
     def plus(self, other: GpuTotals) -> GpuTotals:
         """Return the sums with another GPU's."""

@@ -18,6 +18,7 @@ program's part. Cost: O(segments + quanta).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,7 +49,7 @@ NONE, SEVERAL = -1, -2
 
 @dataclass(frozen=True)
 class _Stream:
-    """When one stream worked for which row of the joined instances, without gaps; row -1: of no instance."""
+    """When one stream worked for which row of some instances, without gaps; row -1: of no instance."""
 
     located: LocatedSegments
     row: NDArray[np.int64]
@@ -202,6 +203,74 @@ def _parts(one: GpuUsers, pids: frozenset[int]) -> tuple[float, float]:
     return sum(part or 0.0 for part in own), sum(part or 0.0 for part in other)
 
 
+@dataclass(frozen=True)
+class GpuShares:
+    """One GPU's joules, shared among instances; those that a trace does not have leave theirs to `runtime`.
+
+    Attributes
+    ----------
+    quanta : of the GPU
+    ids : (m,) uint64, of the instances
+    totals : what each of them may take
+    account : of the others; `runtime_j` are joules of no instance
+    warnings : whatever instances there are
+    is_window : whether the trace is a window of a recording
+    """
+
+    quanta: Quanta
+    ids: NDArray[np.uint64]
+    totals: GpuTotals
+    account: Account
+    warnings: tuple[str, ...]
+    is_window: bool
+
+    def of_rows(self, rows: InstanceRows) -> GpuTotals:
+        """Return the joules of a table's instances, where the ids increase."""
+        if not len(self.ids):
+            return GpuTotals(*np.zeros((3, len(rows))))
+        place = np.minimum(np.searchsorted(self.ids, rows.instance), len(self.ids) - 1)
+        is_known = self.ids[place] == rows.instance
+        of_ids = (self.totals.joules, self.totals.least, self.totals.most)
+        return GpuTotals(*(np.where(is_known, one[place], 0.0) for one in of_ids))
+
+    def covers(self, rows: InstanceRows) -> NDArray[np.bool_]:
+        """Return which instances a valid quantum covers, at least in part."""
+        first = np.searchsorted(self.quanta.edges_ns, rows.start_ns, side="right")
+        last = np.maximum(np.searchsorted(self.quanta.edges_ns, rows.end_ns, side="left"), first)
+        return np.asarray(self._valid[last] > self._valid[np.maximum(first - 1, 0)])
+
+    def settled(self, tasks_j: float, found: int) -> tuple[Account, list[str]]:
+        """Return the GPU's account and warnings, where so many instances were found, with so many joules."""
+        if not self.quanta.valid.any():
+            return self.account, list(self.warnings)
+        missed_j = max(float(self.totals.joules.sum()) - tasks_j, 0.0)
+        account = replace(self.account, tasks_j=tasks_j, runtime_j=self.account.runtime_j + missed_j)
+        warnings = list(self.warnings)
+        if self.is_window and found < len(self.ids) and missed_j > 0:
+            late = f"{missed_j:.3g} J on {self.quanta.name} in this window are of work whose tasks ran before it"
+            warnings.append(f"{late} (in `runtime`): the whole recording gives them to these tasks")
+        return account, warnings
+
+    @cached_property
+    def _valid(self) -> NDArray[np.int64]:
+        return np.cumsum(np.concatenate(([False], self.quanta.valid, [False])))
+
+
+def takes_all_that_ran(use: GpuUse) -> bool:
+    """Return whether what ran must tell whose the joules are: a GPU may have been used, and no stream is marked."""
+    return use.launchers != frozenset() and not any(len(part.stream) for part in use.parts)
+
+
+def share_marked(quanta: Quanta, use: GpuUse, idle_w: float | None) -> GpuShares | None:
+    """Share one GPU's joules among the instances for which streams are marked; None: it takes all that ran to tell."""
+    ids = np.unique(np.concatenate([np.empty(0, np.uint64), *(part.instance for part in use.parts)]))
+    ids = ids[ids != 0]
+    if takes_all_that_ran(use):
+        return None
+    streams = _streams(use, ids, quanta.edges_ns)
+    return _shares(quanta, use, idle_w, ids, streams, np.ones(len(quanta), bool))
+
+
 def settle_gpu(
     quanta: Quanta,
     use: GpuUse,
@@ -211,6 +280,27 @@ def settle_gpu(
     totals: Totals | None,
 ) -> tuple[Account, list[str]]:
     """Distribute one GPU's joules and return its account and warnings; adds to `totals` if the domain counts."""
+    rows = joined.rows
+    shares = share_marked(quanta, use, idle_w)
+    if shares is None:
+        shares = _shares(quanta, use, idle_w, rows.instance, *_only_task(quanta, use, segments, joined))
+        of_rows, found = shares.totals, len(rows)
+    else:
+        of_rows, found = shares.of_rows(rows), int(np.isin(shares.ids, rows.instance).sum())
+    if totals is not None:
+        totals.add_gpu(of_rows, shares.covers(rows))
+    return shares.settled(float(of_rows.joules.sum()), found)
+
+
+def _shares(
+    quanta: Quanta,
+    use: GpuUse,
+    idle_w: float | None,
+    ids: NDArray[np.uint64],
+    streams: Sequence[_Stream],
+    may: NDArray[np.bool_],
+) -> GpuShares:
+    """Share the joules among the instances for which streams worked, in the quanta in which they may have any."""
     warnings = list(use.warnings)
     if idle_w is None:
         warnings.append(
@@ -218,33 +308,20 @@ def settle_gpu(
             "the block (idle_s=0.5)"
         )
     split = _split(quanta, use, idle_w or 0.0)
-    streams, may = _streams(use, joined.rows, quanta.edges_ns), np.ones(len(quanta), bool)
-    marked = bool(streams)
-    if not streams:
-        streams, may = _only_task(quanta, use, segments, joined)
     claimed_s = sum((spread(one.located, quanta.edges_ns) for one in streams), np.zeros(len(quanta) + 2))
     worked = (claimed_s[1:-1] > 0) & may
     nobody = split.nobody & ~worked
     shared_j = np.where(worked, split.own, 0.0)
-    rows = _to_rows(quanta, shared_j, claimed_s, streams, joined.rows)
-    if totals is not None:
-        totals.add_gpu(rows, _covered(quanta, joined.rows))
+    totals = _of_instances(quanta, shared_j, claimed_s, streams, len(ids))
     loose_j = float(split.own[~worked & ~nobody].sum())
-    if not quanta.valid.any():
-        return Account(quanta.name, *[float("nan")] * 7), warnings
-    warnings += _unmarked(quanta.name, loose_j, float(split.own.sum()), marked=marked)
-    if use.is_window:
-        warnings += _launched_before(quanta, use, joined.rows, shared_j, claimed_s)
-    outside_j = max(float(shared_j.sum()) - float(rows.joules.sum()), 0.0)
-    account = Account(
-        quanta.name,
-        quanta.measured_j,
-        float(rows.joules.sum()),
-        outside_j + loose_j,
-        float(split.other.sum()),
-        float(split.idle.sum()) + float(split.own[nobody].sum()),
-    )
-    return account, warnings
+    account = Account(quanta.name, *[float("nan")] * 7)
+    if quanta.valid.any():
+        warnings += _unmarked(quanta.name, loose_j, float(split.own.sum()), marked=bool(use.parts))
+        outside_j = max(float(shared_j.sum()) - float(totals.joules.sum()), 0.0)
+        idle_j = float(split.idle.sum()) + float(split.own[nobody].sum())
+        other_j = float(split.other.sum())
+        account = Account(quanta.name, quanta.measured_j, 0.0, outside_j + loose_j, other_j, idle_j)
+    return GpuShares(quanta, ids, totals, account, tuple(warnings), use.is_window)
 
 
 def _unmarked(name: str, loose_j: float, own_j: float, *, marked: bool) -> list[str]:
@@ -255,31 +332,11 @@ def _unmarked(name: str, loose_j: float, own_j: float, *, marked: bool) -> list[
     return [f"{part} {why}: if it is a task's work, {MARK}"]
 
 
-def _launched_before(quanta: Quanta, use: GpuUse, rows: InstanceRows, shared_j: Floats, claimed_s: Floats) -> list[str]:
-    """Warn of work in a window whose instances do not run in it: they have no row that could take its joules."""
-    late_s = np.zeros(len(quanta) + 2)
-    for part in use.parts:
-        late = (part.instance != 0) & ~np.isin(part.instance, rows.instance)
-        for stream in np.unique(part.stream[late]):
-            of_stream = slice(*np.searchsorted(part.stream, (stream, stream + 1)))
-            located = _Stream.of(part, of_stream, np.where(late, 0, -1), quanta.edges_ns)
-            works = np.where(located.row >= 0, located.located.modelled, 0.0)
-            late_s += spread(replace(located.located, modelled=works), quanta.edges_ns)
-    late_j = float(
-        (shared_j * np.divide(late_s, claimed_s, out=np.zeros(len(late_s)), where=claimed_s > 0)[1:-1]).sum()
-    )
-    where = f"{late_j:.3g} J on {quanta.name} in this window are of work whose tasks ran before it (in `runtime`)"
-    return [f"{where}: the whole recording gives them to these tasks"] if late_j > 0 else []
-
-
-def _streams(use: GpuUse, rows: InstanceRows, edges_ns: Times) -> list[_Stream]:
-    order = np.argsort(rows.instance, kind="stable")
-    ordered = rows.instance[order]
+def _streams(use: GpuUse, ids: NDArray[np.uint64], edges_ns: Times) -> list[_Stream]:
+    """Return the marked streams; their rows are the places of their instances in `ids`, which increase."""
     streams = []
     for part in use.parts:
-        place = np.minimum(np.searchsorted(ordered, part.instance), max(len(ordered) - 1, 0))
-        known = (ordered[place] == part.instance) if len(ordered) else np.zeros(len(part.instance), bool)
-        row = np.where(known & (part.instance != 0), order[place] if len(order) else -1, -1)
+        row = np.where(part.instance != 0, np.searchsorted(ids, part.instance), -1)
         bounds = np.flatnonzero(np.diff(part.stream)) + 1
         starts, ends = np.concatenate(([0], bounds)), np.concatenate((bounds, [len(part.stream)]))
         streams += [
@@ -334,11 +391,11 @@ def _merge(only: NDArray[np.int64], first: NDArray[Any], last: NDArray[Any], val
     only[one] = most[one]
 
 
-def _to_rows(
-    quanta: Quanta, shared_j: Floats, claimed_s: Floats, streams: Sequence[_Stream], rows: InstanceRows
+def _of_instances(
+    quanta: Quanta, shared_j: Floats, claimed_s: Floats, streams: Sequence[_Stream], count: int
 ) -> GpuTotals:
-    """Share the joules of quanta among the rows of the streams, by time; the rest is of no instance."""
-    edges_ns, count = quanta.edges_ns, len(rows)
+    """Share the joules of quanta among so many rows of the streams, by time; the rest is of no instance."""
+    edges_ns = quanta.edges_ns
     owner = np.full(len(quanta) + 2, NONE)
     for one in streams:
         at = np.flatnonzero(one.located.modelled > 0)
@@ -359,11 +416,3 @@ def _to_rows(
     extent_j = np.where(last >= first, total[last + 1] - total[np.minimum(first, last)], 0.0)
     most = np.maximum(np.minimum(most, extent_j), joules)
     return GpuTotals(joules[1:], np.minimum(least, joules)[1:], most[1:])
-
-
-def _covered(quanta: Quanta, rows: InstanceRows) -> NDArray[np.bool_]:
-    """Return which instances a valid quantum covers, at least in part."""
-    first = np.searchsorted(quanta.edges_ns, rows.start_ns, side="right")
-    last = np.maximum(np.searchsorted(quanta.edges_ns, rows.end_ns, side="left"), first)
-    valid = np.cumsum(np.concatenate(([False], quanta.valid, [False])))
-    return np.asarray(valid[last] > valid[np.maximum(first - 1, 0)])

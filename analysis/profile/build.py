@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from tprof.analysis.attribution.accounts import Account, GpuTotals, NativeTotals, Totals, settle
+from tprof.analysis.attribution.accounts import Account, NativeTotals, Totals, settle
 from tprof.analysis.attribution.gpu import SCOPE as GPU
 from tprof.analysis.attribution.gpu import gpu_use, settle_gpu
 from tprof.analysis.attribution.instances import join_rows
@@ -33,6 +33,7 @@ from .streamed import WINDOW_SAMPLES, build_streamed, why_in_memory
 from .tables import tasks_table
 from .task_graph import lifecycle_columns
 from .task_sums import TaskSums, limits_j
+from .window_gpus import gpu_errors, gpu_variance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
     from .parallel_maps import Map
     from .recipe import Prepared, Recipe
     from .stored_instances import Progress
-
-NORMAL_95 = 1.96
 
 
 def energy_by_domain(recipe: Recipe, trace: Trace) -> pd.DataFrame:
@@ -146,7 +145,10 @@ def build_in_memory(trace: Trace, prepared: Prepared, *, asked: str) -> Profile:
             recipe.fits, _modelled_by_task(activity, len(names)), _instances_by_name(rows, names), names
         )
         if totals.gpu is not None:
-            errors_j = np.hypot(errors_j, _gpu_errors(totals.gpu, rows, names))
+            unique, codes = places(names)
+            every = np.ones(len(rows), bool)
+            variance_j2 = gpu_variance(totals.gpu, rows.task, every, codes, len(unique))
+            errors_j = np.hypot(errors_j, gpu_errors(variance_j2, _instances_by_name(rows, names)))
     threads = [one.thread for one in activity.segments]
     del activity
     watts, most_w = limits_of(trace, recipe)
@@ -212,12 +214,3 @@ def _modelled_by_task(activity: Activity, tasks: int) -> NDArray[np.float64]:
 def _instances_by_name(rows: InstanceRows, names: Sequence[str]) -> NDArray[np.intp]:
     unique, code = places(names)
     return np.bincount(code[rows.task[rows.task < len(names)]], minlength=len(unique))
-
-
-def _gpu_errors(gpu: GpuTotals, rows: InstanceRows, names: Sequence[str]) -> NDArray[np.float64]:
-    """Return by distinct name the standard error of the mean GPU joules: an instance's bounds hold to 95 %."""
-    unique, code = places(names)
-    known = rows.task < len(names)
-    key = code[rows.task[known]]
-    variance = sum_by(key, (((gpu.most - gpu.least) / 2)[known] / NORMAL_95) ** 2, len(unique))
-    return np.sqrt(variance) / np.maximum(np.bincount(key, minlength=len(unique)), 1)

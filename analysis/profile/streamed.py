@@ -9,12 +9,13 @@ memory instead; `why_in_memory` says so.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from tprof.analysis.attribution.accounts import Account
 from tprof.analysis.attribution.gpu import SCOPE as GPU
+from tprof.analysis.attribution.gpu import gpu_use, takes_all_that_ran
 from tprof.analysis.attribution.load import Activity, idle_power_w, losses
 from tprof.analysis.attribution.long_arrays import computed, is_any, release, zeros
 from tprof.analysis.attribution.native_stream import survey_pools
@@ -35,6 +36,7 @@ from .parallel_maps import Processes, Threads, usual_threads
 from .profile import Profile
 from .profile_warnings import SampleFacts, stuck_sensor_warnings
 from .streamed_fit import counted, fitted_domains, reach_of, store_run
+from .window_gpus import WindowGpus, gpu_errors, without_gpus
 from .window_pools import PoolSums
 from .window_shares import Facts, Job, Sharer, Summed, Sums, Tables, read_activity_of, read_segments_of, read_window_of
 
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from .recipe import Prepared, Recipe
     from .stored_instances import Piece, Progress
     from .streamed_fit import FittedDomain
+    from .window_gpus import GpuSums
     from .window_shares import Kept, Part, WindowShares
 
     Mask = NDArray[np.bool_]
@@ -77,7 +80,7 @@ def why_in_memory(trace: Trace, prepared: Prepared) -> str | None:
     """Return why a recording is shared with all its samples in memory; None: it need not be."""
     recipe = prepared.recipe
     reasons = {
-        "a GPU was measured": any(one.scope == GPU for one in recipe.quanta) or bool(trace.gpu.segments),
+        "a GPU was used, and no task was marked on it": not _are_marked(trace, recipe),
         "a task runtime recorded events": bool(trace.events),
         "tasks of an engine have keys": bool(trace.key_files),
         "stacks were sampled": bool(trace.stack_files),
@@ -85,6 +88,11 @@ def why_in_memory(trace: Trace, prepared: Prepared) -> str | None:
         and _follows_natives(trace, recipe),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def _are_marked(trace: Trace, recipe: Recipe) -> bool:
+    used = (gpu_use(trace, one.name) for one in recipe.quanta if one.scope == GPU and len(one))
+    return not any(takes_all_that_ran(one) for one in used)
 
 
 def _follows_natives(trace: Trace, recipe: Recipe) -> bool:
@@ -123,12 +131,13 @@ def build_streamed(
     log.info("analysis", "streaming %s: %d threads, %d domains", trace.path, len(trace.threads), len(recipe.whole))
     step = min(STEP, max(samples // STEPS, 1))
     found = survey(trace, recipe.model, recipe.packages, step, map if isinstance(map, Threads) else usual_threads())
-    reach = [reach_of(one) if needs_fits(recipe, asked) else Reach.of(one) for one in recipe.quanta]
+    reach = [reach_of(one) if needs_fits(recipe, asked) else Reach.of(one) for one in without_gpus(recipe.quanta)]
     windows = tuple(cut_windows(found.threads, reach, samples))
     found, pools = _with_pools(trace, recipe, found, windows)
     recipe = prepared.idled(_idle_watts(trace, prepared, found, pools, samples))
     recipe, fitted, modelled = _fitted(trace, recipe, found, pools, windows, asked, progress)
-    stream = _Stream(trace, recipe, found, windows, fitted, pools, map or usual_threads())
+    gpus = WindowGpus.of(trace, recipe)
+    stream = _Stream(trace, recipe, found, windows, fitted, pools, gpus, map or usual_threads())
     sums: list[Sums] = []
     shared = stream.run(
         Summed(trace, recipe, stream.threads),
@@ -139,7 +148,8 @@ def build_streamed(
     facts = replace(shared.facts, instances=total.rows, follows_native=pools is not None)
     names = [entry.name for entry in trace.tasks]
     native = None if shared.pools is None else shared.pools.facts(names)
-    info = informed(trace, prepared, recipe, Found(shared.accounts, shared.stuck, facts, found.hidden, native))
+    stuck = [text for domain in recipe.quanta for text in shared.stuck.get(domain.name, ())]
+    info = informed(trace, prepared, recipe, Found(shared.accounts, stuck, facts, found.hidden, native))
     stream = replace(stream, known=shared.pools)
     begins_ns = tuple(window.own_ns[0] for window in windows)
     share = partial(stream.share, info["quality"])
@@ -149,6 +159,8 @@ def build_streamed(
     errors_j = None
     if recipe.fits:
         errors_j = mean_errors(recipe.fits, modelled, total.columns["instances"], names)
+        if shared.gpus is not None:
+            errors_j = np.hypot(errors_j, gpu_errors(shared.gpus.variance_j2, total.columns["instances"]))
     return Profile(trace, instances, accounts, info, recipe, errors_j, limits_of(trace, recipe)[0], bounds)
 
 
@@ -205,12 +217,13 @@ def _fitted(
 
 @dataclass
 class _Shared:
-    """What all windows found."""
+    """What all windows found; `stuck` are warnings by domain."""
 
     accounts: dict[str, Account]
-    stuck: list[str]
+    stuck: dict[str, list[str]]
     facts: SampleFacts
     pools: PoolSums | None
+    gpus: GpuSums | None
 
 
 @dataclass
@@ -241,8 +254,14 @@ class _Stream:
     windows: Sequence[Window]
     fitted: Mapping[str, FittedDomain]
     pools: StreamedPools | None
+    gpus: WindowGpus | None
     map: Map
     known: PoolSums | None = None
+
+    @cached_property
+    def domains(self) -> tuple[Quanta, ...]:
+        """The quanta whose joules windows share, of all domains."""
+        return without_gpus(self.recipe.quanta)
 
     @property
     def threads(self) -> list[Thread]:
@@ -267,12 +286,13 @@ class _Stream:
 
     def run(self, keep: Kept[Part], sink: Callable[[Part], None], progress: Progress | None) -> _Shared:
         """Share the joules of all windows; `sink` takes what is kept of instances that have ended."""
-        counted = [self._shared_quanta(one) for one in self.recipe.quanta if one.counted]
+        counted = [self._shared_quanta(one) for one in self.domains if one.counted]
         numbers = {one.name: number for number, one in enumerate(counted)}
-        domains = [_Domain(one, numbers.get(one.name), ran=zeros(len(one), bool)) for one in self.recipe.quanta]
+        domains = [_Domain(one, numbers.get(one.name), ran=zeros(len(one), bool)) for one in self.domains]
         instances, facts = OpenInstances(counted), Facts()
         pools = None if self.pools is None else PoolSums(self.pools, len(counted), len(self.trace.tasks))
-        share = Sharer.of(self.trace, self.recipe, self.found, self.fitted, keep)
+        gpus: list[GpuSums] = []
+        share = Sharer.of(self.trace, self.recipe, self.found, self.fitted, keep, self.gpus)
         jobs: Iterable[Job] = (self._job(number) for number in range(len(self.windows)))
         # Maps of others may take all jobs at once.
         taken = jobs if isinstance(self.map, Threads | Processes) else list(jobs)
@@ -284,7 +304,11 @@ class _Stream:
             rows, totals = instances.advance(window, shares.ids, shares.parts, held)
             if pools is not None:
                 pools.add(shares.pools)
-            later = keep(rows, totals, np.ones(len(rows), bool), is_last=window.is_last)
+            every = np.ones(len(rows), bool)
+            if self.gpus is not None and shares.gpus is not None:
+                more = shares.gpus.plus(self.gpus.taken(rows, totals, every))
+                gpus = [one.plus(more) for one in gpus] or [more]
+            later = keep(rows, totals, every, is_last=window.is_last)
             sink(shares.kept.plus(later))
             for one in domains:
                 one.quanta.release()
@@ -292,14 +316,18 @@ class _Stream:
                 fitted.release()
             if progress is not None:
                 progress("instances", number + 1, len(self.windows))
-        stuck = [
-            text
+        accounts = {one.quanta.name: one.account() for one in domains}
+        stuck = {
+            one.quanta.name: stuck_sensor_warnings(one.quanta, one.ran, self.trace.start_ns)
             for one in domains
             if is_any(one.quanta.stuck)
-            for text in stuck_sensor_warnings(one.quanta, one.ran, self.trace.start_ns)
-        ]
+        }
+        of_gpus = next(iter(gpus), None)
+        if self.gpus is not None and of_gpus is not None:
+            settled = self.gpus.settled(of_gpus)
+            accounts, stuck = accounts | settled[0], stuck | settled[1]
         known = replace(facts.known(), losses=tuple(losses(self.trace)))
-        return _Shared({one.quanta.name: one.account() for one in domains}, stuck, known, pools)
+        return _Shared(accounts, stuck, known, pools, of_gpus)
 
     @property
     def _is_large(self) -> bool:
@@ -310,12 +338,12 @@ class _Stream:
         """Return a window with what is known of it: quanta next to its own may share the joules of its segments."""
         window = self.windows[number]
         ends_ns: list[int] = []
-        for whole, which in zip(map(self._shared_quanta, self.recipe.quanta), window.quanta, strict=True):
+        for whole, which in zip(map(self._shared_quanta, self.domains), window.quanta, strict=True):
             if which.stop > which.start:
                 near = whole.edges_ns[max(which.start - 1, 0) : which.stop + 3]
                 ends_ns += [int(near[0]), int(near[-1])]
                 release(whole.edges_ns)
-        quanta = tuple(whole.part(which) for whole, which in zip(self.recipe.quanta, window.quanta, strict=True))
+        quanta = tuple(whole.part(which) for whole, which in zip(self.domains, window.quanta, strict=True))
         hidden = self.found.hidden.part(min(ends_ns, default=0), max(ends_ns, default=0))
         if self.pools is None:
             return Job(window, quanta, hidden)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from .recipe import Recipe
     from .streamed_fit import FittedDomain
+    from .window_gpus import GpuSums, WindowGpus
     from .window_pools import PoolShares
 
     Mask = NDArray[np.bool_]
@@ -115,6 +116,8 @@ class Summed:
         if totals.native is not None:
             native = totals.native
             figures |= {"native_cpu_s": native.cpu_s, "native_j": native.joules, "spin_j": native.spin_j}
+        if totals.gpu is not None:
+            figures["gpu_j"] = totals.gpu.joules
         code = self._code.take(rows.task, mode="clip")
         code[others] = -1
         sums = TaskSums.of(self._names, code, figures, self._by_thread(rows), self._limit_j)
@@ -172,6 +175,7 @@ class WindowShares(NamedTuple, Generic[Part]):
     kept, ids : of instances that begin and end in it
     parts : of all others
     pools : of native threads
+    gpus : what the kept ones took of GPUs; None without any
     """
 
     domains: list[DomainShares | None]
@@ -180,6 +184,7 @@ class WindowShares(NamedTuple, Generic[Part]):
     ids: IdRuns
     parts: OpenParts
     pools: list[PoolShares]
+    gpus: GpuSums | None
 
 
 class Job(NamedTuple):
@@ -210,6 +215,7 @@ class Sharer(Generic[Part]):
     trace, recipe, found : without readings and quanta
     fitted : domains whose joules are shared by fitted powers, by name
     keep : what is kept of instances
+    gpus : whose joules instances take; None without any
     """
 
     trace: Trace
@@ -217,14 +223,22 @@ class Sharer(Generic[Part]):
     found: Survey
     fitted: Mapping[str, FittedDomain]
     keep: Kept[Part]
+    gpus: WindowGpus | None
 
     @classmethod
     def of(
-        cls, trace: Trace, recipe: Recipe, found: Survey, fitted: Mapping[str, FittedDomain], keep: Kept[Part]
+        cls,
+        trace: Trace,
+        recipe: Recipe,
+        found: Survey,
+        fitted: Mapping[str, FittedDomain],
+        keep: Kept[Part],
+        gpus: WindowGpus | None,
     ) -> Sharer[Part]:
         """Leave out what windows do not need."""
         small = without_readings(trace)
-        return cls(small, replace(recipe, quanta=(), whole=(), fits={}), found.for_windows(small), fitted, keep)
+        recipe = replace(recipe, quanta=(), whole=(), fits={})
+        return cls(small, recipe, found.for_windows(small), fitted, keep, gpus)
 
     def __call__(self, job: Job) -> WindowShares[Part]:
         """Share the joules of a window. Raises UnorderedError, TraceError."""
@@ -270,8 +284,9 @@ class Sharer(Generic[Part]):
         samples = Facts()
         samples.note(activity.segments)
         ids = IdRuns.of(rows.instance[direct])
+        gpus = None if self.gpus is None else self.gpus.taken(rows, totals, direct)
         kept = keep(rows, totals, direct, is_last=window.is_last)
-        return WindowShares(domains, samples, kept, ids, parts, [] if native is None else native.shares)
+        return WindowShares(domains, samples, kept, ids, parts, [] if native is None else native.shares, gpus)
 
     def _plan(self, quanta: Quanta, which: slice, activity: Activity, window: Window) -> Planned:
         """Share the joules of a window's quanta of a domain, `which` of all."""

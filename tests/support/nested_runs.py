@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,7 @@ class _Thread:
         self.samples.append((t_ns, instance, task, int(kind)))
 
 
-def write(
+def write(  # noqa: PLR0913 - one parameter an option
     path: Path,
     rng: np.random.Generator,
     *,
@@ -44,11 +45,13 @@ def write(
     updates_ms: tuple[int, int] = (5, 60),
     timed: float = 0.0,
     pools: int = 0,
+    gpu: bool = False,
 ) -> Path:
     """Write a recording whose instances nest, wait, and go on in other threads; some last throughout.
 
     Sensors are updated each so many milliseconds; with `timed` it is known when, but for such a part of that time.
-    So many libraries have pools of native threads, of which some note their calls.
+    So many libraries have pools of native threads, of which some note their calls. On a GPU two streams work for
+    instances, of which some are not there.
     """
     running, waiting = [_Thread(number) for number in range(threads)], []
     for thread in running:
@@ -64,10 +67,34 @@ def write(
         name: _readings(rng, int(step), timed)
         for name, step in zip(("package-0", "package-1", "dram-0", "psys")[:domains], ends_ms, strict=True)
     }
+    if gpu:
+        energy["gpu-0"] = _readings(rng, 20, 0.0)
     native = [one for number in range(pools) for one in native_pools.random_pool(rng, number, threads, LENGTH_MS * MS)]
-    write_trace(path, tasks=TASKS, threads=[_given(one, rng) for one in running], energy=energy, native=native)
+    write_trace(
+        path,
+        tasks=TASKS,
+        threads=[_given(one, rng) for one in running],
+        energy=energy,
+        native=native,
+        static_power_w={"gpu-0": 1.0} if gpu else {},
+    )
+    if gpu:
+        _mark(path, rng, [sample[1] for one in running for sample in one.samples])
     _add_cpu_times(path, rng, threads)
     return path
+
+
+def _mark(path: Path, rng: np.random.Generator, instances: list[int]) -> None:
+    (path / "gpu").mkdir(mode=0o700)
+    lines = []
+    for stream in (0, 7):
+        edges_ns = np.sort(rng.integers(0, LENGTH_MS * MS, 60)).reshape(-1, 2)
+        ids = rng.choice([0, 12345, *instances], len(edges_ns))
+        rows = [
+            [begin, end - begin, int(one), 0, stream] for (begin, end), one in zip(edges_ns.tolist(), ids, strict=True)
+        ]
+        lines.append(json.dumps({"device": [], "number": 0, "segments": rows}) + "\n")
+    (path / "gpu/00000000.jsonl").write_text("".join(lines))
 
 
 def _step(thread: _Thread, t_ns: int, waiting: list[tuple[int, int]], rng: np.random.Generator) -> None:
