@@ -1,7 +1,7 @@
 """GPUs of a recording that is read window by window: their joules are shared before, and instances take theirs.
 
-For that streams must be marked (`tprof.gpu`), or no process may have used a GPU. Marks name their instances; all of them
-are in memory.
+For that streams must be marked (`tprof.gpu`), or no process may have used a GPU. Marks name their instances; all of
+them are in memory.
 """
 
 from __future__ import annotations

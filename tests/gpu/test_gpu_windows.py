@@ -48,7 +48,7 @@ def test_fitted_powers_have_the_errors_of_the_whole(tmp_path) -> None:
     whole = trace.profile("fitted")
     assert whole.info["model"] == "fitted"
     parts = streamed(trace, "fitted", samples=500)
-    columns = ["energy_j", "gpu_j", "mean_low_j", "mean_high_j"]
+    columns = ["energy_j", "gpu_j", "energy_mean_low_j", "energy_mean_high_j"]
     np.testing.assert_allclose(parts.summary()[columns], whole.summary()[columns], rtol=1e-2)
 
 
