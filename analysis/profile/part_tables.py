@@ -114,7 +114,7 @@ def part_tables(
             "may be off by as much; joules do not depend on it"
         )
     offset_ns = part.offset.offset_ns if part.offset is not None else clock[1] - clock[0] if clock else None
-    has_graph = bool(len(trace.keys) or len(trace.graph))
+    has_graph = bool(len(trace.keys) or len(profile.events))
     in_windows = isinstance(profile.instances, SummedInstances)
     return PartTables(
         part.name,

@@ -28,19 +28,22 @@ from tprof import log
 
 from .fits import Ran, needs_fits
 from .fits import fitted as fit_powers_of
-from .information import Found, accounts_table, informed, limits_of
+from .information import Found, accounts_table, completed, informed, limits_of
 from .instances import SampleIndex, SummedInstances
 from .memory import record_count
 from .parallel_maps import Processes, Threads, usual_threads
 from .profile import Profile
-from .profile_warnings import SampleFacts, stuck_sensor_warnings
+from .profile_warnings import Facts, SampleFacts, stuck_sensor_warnings
+from .stored_instances import Piece
 from .streamed_fit import counted, fitted_domains, reach_of, store_run
+from .task_graph import ServedSegments, read_events, services_of
 from .window_pools import PoolSums
-from .window_shares import Facts, Job, Sharer, Summed, Sums, Tables, read_activity_of, read_segments_of, read_window_of
+from .window_shares import Job, Sharer, Summed, Sums, Tables, read_activity_of, read_segments_of, read_window_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    import pandas as pd
     from numpy.typing import NDArray
     from tprof.analysis.attribution.native_stream import StreamedPools
     from tprof.analysis.attribution.quanta import Quanta
@@ -52,8 +55,9 @@ if TYPE_CHECKING:
 
     from .parallel_maps import Map
     from .recipe import Prepared, Recipe
-    from .stored_instances import Piece, Progress
+    from .stored_instances import Progress
     from .streamed_fit import FittedDomain
+    from .task_graph.services import Service
     from .window_shares import Kept, Part, WindowShares
 
     Mask = NDArray[np.bool_]
@@ -78,7 +82,6 @@ def why_in_memory(trace: Trace, prepared: Prepared) -> str | None:
     recipe = prepared.recipe
     reasons = {
         "a GPU was measured": any(one.scope == GPU for one in recipe.quanta) or bool(trace.gpu.segments),
-        "a task runtime recorded events": bool(trace.events),
         "tasks of an engine have keys": bool(trace.key_files),
         "stacks were sampled": bool(trace.stack_files),
         "native threads may serve tasks in a window of time": trace.recorded is not None
@@ -128,7 +131,9 @@ def build_streamed(
     found, pools = _with_pools(trace, recipe, found, windows)
     recipe = prepared.idled(_idle_watts(trace, prepared, found, pools, samples))
     recipe, fitted, modelled = _fitted(trace, recipe, found, pools, windows, asked, progress)
-    stream = _Stream(trace, recipe, found, windows, fitted, pools, map or usual_threads())
+    events = read_events(trace)
+    services = services_of(events, trace)
+    stream = _Stream(trace, recipe, found, windows, fitted, pools, map or usual_threads(), services)
     sums: list[Sums] = []
     shared = stream.run(
         Summed(trace, recipe, stream.threads),
@@ -139,17 +144,22 @@ def build_streamed(
     facts = replace(shared.facts, instances=total.rows, follows_native=pools is not None)
     names = [entry.name for entry in trace.tasks]
     native = None if shared.pools is None else shared.pools.facts(names)
-    info = informed(trace, prepared, recipe, Found(shared.accounts, shared.stuck, facts, found.hidden, native))
-    stream = replace(stream, known=shared.pools)
+    said = Found(shared.accounts, shared.stuck, facts, found.hidden, native, events.notes)
+    info = informed(trace, prepared, recipe, said)
+    stream = replace(stream, known=shared.pools, services=())
     begins_ns = tuple(window.own_ns[0] for window in windows)
-    share = partial(stream.share, info["quality"])
-    instances = SummedInstances(total, cast("Piece", last), share, stream.segments, begins_ns, stream.index)
+    complete = partial(completed, trace=trace, events=events, quality=info["quality"])
+    last = cast("Piece", last)
+    instances = SummedInstances(
+        total, Piece(complete(last.tasks), last.own_s), partial(stream.share, complete), stream.segments, begins_ns,
+        stream.index, shared.served,
+    )  # fmt: skip
     accounts = accounts_table(recipe, shared.accounts)
     bounds = None if shared.pools is None else shared.pools.bounds(names)
     errors_j = None
     if recipe.fits:
         errors_j = mean_errors(recipe.fits, modelled, total.columns["instances"], names)
-    return Profile(trace, instances, accounts, info, recipe, errors_j, limits_of(trace, recipe)[0], bounds)
+    return Profile(trace, instances, accounts, info, recipe, errors_j, limits_of(trace, recipe)[0], bounds, events)
 
 
 def _with_pools(
@@ -211,6 +221,7 @@ class _Shared:
     stuck: list[str]
     facts: SampleFacts
     pools: PoolSums | None
+    served: ServedSegments
 
 
 @dataclass
@@ -232,7 +243,7 @@ class _Domain:
 class _Stream:
     """A recording that is read window by window, as often as that is needed.
 
-    The pools' joules are `known` when all windows have been shared once.
+    The pools' joules are `known` when all windows have been shared once; then `services` are looked at no more.
     """
 
     trace: Trace
@@ -242,6 +253,7 @@ class _Stream:
     fitted: Mapping[str, FittedDomain]
     pools: StreamedPools | None
     map: Map
+    services: Sequence[Service]
     known: PoolSums | None = None
 
     @property
@@ -249,9 +261,15 @@ class _Stream:
         """Those with samples."""
         return [one.thread for one in self.found.threads]
 
-    def share(self, quality: str, sink: Callable[[Piece], None], progress: Progress | None = None) -> None:
-        """Share all joules once more, and give the instances of each window to a sink."""
-        self.run(Tables(self.trace, self.recipe, self.threads, quality), sink, progress)
+    def share(
+        self,
+        complete: Callable[[pd.DataFrame], pd.DataFrame],
+        sink: Callable[[Piece], None],
+        progress: Progress | None = None,
+    ) -> None:
+        """Share all joules once more, and give the instances of each window, whose table is completed, to a sink."""
+        tables = Tables(self.trace, self.recipe, self.threads)
+        self.run(tables, lambda piece: sink(Piece(complete(piece.tasks), piece.own_s)), progress)
 
     def segments(self) -> Iterator[tuple[tuple[int, int], list[Segments]]]:
         """Yield for each window when the segments begin that count in it, and those of its threads."""
@@ -272,7 +290,8 @@ class _Stream:
         domains = [_Domain(one, numbers.get(one.name), ran=zeros(len(one), bool)) for one in self.recipe.quanta]
         instances, facts = OpenInstances(counted), Facts()
         pools = None if self.pools is None else PoolSums(self.pools, len(counted), len(self.trace.tasks))
-        share = Sharer.of(self.trace, self.recipe, self.found, self.fitted, keep)
+        share = Sharer.of(self.trace, self.recipe, self.found, self.fitted, keep, self.services)
+        served = ServedSegments(self.services)
         jobs: Iterable[Job] = (self._job(number) for number in range(len(self.windows)))
         # Maps of others may take all jobs at once.
         taken = jobs if isinstance(self.map, Threads | Processes) else list(jobs)
@@ -280,6 +299,7 @@ class _Stream:
         for number, (window, shares) in enumerate(zip(self.windows, shared, strict=True)):
             _add(domains, shares, window, instances)
             facts.add(shares.samples)
+            served = served.plus(shares.served)
             held = None if self.pools is None else self.pools.held[number]
             rows, totals = instances.advance(window, shares.ids, shares.parts, held)
             if pools is not None:
@@ -299,7 +319,7 @@ class _Stream:
             for text in stuck_sensor_warnings(one.quanta, one.ran, self.trace.start_ns)
         ]
         known = replace(facts.known(), losses=tuple(losses(self.trace)))
-        return _Shared({one.quanta.name: one.account() for one in domains}, stuck, known, pools)
+        return _Shared({one.quanta.name: one.account() for one in domains}, stuck, known, pools, served)
 
     @property
     def _is_large(self) -> bool:

@@ -14,15 +14,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .lifecycle import Places, spawn_dependences
+from .lifecycle import spawn_dependences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.trace import Keys, Trace
+    from tprof.analysis.profile import Profile
 
-    from .lifecycle import Rows
+    from tprof.trace import Keys
 
+    from .instances import Ran
+
+Rows = NDArray[np.int64]
 Times = NDArray[np.int64]
 
 
@@ -65,13 +68,13 @@ class Clocks:
         return np.where(one == other, -1, self.error_ns[one] + self.error_ns[other])
 
 
-def needs_of(keys: Keys, tasks: pd.DataFrame) -> Needs:
+def needs_of(keys: Keys, ran: Ran) -> Needs:
     """Find the rows of instances that have keys or needed some."""
-    places = Places.of(tasks["instance"].to_numpy())
     numbers: dict[str, int] = {}
     codes = np.array([numbers.setdefault(key, len(numbers)) for key in (*keys.key, *keys.needs)], np.int64)
-    rows, waiting = places.rows(keys.instance), places.rows(keys.waiting)
-    made = (rows >= 0) & ~_failed(tasks, rows)
+    rows, waiting = ran.rows(keys.instance), ran.rows(keys.waiting)
+    made = rows >= 0
+    made[made] = ~ran.failed[rows[made]]
     return Needs(
         tuple(numbers),
         rows[rows >= 0],
@@ -80,11 +83,6 @@ def needs_of(keys: Keys, tasks: pd.DataFrame) -> Needs:
         waiting[waiting >= 0],
         codes[len(keys) :][waiting >= 0],
     )
-
-
-def _failed(tasks: pd.DataFrame, rows: Rows) -> NDArray[np.bool_]:
-    failed = np.append(tasks["failed"].to_numpy(bool), False)
-    return np.asarray(failed[rows])
 
 
 def joined_needs(parts: Sequence[Needs], offsets: Sequence[int]) -> Needs:
@@ -102,18 +100,18 @@ def joined_needs(parts: Sequence[Needs], offsets: Sequence[int]) -> Needs:
     )
 
 
-def dependences(trace: Trace, tasks: pd.DataFrame) -> pd.DataFrame:
+def dependences(profile: Profile) -> pd.DataFrame:
     """Return one row for each dependence between instances, by events or by keys: `instance`, `waits_for`."""
-    of_events = spawn_dependences(trace.graph)
-    if trace.recorded is not None:
-        of_events = of_events[of_events["instance"].isin(tasks["instance"])].reset_index(drop=True)
+    trace = profile.trace
+    of_events = spawn_dependences(profile.events)
+    if trace.recorded is not None and len(of_events):
+        is_here = profile.ran.rows(of_events["instance"].to_numpy()) >= 0
+        of_events = of_events[is_here].reset_index(drop=True)
     if not len(trace.keys):
         return of_events
-    start_ns = np.rint(tasks["start_s"].to_numpy() * 1e9).astype(np.int64)
-    end_ns = start_ns + np.rint(tasks["duration_s"].to_numpy() * 1e9).astype(np.int64)
-    waits, waits_for, _ = needed_rows(needs_of(trace.keys, tasks), start_ns, end_ns)
-    instance = tasks["instance"].to_numpy()
-    of_keys = pd.DataFrame({"instance": instance[waits], "waits_for": instance[waits_for]})
+    ran = profile.ran
+    waits, waits_for, _ = needed_rows(needs_of(trace.keys, ran), ran.start_ns, ran.end_ns)
+    of_keys = pd.DataFrame({"instance": ran.instance[waits], "waits_for": ran.instance[waits_for]})
     return pd.concat([of_events, of_keys], ignore_index=True).drop_duplicates(ignore_index=True)
 
 
@@ -159,6 +157,8 @@ def earliest_spawn(keyed: Rows, start_ns: Times, end_ns: Times) -> Times:
     task that needs others. Any other counts as submitted when the workers last began to work after a time in which no
     task ran anywhere.
     """
+    if not len(keyed):
+        return start_ns
     has_key = np.zeros(len(start_ns), bool)
     has_key[keyed] = True
     order = np.argsort(start_ns, kind="stable")
