@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from tprof.analysis.attribution import _loops
+from tprof.analysis.attribution.long_arrays import total
 
 from tprof.errors import UsageError
 
@@ -139,8 +140,11 @@ def critical_path(profile: Profile) -> CriticalPath:
 def path_through(instances: Instances, quality: str) -> CriticalPath:
     """Find the critical path of instances, of one host or of several; `quality` is that of their joules."""
     execution = build_execution(instances)
+    execution.release()
     span_s, chain, heaviest_j, heaviest = _longest(instances, execution)
+    execution.release()
     observed = observed_chain(execution)
+    execution.release()
     row = np.array(observed["row"], np.int64)
     named = instances.table.iloc[np.maximum(row, 0)].reset_index(drop=True)
     table = observed.drop(columns="row").assign(
@@ -150,10 +154,10 @@ def path_through(instances: Instances, quality: str) -> CriticalPath:
         table["host"] = named["host"].where(row >= 0)
     return CriticalPath(
         makespan_s=float(observed["duration_s"].sum()),
-        work_s=float((execution.own_ns * 1e-9).sum()),
+        work_s=total(execution.own_ns) * 1e-9,
         span_s=span_s,
         energy_j=float(chain["energy_j"].sum(min_count=1)),
-        heaviest_j=heaviest_j if instances.table["energy_j"].notna().any() else float("nan"),
+        heaviest_j=heaviest_j if np.isfinite(instances.energy_j).any() else float("nan"),
         chain=chain,
         heaviest=heaviest,
         observed=table,
@@ -167,20 +171,20 @@ def _longest(instances: Instances, execution: Execution) -> tuple[float, pd.Data
     constraints = build_constraints(execution)
     net = Net.of(constraints)
     span_s, chain = _path(instances, net, execution.own_ns * 1e-9)
-    heaviest_j, heaviest = _path(instances, net, np.maximum(execution.energy_j, 0.0))
+    heaviest_j, heaviest = _path(instances, net, np.fmax(execution.energy_j, 0.0))
     return span_s, chain, heaviest_j, heaviest
 
 
 def _path(instances: Instances, net: Net, by: Floats) -> tuple[float, pd.DataFrame]:
     """Return the greatest sum along a path and its instances."""
     constraints = net.constraints
-    total, nodes, edges = net.longest(by)
+    sum_of_path, nodes, edges = net.longest(by)
     share = np.zeros(len(nodes))
     share[:-1] = constraints.share[edges[:-1]]
     share[-1:] = constraints.final[nodes[-1:]]
     on, share = constraints.row[nodes][share > 0], share[share > 0]
     begins = np.flatnonzero(np.diff(on, prepend=-1))
-    return total, _table(instances, on[begins], np.add.reduceat(share, begins) if len(begins) else share)
+    return sum_of_path, _table(instances, on[begins], np.add.reduceat(share, begins) if len(begins) else share)
 
 
 def _table(instances: Instances, rows: Rows, share: Floats) -> pd.DataFrame:
@@ -191,7 +195,7 @@ def _table(instances: Instances, rows: Rows, share: Floats) -> pd.DataFrame:
             "instance": chosen["instance"].to_numpy(),
             "start_s": instances.start_ns[rows] * 1e-9,
             "path_s": share * instances.own_ns[rows] * 1e-9,
-            "energy_j": share * chosen["energy_j"].to_numpy(),
+            "energy_j": share * instances.energy_j[rows],
         }
     )
     if "host" in chosen:

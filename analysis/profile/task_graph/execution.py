@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution import _loops
+from tprof.analysis.attribution.long_arrays import computed, release
 
 from .instances import NOT_NAMED
 from .keyed import earliest_spawn, needed_rows
 from .runtime_events import UNKNOWN
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .instances import Instances
     from .runs import Rows, Runs
 
@@ -33,7 +36,7 @@ class Execution:
     Attributes
     ----------
     own_ns : time in which its thread ran it
-    energy_j : exclusive of nested tasks; 0 if not resolved
+    energy_j : exclusive of nested tasks; NaN if not resolved
     done_ns : when it and all its descendants had ended
     spawn_ns : when it was spawned; if unknown, when it started
     ready_ns : when it could have run; if unknown, when its last dependence was done
@@ -65,12 +68,16 @@ class Execution:
         """Return the number of instances."""
         return len(self.start_ns)
 
+    def release(self) -> None:
+        """Leave the pages of long arrays to the kernel."""
+        release(self.start_ns, self.end_ns, self.own_ns, self.energy_j, self.done_ns, self.spawn_ns, self.ready_ns)
+
 
 def build_execution(instances: Instances) -> Execution:
     """Find what each instance waited for."""
     start_ns, end_ns = instances.start_ns, instances.end_ns
-    spawn_ns = earliest_spawn(instances.needs.keyed, start_ns, end_ns)
-    spawn_ns = np.where(instances.spawn_ns == UNKNOWN, spawn_ns, instances.spawn_ns)
+    earliest_ns = earliest_spawn(instances.needs.keyed, start_ns, end_ns)
+    spawn_ns = _known_or(instances.spawn_ns, lambda at: earliest_ns[at])
     parent, done_ns, void = _families(instances.parent, start_ns, end_ns, spawn_ns)
     waits, waits_for = instances.waits, instances.waits_for
     sound = (waits != waits_for) & (done_ns[waits_for] <= start_ns[waits])
@@ -88,7 +95,7 @@ def build_execution(instances: Instances) -> Execution:
         start_ns=start_ns,
         end_ns=end_ns,
         own_ns=instances.own_ns,
-        energy_j=np.nan_to_num(instances.table["energy_j"].to_numpy()),
+        energy_j=instances.energy_j,
         done_ns=done_ns,
         spawn_ns=spawn_ns,
         ready_ns=_ready(instances.ready_ns, last, done_ns, spawn_ns, start_ns),
@@ -111,9 +118,10 @@ def _families(parent: Rows, start_ns: Times, end_ns: Times, spawn_ns: Times) -> 
     parent, done_ns : of each instance; a parent that began after its child is none
     void : number of such parents
     """
-    done_ns, child = np.array(end_ns), np.flatnonzero(parent >= 0).astype(np.int32)
+    child = np.flatnonzero(parent >= 0).astype(np.int32)
     if not len(child):
-        return parent, done_ns, 0
+        return parent, end_ns, 0
+    done_ns = computed(len(end_ns), np.int64, lambda at: end_ns[at], end_ns)
     # Parents come before their children.
     order = np.lexsort((spawn_ns, start_ns)).astype(np.int32)
     rank = np.empty(len(order), np.int32)
@@ -129,8 +137,21 @@ def _families(parent: Rows, start_ns: Times, end_ns: Times, spawn_ns: Times) -> 
 
 def _ready(known_ns: Times, last: Rows, done_ns: Times, spawn_ns: Times, start_ns: Times) -> Times:
     """Return when each could have run: as events say, else when its last dependence was done after its spawn."""
-    ready_ns = np.minimum(np.where(last >= 0, np.maximum(done_ns[last], spawn_ns), spawn_ns), start_ns)
-    return np.where(known_ns == UNKNOWN, ready_ns, known_ns)
+
+    def possible(at: slice) -> Times:
+        waits = np.where(last[at] >= 0, done_ns[last[at]], UNKNOWN)
+        return np.minimum(np.maximum(waits, spawn_ns[at]), start_ns[at])
+
+    return _known_or(known_ns, possible)
+
+
+def _known_or(known_ns: Times, other_ns: Callable[[slice], Times]) -> Times:
+    """Return times that are known, and others in the place of unknown ones, which a function returns for parts."""
+
+    def times(at: slice) -> Times:
+        return np.where(known_ns[at] == UNKNOWN, other_ns(at), known_ns[at])
+
+    return computed(len(known_ns), np.int64, times, known_ns)
 
 
 def _last_waited_for(waits: Rows, waits_for: Rows, done_ns: Times) -> Rows:

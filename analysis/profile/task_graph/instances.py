@@ -46,7 +46,8 @@ class Instances:
 
     Attributes
     ----------
-    table : task, instance, energy_j, and of several hosts host
+    table : task, instance, and of several hosts host
+    energy_j : exclusive of nested tasks; NaN if not resolved
     own_ns : time in which its thread ran it
     spawn_ns, ready_ns : when it was spawned and when it could run, by events; `UNKNOWN` without
     releaser : row of the instance whose end made it ready, by events; -1: none; `NOT_NAMED`
@@ -58,6 +59,7 @@ class Instances:
     """
 
     table: pd.DataFrame = field(repr=False)
+    energy_j: Floats
     start_ns: Times
     end_ns: Times
     own_ns: Times
@@ -188,7 +190,8 @@ def read_instances(profile: Profile) -> Instances:
     waits, waits_for = _edges(events, ran)
     task = pd.Categorical.from_codes(ran.task, categories=ran.names)
     return Instances(
-        table=pd.DataFrame({"task": task, "instance": ran.instance, "energy_j": ran.energy_j}, copy=False),
+        table=pd.DataFrame({"task": task, "instance": ran.instance}, copy=False),
+        energy_j=ran.energy_j,
         start_ns=ran.start_ns,
         end_ns=ran.end_ns,
         own_ns=ran.own_ns,
@@ -258,6 +261,7 @@ def on_one_clock(
 
     return Instances(
         table=pd.concat(tables, ignore_index=True),
+        energy_j=np.concatenate([one.energy_j for one in parts]),
         start_ns=times("start_ns"),
         end_ns=times("end_ns"),
         own_ns=np.concatenate([one.own_ns for one in parts]),
