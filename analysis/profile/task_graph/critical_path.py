@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from tprof.analysis.attribution import _loops
-from tprof.analysis.attribution.long_arrays import total
+from tprof.analysis.attribution.long_arrays import blocks, total
 
 from tprof.errors import UsageError
 
@@ -169,6 +169,7 @@ def path_through(instances: Instances, quality: str) -> CriticalPath:
 def _longest(instances: Instances, execution: Execution) -> tuple[float, pd.DataFrame, float, pd.DataFrame]:
     """Return the length of the longest chain and its instances, and the joules of the heaviest one and its own."""
     constraints = build_constraints(execution)
+    execution.release()
     net = Net.of(constraints)
     span_s, chain = _path(instances, net, execution.own_ns * 1e-9)
     heaviest_j, heaviest = _path(instances, net, np.fmax(execution.energy_j, 0.0))
@@ -316,12 +317,16 @@ class Net:
         _loops.longest_paths(
             of.source, of.target, self.first, self.by_source, of.share, of.row, weight, self.order, reached, came
         )
-        ends = reached[self.order] + np.where(of.final[self.order], weight[of.row[self.order]], 0.0)
-        place = int(ends.argmax())
-        node = int(self.order[place])
+        node, greatest = -1, -1.0
+        for at in blocks(len(self.order)):
+            some = self.order[at]
+            ends = reached[some] + np.where(of.final[some], weight[of.row[some]], 0.0)
+            place = int(ends.argmax())
+            if ends[place] > greatest:
+                node, greatest = int(some[place]), float(ends[place])
         nodes, edges = array("i", [node]), array("i", [-1])
         while (edge := int(came[node])) >= 0:
             node = int(of.source[edge])
             edges.append(edge)
             nodes.append(node)
-        return float(ends[place]), np.array(nodes, np.int32)[::-1], np.array(edges, np.int32)[::-1]
+        return greatest, np.array(nodes, np.int32)[::-1], np.array(edges, np.int32)[::-1]

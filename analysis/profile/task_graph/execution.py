@@ -71,6 +71,7 @@ class Execution:
     def release(self) -> None:
         """Leave the pages of long arrays to the kernel."""
         release(self.start_ns, self.end_ns, self.own_ns, self.energy_j, self.done_ns, self.spawn_ns, self.ready_ns)
+        self.runs.release()
 
 
 def build_execution(instances: Instances) -> Execution:

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from tprof.analysis.attribution.long_arrays import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .execution import Execution
 
+STEPS = 1 << 18
+"""Of a walk, after which pages are released."""
 PARTS = ("running", "data", "worker", "spawning", "paused")
 PARTS_OF_JOBS = (*PARTS[:2], "transfer", *PARTS[2:])
 
@@ -73,7 +76,11 @@ class _Walk:
         seen: set[int] = set()
         seen_at_ns = self.at
         # Instances of no length may form a cycle.
+        steps = 0
         while self.place >= 0 and not (self.at == seen_at_ns and self.place in seen):
+            steps += 1
+            if steps % STEPS == 0:
+                self.run.release()
             if self.at != seen_at_ns:
                 seen.clear()
                 seen_at_ns = self.at
@@ -191,7 +198,12 @@ def _children_by_end(execution: Execution) -> tuple[np.ndarray, np.ndarray]:
 def _drained(execution: Execution) -> tuple[np.ndarray, np.ndarray]:
     """Return the times at which no spawned instance was left, and the instance that ended then."""
     order = np.argsort(execution.end_ns, kind="stable").astype(np.int32)
-    end_ns = execution.end_ns[order]
-    spawned = np.searchsorted(np.sort(execution.spawn_ns), end_ns, side="right")
-    none = np.flatnonzero(spawned == np.arange(1, len(order) + 1))
-    return end_ns[none], order[none]
+    spawn_ns = np.sort(execution.spawn_ns)
+    times, rows = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+    for at in blocks(len(order), execution.end_ns):
+        end_ns = execution.end_ns[order[at]]
+        spawned = np.searchsorted(spawn_ns, end_ns, side="right")
+        none = np.flatnonzero(spawned == np.arange(at.start + 1, at.stop + 1))
+        times.append(end_ns[none])
+        rows.append(order[at][none])
+    return np.concatenate(times), np.concatenate(rows)

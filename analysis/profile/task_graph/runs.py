@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution import _loops
-from tprof.analysis.attribution.long_arrays import computed
+from tprof.analysis.attribution.long_arrays import computed, release
 from tprof.analysis.profile.instances import SummedInstances
 
 from tprof.trace.metadata import MAX_NS
@@ -65,6 +65,10 @@ class Runs:
     end_ns: Times
     before: Rows
     first: Rows
+
+    def release(self) -> None:
+        """Leave the pages of long arrays to the kernel."""
+        release(self.row, self.begin_ns, self.end_ns, self.before)
 
 
 @dataclass
@@ -159,7 +163,12 @@ def runs_of(threads: ThreadRuns, rows: int) -> Runs:
     is_first[threads.first] = True
     before[is_first[order]] = -1
     first = np.concatenate(([0], np.cumsum(np.bincount(threads.row, minlength=rows)))).astype(np.int32)
-    return Runs(threads.row[order], threads.begin_ns[order], threads.end_ns[order], place[before], first)
+    columns = (_in_order(values, order) for values in (threads.row, threads.begin_ns, threads.end_ns))
+    return Runs(*columns, _in_order(place, before), first)
+
+
+def _in_order(values: NDArray[Any], order: Rows) -> NDArray[Any]:
+    return computed(len(order), values.dtype, lambda at: values[order[at]], values)
 
 
 def joined_runs(parts: Sequence[Runs], late_ns: Sequence[int], offsets: Sequence[int]) -> Runs:

@@ -18,7 +18,7 @@ from tprof.trace import EventKind, layout
 from tprof.trace.graph import notes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from tprof.trace import Trace
     from tprof.trace.graph import EventFile
@@ -93,11 +93,12 @@ class RuntimeEvents:
         at = np.minimum(np.searchsorted(self.ids, instances), len(self.ids) - 1)
         return np.where((self.ids[at] == instances) & (instances != 0), at, -1)
 
-    def parts(self) -> Iterator[tuple[EventFile, Events]]:
-        """Read the events of known kinds again, file by file and some at a time."""
+    def parts(self, threads: Collection[int] | None = None) -> Iterator[tuple[EventFile, Events]]:
+        """Read the events of known kinds again, file by file and some at a time; `threads`: of these only."""
         for file in self.files:
-            for events in file.parts():
-                yield file, _known(events)
+            if threads is None or file.ordinal in threads:
+                for events in file.parts():
+                    yield file, _known(events)
 
     def release(self) -> None:
         """Leave the pages of long arrays to the kernel."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,21 +29,55 @@ Times = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Service:
-    """The intervals in which a thread was a worker: (k,) times of CLOCK_MONOTONIC, increasing and disjoint."""
+class Intervals:
+    """Disjoint intervals: (k,) times of CLOCK_MONOTONIC, increasing."""
 
-    thread: int
-    worker: int
     begin_ns: Times
     end_ns: Times
 
+    @cached_property
+    def _before_ns(self) -> Times:
+        return np.concatenate(([0], np.cumsum(self.end_ns - self.begin_ns)))
+
+    @property
+    def length_ns(self) -> int:
+        """The sum of their lengths."""
+        return int(self._before_ns[-1])
+
     def up_to(self, t_ns: Times) -> Times:
-        """Return for how long it had served at each of some times."""
+        """Return the length of the parts before each of some times."""
+        if not len(self.begin_ns):
+            return np.zeros(len(t_ns), np.int64)
         place = np.searchsorted(self.begin_ns, t_ns, side="right") - 1
-        total_ns = np.concatenate(([0], np.cumsum(self.end_ns - self.begin_ns)))
         at = np.maximum(place, 0)
         here_ns = np.clip(t_ns, self.begin_ns[at], self.end_ns[at]) - self.begin_ns[at]
-        return np.where(place >= 0, total_ns[at] + here_ns, 0)
+        return np.where(place >= 0, self._before_ns[at] + here_ns, 0)
+
+    def in_both(self, other: Intervals) -> int:
+        """Return the length of what is in these and in others, which are better the longer list."""
+        return int((self.up_to(other.end_ns) - self.up_to(other.begin_ns)).sum())
+
+    def within(self, other: Intervals) -> Intervals:
+        """Return the parts that are in other intervals."""
+        edges_ns = np.unique(np.concatenate((self.begin_ns, self.end_ns, other.begin_ns, other.end_ns)))
+        begin_ns, end_ns = edges_ns[:-1], edges_ns[1:]
+        inside = self._hold(begin_ns) & other._hold(begin_ns)
+        return Intervals(begin_ns[inside], end_ns[inside])
+
+    def _hold(self, t_ns: Times) -> NDArray[np.bool_]:
+        if not len(self.begin_ns):
+            return np.zeros(len(t_ns), bool)
+        place = np.searchsorted(self.begin_ns, t_ns, side="right") - 1
+        return np.asarray((place >= 0) & (t_ns < self.end_ns[np.maximum(place, 0)]))
+
+
+@dataclass(frozen=True)
+class Service:
+    """When a thread was a worker, and its number as one."""
+
+    thread: int
+    worker: int
+    times: Intervals
 
 
 def services_of(events: RuntimeEvents, trace: Trace) -> list[Service]:
@@ -65,7 +100,7 @@ def services_of(events: RuntimeEvents, trace: Trace) -> list[Service]:
                 served = last_ns > begin_ns
                 begin_ns, last_ns = begin_ns[served], last_ns[served]
             if len(begin_ns):
-                found.append(Service(thread, worker, begin_ns, last_ns))
+                found.append(Service(thread, worker, Intervals(begin_ns, last_ns)))
     return found
 
 
@@ -85,12 +120,12 @@ def served_of(profile: Profile) -> ServedSegments:
 def steals_in(services: Sequence[Service], events: RuntimeEvents) -> list[int]:
     """Count the STEAL events of each worker in its intervals."""
     counts = [0] * len(services)
-    for file, part in events.parts() if services else ():
+    for file, part in events.parts({one.thread for one in services}):
         when = part["t_ns"][part["kind"] == EventKind.STEAL].astype(np.int64)
         for number, one in enumerate(services):
             if one.thread == file.ordinal and len(when):
-                place = np.searchsorted(one.begin_ns, when, side="right") - 1
-                counts[number] += int(((place >= 0) & (when <= one.end_ns[np.maximum(place, 0)])).sum())
+                place = np.searchsorted(one.times.begin_ns, when, side="right") - 1
+                counts[number] += int(((place >= 0) & (when <= one.times.end_ns[np.maximum(place, 0)])).sum())
     return counts
 
 
@@ -147,7 +182,7 @@ class ServedSegments:
 
     def _served(self, number: int, segments: Segments) -> Times:
         """Return for how long a service lasted in each segment."""
-        return np.diff(self.services[number].up_to(segments.t_ns))
+        return np.diff(self.services[number].times.up_to(segments.t_ns))
 
 
 def _sum(ours: Times, theirs: Times) -> Times:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from tprof.analysis.names import shown
 
 from .runtime_events import UNKNOWN
-from .services import steals_in
+from .services import Intervals, steals_in
 
 if TYPE_CHECKING:
     from tprof.analysis.profile import Profile
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 CHUNK_RECORDS = 1 << 16
 Times = NDArray[np.int64]
-Intervals = tuple[Times, Times]
 COLUMNS = (
     "worker", "pid", "thread", "cpu", "served_s", "running_s", "suspended_s", "starved_s", "overhead_s", "steals",
     "idle_j",
@@ -47,7 +45,7 @@ def starvation(profile: Profile) -> pd.DataFrame:
         return pd.DataFrame({name: [] for name in COLUMNS})
     threads = {thread.ordinal: thread for thread in trace.threads}
     process_of = {file.ordinal: file.process for file in trace.events}
-    ready: dict[int, _Ready] = {}
+    ready: dict[int, Intervals] = {}
     steals = steals_in(served.services, profile.events)
     has_energy = any(domain.counted and len(domain) for domain in profile.quanta)
     ran_samples = {one.ordinal for one in trace.threads if one.count}
@@ -55,7 +53,7 @@ def starvation(profile: Profile) -> pd.DataFrame:
     for number, service in enumerate(served.services):
         process = process_of[service.thread]
         if process not in ready:
-            ready[process] = _Ready.of(profile, process)
+            ready[process] = _ready_in(profile, process)
         thread = threads.get(service.thread)
         name = "" if thread is None else shown(thread.name)
         knows_j = has_energy and service.thread in ran_samples
@@ -69,37 +67,18 @@ def starvation(profile: Profile) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(COLUMNS)).sort_values(["pid", "worker"], ignore_index=True)
 
 
-def _seconds(service: Service, profile: Profile, ready: _Ready) -> tuple[float, ...]:
+def _seconds(service: Service, profile: Profile, ready: Intervals) -> tuple[float, ...]:
     """Return how long a worker served, and for how long in each state."""
-    start_ns = profile.trace.start_ns
+    start_ns, served = profile.trace.start_ns, service.times
     row, begin_ns, end_ns = profile.ran.runs.of(service.thread)
-    runs = begin_ns + start_ns, end_ns + start_ns
-    waits = _waits_inside(row)
-    states = (service.begin_ns, service.end_ns), runs, (runs[1][:-1][waits], runs[0][1:][waits])
-    served = [_clipped(service, state) for state in states]
-    served_ns, running_ns, suspended_ns = (int((one[1] - one[0]).sum()) for one in served)
+    begin_ns, end_ns, waits = begin_ns + start_ns, end_ns + start_ns, _waits_inside(row)
+    running, suspended = Intervals(begin_ns, end_ns), Intervals(end_ns[:-1][waits], begin_ns[1:][waits])
+    served_ns, running_ns, suspended_ns = served.length_ns, served.in_both(running), served.in_both(suspended)
     # Each instant is in one state, so what was ready while it was idle is the rest.
-    of_served, of_running, of_suspended = (int(ready.between(*one).sum()) for one in served)
-    overhead_ns = of_served - of_running - of_suspended
+    was_ready = ready.within(served)
+    overhead_ns = was_ready.length_ns - was_ready.in_both(running) - was_ready.in_both(suspended)
     starved_ns = served_ns - running_ns - suspended_ns - overhead_ns
     return tuple(ns * 1e-9 for ns in (served_ns, running_ns, suspended_ns, starved_ns, overhead_ns))
-
-
-def _clipped(service: Service, intervals: Intervals) -> Intervals:
-    """Return the parts of disjoint, increasing intervals in which a worker served."""
-    edges_ns = np.unique(np.concatenate((*intervals, service.begin_ns, service.end_ns)))
-    begin_ns, end_ns = edges_ns[:-1], edges_ns[1:]
-    inside = _inside(begin_ns, intervals) & _inside(begin_ns, (service.begin_ns, service.end_ns))
-    return begin_ns[inside], end_ns[inside]
-
-
-def _inside(t_ns: Times, intervals: Intervals) -> NDArray[np.bool_]:
-    """Return which times are in one of disjoint, increasing intervals."""
-    begin_ns, end_ns = intervals
-    if not len(begin_ns):
-        return np.zeros(len(t_ns), bool)
-    place = np.searchsorted(begin_ns, t_ns, side="right") - 1
-    return (place >= 0) & (t_ns < end_ns[np.maximum(place, 0)])
 
 
 def _waits_inside(row: Rows) -> NDArray[np.intp]:
@@ -112,40 +91,22 @@ def _waits_inside(row: Rows) -> NDArray[np.intp]:
     return np.flatnonzero(np.cumsum(change)[:-2] > 0) if len(row) else np.empty(0, np.intp)
 
 
-@dataclass(frozen=True)
-class _Ready:
-    """The time in which at least one instance of a process was ready and had not started: disjoint intervals."""
+def _ready_in(profile: Profile, process: int) -> Intervals:
+    """Return when at least one instance of a process was ready and had not started, by the process's READY events.
 
-    begin_ns: Times
-    end_ns: Times
-    before_ns: Times
-
-    @classmethod
-    def of(cls, profile: Profile, process: int) -> _Ready:
-        """Use the READY events of a process; an instance that never started was ready until it was cancelled."""
-        events = profile.events
-        mine = np.flatnonzero((events.process == process) & (events.ready_ns != UNKNOWN))
-        ready_ns = events.ready_ns[mine]
-        until_ns = np.maximum(_until(profile, events.ids[mine], ready_ns), ready_ns)
-        ready_ns.sort()
-        until_ns.sort()
-        count = len(ready_ns)
-        # All that were ready before have started: what comes then begins a new interval.
-        begins = np.flatnonzero(np.searchsorted(until_ns, ready_ns, side="right") >= np.arange(count))
-        begin_ns, end_ns = ready_ns[begins], until_ns[np.append(begins[1:], count) - 1] if count else until_ns
-        return cls(begin_ns, end_ns, np.concatenate(([0], np.cumsum(end_ns - begin_ns))))
-
-    def between(self, begin_ns: Times, end_ns: Times) -> Times:
-        """Return the time of each interval in which an instance was ready."""
-        return self._up_to(end_ns) - self._up_to(begin_ns)
-
-    def _up_to(self, t_ns: Times) -> Times:
-        if not len(self.begin_ns):
-            return np.zeros(len(t_ns), np.int64)
-        place = np.searchsorted(self.begin_ns, t_ns, side="right") - 1
-        at = np.maximum(place, 0)
-        here_ns = np.clip(t_ns, self.begin_ns[at], self.end_ns[at]) - self.begin_ns[at]
-        return np.where(place >= 0, self.before_ns[at] + here_ns, 0)
+    An instance that never started was ready until it was cancelled.
+    """
+    events = profile.events
+    mine = np.flatnonzero((events.process == process) & (events.ready_ns != UNKNOWN))
+    ready_ns = events.ready_ns[mine]
+    until_ns = np.maximum(_until(profile, events.ids[mine], ready_ns), ready_ns)
+    events.release()
+    ready_ns.sort()
+    until_ns.sort()
+    count = len(ready_ns)
+    # All that were ready before have started: what comes then begins a new interval.
+    begins = np.flatnonzero(np.searchsorted(until_ns, ready_ns, side="right") >= np.arange(count))
+    return Intervals(ready_ns[begins], until_ns[np.append(begins[1:], count) - 1] if count else until_ns)
 
 
 def _until(profile: Profile, instance: Ids, ready_ns: Times) -> Times:
