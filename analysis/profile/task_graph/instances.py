@@ -20,7 +20,7 @@ from tprof.trace import EventKind
 
 from .keyed import Clocks, Needs, joined_needs, needs_of
 from .runs import joined_runs, read_thread_runs, runs_of, windows_of
-from .runtime_events import UNKNOWN
+from .runtime_events import UNKNOWN, distinct
 from .waits import WaitSums
 
 if TYPE_CHECKING:
@@ -214,8 +214,8 @@ def _edges(events: RuntimeEvents, ran: Ran) -> tuple[Rows, Rows]:
         named = part[np.isin(part["kind"], (EventKind.DEPENDENCE, EventKind.READY))]
         waits, waits_for = ran.rows(named["instance"]), ran.rows(named["other"])
         known = (waits >= 0) & (waits_for >= 0)
-        found.append(np.unique(waits[known] * count + waits_for[known]))
-    pairs = np.unique(np.concatenate(found))
+        found.append(distinct(waits[known] * count + waits_for[known]))
+    pairs = distinct(np.concatenate(found))
     return (pairs // count).astype(np.int32), (pairs % count).astype(np.int32)
 
 
