@@ -28,7 +28,7 @@ class Flows:
     @classmethod
     def of(cls, profile: Profile) -> Flows | None:
         """Return the arrows of a profile; None if it has no dependences."""
-        pairs = profile.dependences if len(profile.events) or len(profile.trace.keys) else None
+        pairs = profile.dependences if profile.has_graph else None
         if pairs is None or not len(pairs):
             return None
         waits, waits_for = (pairs[name].to_numpy(np.uint64) for name in ("instance", "waits_for"))

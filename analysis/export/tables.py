@@ -144,7 +144,7 @@ def _other_tables(profile: Profile) -> dict[str, pd.DataFrame]:
         quality = profile.info["quality"]
         found["waits"] = profile.waits().reset_index().assign(quality=quality)
         found["workers"] = profile.starvation.assign(quality=quality)
-    if len(profile.events) or len(profile.trace.keys):
+    if profile.has_graph:
         quality = profile.info["quality"]
         found["dependences"] = profile.dependences.assign(quality=quality)
         found["critical_path"] = profile.critical_path().chain.assign(quality=quality)

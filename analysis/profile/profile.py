@@ -18,12 +18,10 @@ from .tables import decisions_table, power_parts, power_steps, power_table, segm
 from .task_graph import (
     CriticalPath,
     Ran,
-    ServedSegments,
     critical_path,
     dependences,
     read_ran,
     runtime_facts,
-    served_of,
     starvation,
     waits,
 )
@@ -44,11 +42,12 @@ if TYPE_CHECKING:
     from tprof.trace.estimate import WattsError
 
     from .cluster import ClusterProfile
+    from .information import Said
     from .instances import Instances, SummedInstances
     from .native_threads import NativeBounds
     from .recipe import Recipe
     from .stored_instances import Progress
-    from .task_graph import RuntimeEvents
+    from .task_graph import InstanceKeys, RuntimeEvents
     from .task_sums import TaskSums
 
 
@@ -68,7 +67,7 @@ class Profile:
     mean_error_j : (distinct names,) standard errors of the tasks' mean energies if powers were fitted, else None
     watts : factors of the error of an estimate's watts; the bounds of `tasks` include it
     native : bounds of what native threads add to the tasks; None if none serves a task
-    events : what the events of a task runtime say
+    said : what the recording says of instances besides its samples
     """
 
     trace: Trace
@@ -79,7 +78,7 @@ class Profile:
     mean_error_j: NDArray[np.float64] | None = field(repr=False)
     watts: WattsError = field(repr=False)
     native: NativeBounds | None = field(repr=False)
-    events: RuntimeEvents = field(repr=False)
+    said: Said = field(repr=False)
 
     @property
     def tasks(self) -> pd.DataFrame:
@@ -233,15 +232,25 @@ class Profile:
         """The time of each worker of a task runtime, by activity; see `task_graph.starvation`."""
         return starvation(self)
 
+    @property
+    def events(self) -> RuntimeEvents:
+        """What the events of a task runtime say of instances."""
+        return self.said.events
+
+    @property
+    def keys(self) -> InstanceKeys:
+        """The keys of an engine's tasks."""
+        return self.said.keys
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether events or keys say what instances waited for, so that chains of them can be found."""
+        return bool(len(self.events) or len(self.keys))
+
     @cached_property
     def ran(self) -> Ran:
         """The instances in columns and the runs of the threads, from which delays are found."""
         return read_ran(self)
-
-    @cached_property
-    def served(self) -> ServedSegments:
-        """What segments show of the workers of a task runtime."""
-        return served_of(self)
 
     @cached_property
     def decisions(self) -> pd.DataFrame:

@@ -28,7 +28,7 @@ from tprof import log
 
 from .fits import Ran, needs_fits
 from .fits import fitted as fit_powers_of
-from .information import Found, accounts_table, completed, informed, limits_of
+from .information import Found, Said, accounts_table, completed, informed, limits_of
 from .instances import SampleIndex, SummedInstances
 from .memory import record_count
 from .parallel_maps import Processes, Threads, usual_threads
@@ -36,7 +36,7 @@ from .profile import Profile
 from .profile_warnings import Facts, SampleFacts, stuck_sensor_warnings
 from .stored_instances import Piece
 from .streamed_fit import counted, fitted_domains, reach_of, store_run
-from .task_graph import ServedSegments, read_events, services_of
+from .task_graph import ServedSegments, services_of
 from .window_pools import PoolSums
 from .window_shares import Job, Sharer, Summed, Sums, Tables, read_activity_of, read_segments_of, read_window_of
 
@@ -82,7 +82,6 @@ def why_in_memory(trace: Trace, prepared: Prepared) -> str | None:
     recipe = prepared.recipe
     reasons = {
         "a GPU was measured": any(one.scope == GPU for one in recipe.quanta) or bool(trace.gpu.segments),
-        "tasks of an engine have keys": bool(trace.key_files),
         "stacks were sampled": bool(trace.stack_files),
         "native threads may serve tasks in a window of time": trace.recorded is not None
         and _follows_natives(trace, recipe),
@@ -131,8 +130,8 @@ def build_streamed(
     found, pools = _with_pools(trace, recipe, found, windows)
     recipe = prepared.idled(_idle_watts(trace, prepared, found, pools, samples))
     recipe, fitted, modelled = _fitted(trace, recipe, found, pools, windows, asked, progress)
-    events = read_events(trace)
-    services = services_of(events, trace)
+    said = Said.of(trace)
+    services = services_of(said.events, trace)
     stream = _Stream(trace, recipe, found, windows, fitted, pools, map or usual_threads(), services)
     sums: list[Sums] = []
     shared = stream.run(
@@ -144,11 +143,10 @@ def build_streamed(
     facts = replace(shared.facts, instances=total.rows, follows_native=pools is not None)
     names = [entry.name for entry in trace.tasks]
     native = None if shared.pools is None else shared.pools.facts(names)
-    said = Found(shared.accounts, shared.stuck, facts, found.hidden, native, events.notes)
-    info = informed(trace, prepared, recipe, said)
+    info = informed(trace, prepared, recipe, Found(shared.accounts, shared.stuck, facts, found.hidden, native, said))
     stream = replace(stream, known=shared.pools, services=())
     begins_ns = tuple(window.own_ns[0] for window in windows)
-    complete = partial(completed, trace=trace, events=events, quality=info["quality"])
+    complete = partial(completed, trace=trace, said=said, quality=info["quality"])
     last = cast("Piece", last)
     instances = SummedInstances(
         total, Piece(complete(last.tasks), last.own_s), partial(stream.share, complete), stream.segments, begins_ns,
@@ -159,7 +157,7 @@ def build_streamed(
     errors_j = None
     if recipe.fits:
         errors_j = mean_errors(recipe.fits, modelled, total.columns["instances"], names)
-    return Profile(trace, instances, accounts, info, recipe, errors_j, limits_of(trace, recipe)[0], bounds, events)
+    return Profile(trace, instances, accounts, info, recipe, errors_j, limits_of(trace, recipe)[0], bounds, said)
 
 
 def _with_pools(

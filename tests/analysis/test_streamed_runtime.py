@@ -20,12 +20,11 @@ from support.task_graphs import Flat, Lane, Nested
 from tprof.analysis.export import format_named
 from tprof.analysis.profile.task_graph import path_facts
 
+import tprof
 from tprof.trace import EventKind, Kind
 
 if TYPE_CHECKING:
     from tprof.analysis import Profile
-
-    import tprof
 
 MS = 1_000_000
 
@@ -69,14 +68,44 @@ def nested(path: Path, rng: np.random.Generator) -> tprof.Trace:
     return task_graphs.write(path, Nested(body(3), delays).lanes, 40)
 
 
-def assert_same_runtime(whole: Profile, parts: Profile) -> None:
-    """Compare what a profile says of a task runtime."""
-    for table in (lambda one: one.waits(), lambda one: one.starvation, lambda one: one.dependences):
-        pd.testing.assert_frame_equal(table(parts), table(whole), rtol=1e-9, atol=1e-12)
+def keyed(path: Path, rng: np.random.Generator, *, count: int = 60) -> tprof.Trace:
+    """Write tasks of an engine, of which some are tried again, need what never ran, or have no key."""
+    waits_for = [{int(one) for one in rng.integers(0, number, 2)} if number else set() for number in range(count)]
+    tasks = [(int(rng.integers(0, 20)) * MS, waited) for waited in waits_for]
+    lanes = Flat(tasks, workers=3, gap_ns=MS).lanes
+    for lane in lanes:
+        lane.events.clear()
+    trace = task_graphs.write(path, lanes, 40)
+    names = [f"('sum-{number // 7}', {number - number % 2})" for number in range(count)]
+    lines = [
+        {
+            "instance": number + 1,
+            "key": names[number],
+            "needs": [names[one] for one in waited] + ["gone"] * (number == 9),
+        }
+        for number, waited in enumerate(waits_for)
+        if number % 11
+    ]
+    (path / "keys").mkdir()
+    texts = [json.dumps(lines[place]) + "\n" for place in rng.permutation(len(lines))]
+    (path / "keys/00000000.jsonl").write_text("".join([*texts, texts[0], "{}\n"]))
+    return tprof.load(trace.path)
+
+
+def assert_same_chains(whole: Profile, parts: Profile) -> None:
+    """Compare what profiles say of dependences."""
+    pd.testing.assert_frame_equal(parts.dependences, whole.dependences)
     ours, theirs = parts.critical_path(), whole.critical_path()
     assert path_facts(ours) == pytest.approx(path_facts(theirs), rel=1e-9, nan_ok=True)
     for name in ("chain", "heaviest", "observed"):
         pd.testing.assert_frame_equal(getattr(ours, name), getattr(theirs, name), rtol=1e-9, atol=1e-12)
+
+
+def assert_same_runtime(whole: Profile, parts: Profile) -> None:
+    """Compare what profiles say of a task runtime."""
+    assert_same_chains(whole, parts)
+    for table in (lambda one: one.waits(), lambda one: one.starvation):
+        pd.testing.assert_frame_equal(table(parts), table(whole), rtol=1e-9, atol=1e-12)
     assert parts.runtime == pytest.approx(whole.runtime, rel=1e-9, nan_ok=True)
 
 
@@ -103,6 +132,19 @@ def test_windows_of_time_have_the_same_runtime_in_parts(seed, samples, window) -
 
         assert_same(whole, parts)
         assert_same_runtime(whole, parts)
+
+
+@examples(20)
+@given(st.integers(0, 2**31), st.integers(1, 60), st.sampled_from([{}, {"start_s": 0.05, "end_s": 0.2}]))
+def test_windows_have_the_keys_and_chains_of_the_whole(seed, samples, times) -> None:
+    """Of an engine's tasks, where keys alone say what these needed."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = keyed(Path(folder) / "x.tprof", np.random.default_rng(seed))
+        whole, parts = trace.profile("cputime", **times), streamed(trace, "cputime", samples=samples, **times)
+
+        assert_same(whole, parts)
+        assert_same_chains(whole, parts)
+        assert "1 lines of keys are damaged" in " ".join(parts.info["warnings"])
 
 
 EVENT = st.tuples(
@@ -142,6 +184,24 @@ def test_files_of_a_runtime_hold_the_same_if_it_is_read_in_windows(tmp_path) -> 
     whole, parts = (_arrows(tmp_path / f"{name}.json") for name in profiles)
     assert whole
     assert parts == whole
+
+
+def test_a_timeline_of_keyed_tasks_has_keys_and_arrows_in_windows(tmp_path) -> None:
+    """Slices of instances that go on in another window too."""
+    trace = keyed(tmp_path / "x.tprof", np.random.default_rng(5))
+    format_named("chrome").write(trace.profile("cputime"), tmp_path / "whole.json")
+    format_named("chrome").write(streamed(trace, "cputime", samples=20), tmp_path / "parts.json")
+
+    whole, parts = (tmp_path / f"{name}.json" for name in ("whole", "parts"))
+    assert _arrows(whole)
+    assert _arrows(parts) == _arrows(whole)
+    assert _keys(whole)
+    assert _keys(parts) == _keys(whole)
+
+
+def _keys(path: Path) -> dict[int, str]:
+    arguments = [one.get("args", {}) for one in json.loads(path.read_text())["traceEvents"]]
+    return {one["instance"]: one["key"] for one in arguments if "key" in one}
 
 
 def _arrows(path: Path) -> list[tuple[object, ...]]:

@@ -1,17 +1,19 @@
 """Delays of a task runtime: waits, the longest chain of dependences, starvation of workers."""
 
 from .critical_path import CriticalPath, critical_path, path_through
+from .instance_keys import InstanceKeys, read_instance_keys
 from .instances import Instances, Ran, on_one_clock, read_instances, read_ran
 from .keyed import dependences
 from .lifecycle import lifecycle_columns
 from .path_tables import chain_by, path_facts
 from .runtime_events import RuntimeEvents, read_events
-from .services import ServedSegments, served_of, services_of
+from .services import ServedSegments, services_of
 from .starvation import starvation
 from .waits import runtime_facts, waits
 
 __all__ = [
     "CriticalPath",
+    "InstanceKeys",
     "Instances",
     "Ran",
     "RuntimeEvents",
@@ -24,10 +26,10 @@ __all__ = [
     "path_facts",
     "path_through",
     "read_events",
+    "read_instance_keys",
     "read_instances",
     "read_ran",
     "runtime_facts",
-    "served_of",
     "services_of",
     "starvation",
     "waits",

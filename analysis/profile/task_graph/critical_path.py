@@ -132,7 +132,7 @@ def critical_path(profile: Profile) -> CriticalPath:
     UsageError
         If the trace has neither events of a task runtime nor keys.
     """
-    if not len(profile.events) and not len(profile.trace.keys):
+    if not profile.has_graph:
         raise UsageError(NONE)
     return path_through(read_instances(profile), str(profile.info["quality"]))
 

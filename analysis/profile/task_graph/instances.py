@@ -201,7 +201,7 @@ def read_instances(profile: Profile) -> Instances:
         parent=computed(count, np.int32, lambda at: ran.rows(ran.parent[at]), ran.instance, ran.parent),
         waits=waits,
         waits_for=waits_for,
-        needs=needs_of(profile.trace.keys, ran),
+        needs=needs_of(profile.keys, ran),
         runs=runs_of(ran.runs, count),
     )
 

@@ -15,15 +15,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from .lifecycle import spawn_dependences
+from .runtime_events import distinct
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tprof.analysis.profile import Profile
 
-    from tprof.trace import Keys
-
+    from .instance_keys import InstanceKeys
     from .instances import Ran
+    from .runtime_events import Ids
 
 Rows = NDArray[np.int64]
 Times = NDArray[np.int64]
@@ -35,13 +36,13 @@ class Needs:
 
     Attributes
     ----------
-    names : the keys, each once
+    names : hashes of the keys, increasing
     keyed : (n,) rows of instances that have a key
     maker, made : (k,) rows of instances that ended without failure, and the places of their keys in `names`
     waiting, needed : (m,) rows of instances, and the places of the keys that they needed
     """
 
-    names: tuple[str, ...] = field(repr=False)
+    names: Ids = field(repr=False)
     keyed: Rows
     maker: Rows
     made: Rows
@@ -68,30 +69,26 @@ class Clocks:
         return np.where(one == other, -1, self.error_ns[one] + self.error_ns[other])
 
 
-def needs_of(keys: Keys, ran: Ran) -> Needs:
+def needs_of(keys: InstanceKeys, ran: Ran) -> Needs:
     """Find the rows of instances that have keys or needed some."""
-    numbers: dict[str, int] = {}
-    codes = np.array([numbers.setdefault(key, len(numbers)) for key in (*keys.key, *keys.needs)], np.int64)
+    names = distinct(np.concatenate((keys.key, keys.needs)))
     rows, waiting = ran.rows(keys.instance), ran.rows(keys.waiting)
     made = rows >= 0
     made[made] = ~ran.failed[rows[made]]
+    needed = keys.needs[waiting >= 0]
     return Needs(
-        tuple(numbers),
-        rows[rows >= 0],
-        rows[made],
-        codes[: len(keys)][made],
-        waiting[waiting >= 0],
-        codes[len(keys) :][waiting >= 0],
-    )
+        names, rows[rows >= 0], rows[made], np.searchsorted(names, keys.key[made]), waiting[waiting >= 0],
+        np.searchsorted(names, needed),
+    )  # fmt: skip
 
 
 def joined_needs(parts: Sequence[Needs], offsets: Sequence[int]) -> Needs:
     """Join those of several hosts, whose rows begin at these offsets: the same key is the same task on all of them."""
-    numbers: dict[str, int] = {}
-    codes = [np.array([numbers.setdefault(name, len(numbers)) for name in one.names], np.int64) for one in parts]
+    names = distinct(np.concatenate([np.empty(0, np.uint64), *(one.names for one in parts)]))
+    codes = [np.searchsorted(names, one.names) for one in parts]
     every = list(zip(parts, codes, offsets, strict=True))
     return Needs(
-        tuple(numbers),
+        names,
         np.concatenate([one.keyed + offset for one, _, offset in every]),
         np.concatenate([one.maker + offset for one, _, offset in every]),
         np.concatenate([code[one.made] for one, code, _ in every]),
@@ -107,10 +104,10 @@ def dependences(profile: Profile) -> pd.DataFrame:
     if trace.recorded is not None and len(of_events):
         is_here = profile.ran.rows(of_events["instance"].to_numpy()) >= 0
         of_events = of_events[is_here].reset_index(drop=True)
-    if not len(trace.keys):
+    if not len(profile.keys):
         return of_events
     ran = profile.ran
-    waits, waits_for, _ = needed_rows(needs_of(trace.keys, ran), ran.start_ns, ran.end_ns)
+    waits, waits_for, _ = needed_rows(needs_of(profile.keys, ran), ran.start_ns, ran.end_ns)
     of_keys = pd.DataFrame({"instance": ran.instance[waits], "waits_for": ran.instance[waits_for]})
     return pd.concat([of_events, of_keys], ignore_index=True).drop_duplicates(ignore_index=True)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tprof.analysis.names import shown
 
 from .runtime_events import UNKNOWN
-from .services import Intervals, steals_in
+from .services import Intervals, served_of, steals_in
 
 if TYPE_CHECKING:
     from tprof.analysis.profile import Profile
@@ -40,7 +40,7 @@ def starvation(profile: Profile) -> pd.DataFrame:
     (instances taken from others), idle_j (joules that the model assigns to its thread outside tasks in this time; NaN
     without energy). One row for each thread that was a worker. Empty without such events.
     """
-    trace, served = profile.trace, profile.served
+    trace, served = profile.trace, served_of(profile)
     if not served.services:
         return pd.DataFrame({name: [] for name in COLUMNS})
     threads = {thread.ordinal: thread for thread in trace.threads}
