@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+MAX_BYTES = 1 << 34
+"""Of a file, which is read line by line."""
 MAX_LINES = 10_000_000
 MAX_KEY_CHARACTERS = 1000
 MAX_INSTANCE = 2**64 - 1
@@ -30,7 +32,7 @@ def read_keys(paths: tuple[Path, ...], notes: list[str]) -> Iterator[tuple[int, 
     count = 0
     for path in paths:
         damaged = 0
-        for line in lines_of(path):
+        for line in lines_of(path, MAX_BYTES):
             count += 1
             if count > MAX_LINES:
                 notes.append(f"{path.name}: what follows {MAX_LINES} keys is left out")

@@ -55,6 +55,11 @@ class InstanceKeys:
         """Return the number of instances."""
         return len(self.instance)
 
+    def release(self) -> None:
+        """Leave the pages of long arrays to the kernel."""
+        release(self.instance, self.key, self.waiting, self.needs, self._text)
+        self._texts.release()
+
     def of(self, instances: Ids) -> list[str | None]:
         """Return the key of each of some instances, (m,); None for one without a key."""
         if not len(self):
@@ -65,7 +70,7 @@ class InstanceKeys:
             self._texts.read(at) if is_known else None
             for at, is_known in zip(self._text[place].tolist(), known.tolist(), strict=True)
         ]
-        release(self.instance, self._text)
+        self.release()
         return texts
 
 

@@ -151,7 +151,7 @@ class _FirstPass:
     def ids(self) -> Ids:
         found = distinct(np.concatenate(self._ids))
         self._ids = []
-        return _stored(found)
+        return stored(found)
 
     def cancels(self) -> Cancels:
         t_ns, instance, task = (_joined(self._cancels, name) for name in ("t_ns", "instance", "task"))
@@ -179,7 +179,7 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
     return values[is_first]
 
 
-def _stored(values: NDArray[Any]) -> NDArray[Any]:
+def stored(values: NDArray[Any]) -> NDArray[Any]:
     """Return an array that is in a file if it is long."""
     return computed(len(values), values.dtype, lambda at: values[at])
 
