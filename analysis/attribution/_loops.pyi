@@ -44,6 +44,20 @@ def add_products_by(
 ) -> None:
     """Add the squares of x and y, each (n,), about centres, each (groups,), and their products, to (3, groups) sums."""
 
+def count_until(
+    first: NDArray[np.int32],
+    t_ns: NDArray[np.int64],
+    row: NDArray[np.int32],
+    until_ns: NDArray[np.int64],
+    inclusive: bool,
+    counts: NDArray[np.int32],
+    /,
+) -> None:
+    """Set counts, (q,), to the times of a row that are before another time, or at it.
+
+    `t_ns`, (m,), do not decrease within a row; `first`, (rows + 1,), is where those of each row begin.
+    """
+
 def find_extents(
     slot: NDArray[np.int32],
     kind: NDArray[np.uint8],
@@ -63,6 +77,44 @@ def find_extents(
 
 def increase(values: NDArray[np.uint64], scale: float, increments: NDArray[np.float64], /) -> None:
     """Set increments, (n,), to the increases of a cumulative count, (n + 1,), times a scale; 0 where it falls."""
+
+def longest_paths(
+    source: NDArray[np.int32],
+    target: NDArray[np.int32],
+    first: NDArray[np.int32],
+    by_source: NDArray[np.int32],
+    share: NDArray[np.float64],
+    row: NDArray[np.int32],
+    weight: NDArray[np.float64],
+    order: NDArray[np.int32],
+    reached: NDArray[np.float64],
+    came: NDArray[np.int32],
+    /,
+) -> None:
+    """Find the greatest sum of weights along a path to each node, and the last edge of that path.
+
+    The edges, (m,), and their order are those of `sort_graph`. An edge weighs its `share`, (m,), of the `weight` of the
+    `row`, (nodes,), of its source. `reached` and `came`, each (nodes,), are 0 and -1 before.
+    """
+
+def raise_parents(row: NDArray[np.int32], parent: NDArray[np.int32], t_ns: NDArray[np.int64], /) -> None:
+    """Raise the time of each row's parent to that of the row, if it is later, in this order of rows, (n,)."""
+
+def sort_graph(
+    source: NDArray[np.int32],
+    target: NDArray[np.int32],
+    first: NDArray[np.int32],
+    by_source: NDArray[np.int32],
+    missing: NDArray[np.int32],
+    order: NDArray[np.int32],
+    /,
+) -> int:
+    """Sort edges, (m,), by source, and nodes so that each comes after those from which edges lead to it.
+
+    `by_source`, (m,), is set to the edges, `first`, (nodes + 1,), to where those of each node begin, and `order`,
+    (nodes,), to the nodes. Nodes on cycles, and those behind them, are left out: returns how many there are.
+    `missing`, (nodes,), is overwritten.
+    """
 
 def weigh(
     t_ns: NDArray[np.int64], cpu_s: NDArray[np.float64], nothing: float, modelled: NDArray[np.float64], /

@@ -186,7 +186,8 @@ class _Figures:
         self._key = tasks["key"].to_numpy() if "key" in tasks else None
         self._code = tasks["task"].cat.codes.to_numpy()
         self._values = {name: tasks[name].to_numpy() for name in DIGITS if name in tasks}
-        self._quality, self._flows = json.dumps(quality), flows
+        self._quality = json.dumps(quality)
+        self._flows = None if flows is None else flows.between(self._instance)
 
     def name(self, row: int) -> str:
         """Return the name of an instance's task as JSON."""

@@ -35,10 +35,11 @@ class SliceFigures:
 
     def __init__(self, tasks: pd.DataFrame, quality: str, flows: Flows | None) -> None:
         """Take it from the part's table of instances, with the arrows between them, if there are any."""
-        self.quality, self.flows = quality, flows
+        self.quality = quality
         self._names = [*map(str, tasks["task"].cat.categories), UNNAMED]
         self._code = tasks["task"].cat.codes.to_numpy()
         self.instance = tasks["instance"].to_numpy()
+        self.flows = None if flows is None else flows.between(self.instance)
         self.cpu = tasks["cpu"].to_numpy()
         self.failed = tasks["failed"].to_numpy(bool)
         self.key = tasks["key"].to_numpy() if "key" in tasks else None

@@ -43,7 +43,7 @@ END, MARK = -1, -2
 COLUMNS = (
     "task", "instance", "cpu", "start_s", "failed", "energy_j", "energy_low_j", "energy_high_j", "power_w",
 )  # fmt: skip
-"""Of the table of instances, what is kept of those that go on in another window."""
+"""Of the table of instances, what is kept of those that go on in another window, with `key` if it has one."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _share_windows(
         own_ns, segments = next(windows)
         ids = np.concatenate([np.empty(0, np.uint64), *(one.rows.instance for one in segments)])
         rows = found.rows(np.unique(ids))
-        ended = piece.tasks[list(COLUMNS)]
+        ended = _kept(piece.tasks)
         tasks = pd.concat([ended, crossing.iloc[rows[rows >= 0]]], ignore_index=True)
         take(tasks, parts(segments, own_ns, _Table(tasks, trace.start_ns, len(ended))))
 
@@ -139,10 +139,14 @@ def _crossing(instances: SummedInstances, begin_ns: int, progress: Progress | No
     def add(piece: Piece) -> None:
         # Times of the table are right to a nanosecond; one row too many does not matter.
         before = _start_ns(piece.tasks, begin_ns) <= next(begins) + 1
-        found.append(piece.tasks.loc[before, list(COLUMNS)])
+        found.append(_kept(piece.tasks[before]))
 
     instances.share(add, progress)
     return pd.concat(found, ignore_index=True)
+
+
+def _kept(tasks: pd.DataFrame) -> pd.DataFrame:
+    return tasks[[*COLUMNS, *(name for name in ("key",) if name in tasks)]]
 
 
 def _start_ns(tasks: pd.DataFrame, begin_ns: int) -> Integers:

@@ -140,11 +140,11 @@ def _other_tables(profile: Profile) -> dict[str, pd.DataFrame]:
     found = {"summary": profile.summary().reset_index(), "accounts": profile.accounts.reset_index()}
     if profile.trace.decisions:
         found["decisions"] = profile.decisions.assign(quality=profile.info["quality"])
-    if len(profile.trace.graph):
+    if len(profile.events):
         quality = profile.info["quality"]
         found["waits"] = profile.waits().reset_index().assign(quality=quality)
         found["workers"] = profile.starvation.assign(quality=quality)
-    if len(profile.trace.graph) or len(profile.trace.keys):
+    if profile.has_graph:
         quality = profile.info["quality"]
         found["dependences"] = profile.dependences.assign(quality=quality)
         found["critical_path"] = profile.critical_path().chain.assign(quality=quality)

@@ -22,7 +22,7 @@ from tprof import log
 from tprof.errors import UsageError
 
 from .fits import Ran, fitted
-from .information import Found, accounts_table, informed, limits_of, with_quality
+from .information import Found, Said, accounts_table, completed, informed, limits_of
 from .instances import Instances
 from .memory import fits_in_memory, too_large
 from .native_threads import NativeBounds, PoolFacts, native_facts
@@ -31,7 +31,6 @@ from .profile_warnings import SampleFacts, ran_in, stuck_sensor_warnings
 from .recipe import prepare
 from .streamed import WINDOW_SAMPLES, build_streamed, why_in_memory
 from .tables import tasks_table
-from .task_graph import lifecycle_columns
 from .task_sums import TaskSums, limits_j
 from .window_gpus import gpu_errors, gpu_variance
 
@@ -137,8 +136,8 @@ def build_in_memory(trace: Trace, prepared: Prepared, *, asked: str) -> Profile:
     rows, totals, accounts, stuck = _share(recipe, activity, trace)
     pool_j = [] if totals.native is None else totals.native.pool_j
     native = native_facts([PoolFacts.of(pool) for pool in activity.pools], pool_j, names)
-    facts = SampleFacts.of(activity, len(rows))
-    info = informed(trace, prepared, recipe, Found(accounts, stuck, facts, activity.hidden, native))
+    facts, said = SampleFacts.of(activity, len(rows)), Said.of(trace)
+    info = informed(trace, prepared, recipe, Found(accounts, stuck, facts, activity.hidden, native, said))
     errors_j = None
     if recipe.fits:
         errors_j = mean_errors(
@@ -156,12 +155,10 @@ def build_in_memory(trace: Trace, prepared: Prepared, *, asked: str) -> Profile:
     bounds = None
     if totals.native is not None:
         bounds = NativeBounds.of(totals.native.task_least_j, totals.native.task_most_j, names)
-    if len(trace.graph):
-        tasks = tasks.assign(**lifecycle_columns(trace, tasks))
-    tasks = with_quality(tasks, info["quality"])
+    tasks = completed(tasks, trace, said, info["quality"])
     sums = TaskSums.of_table(tasks, rows.own_s, half_j, limits_j(tasks["task"].cat.categories, trace.tasks))
     instances = Instances(sums, tasks, rows.own_s)
-    return Profile(trace, instances, accounts_table(recipe, accounts), info, recipe, errors_j, watts, bounds)
+    return Profile(trace, instances, accounts_table(recipe, accounts), info, recipe, errors_j, watts, bounds, said)
 
 
 def _share(

@@ -10,6 +10,7 @@ import pandas as pd
 from tprof.analysis.attribution.accounts import Account
 from tprof.analysis.attribution.meter_delay import delay_warning
 from tprof.analysis.display.frames import AccountsTable
+from tprof.analysis.names import shown
 
 from tprof.trace import Quality
 from tprof.trace.estimate import EXACT, most_watts, watts_error
@@ -19,6 +20,7 @@ from .native_threads import native_warnings
 from .profile_warnings import fit_warnings, gpu_warnings, sample_warnings, unread_warnings
 from .provenance import describe
 from .removed import removed_part
+from .task_graph import lifecycle_columns, read_events, read_instance_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +33,31 @@ if TYPE_CHECKING:
 
     from .profile_warnings import SampleFacts
     from .recipe import Prepared, Recipe
+    from .task_graph import InstanceKeys, RuntimeEvents
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a recording says of instances besides its samples.
+
+    Attributes
+    ----------
+    events : of a task runtime
+    keys : of an engine's tasks
+    """
+
+    events: RuntimeEvents
+    keys: InstanceKeys
+
+    @classmethod
+    def of(cls, trace: Trace) -> Said:
+        """Read it. Raises TraceError."""
+        return cls(read_events(trace), read_instance_keys(trace))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences on what is missing."""
+        return (*self.events.notes, *self.keys.notes)
 
 
 @dataclass(frozen=True)
@@ -44,6 +71,7 @@ class Found:
     samples : what the samples show
     hidden : CPU time without samples
     native : facts on native threads; None if none serves a task
+    said : what else the recording says of instances
     """
 
     accounts: Mapping[str, Account]
@@ -51,13 +79,14 @@ class Found:
     samples: SampleFacts
     hidden: HiddenTime
     native: dict[str, Any] | None
+    said: Said
 
 
 def informed(trace: Trace, prepared: Prepared, recipe: Recipe, found: Found) -> dict[str, Any]:
     """Return the `info` of a profile."""
     names = [entry.name for entry in trace.tasks]
-    warnings = [*trace.graph.notes, *trace.keys.notes, *prepared.problems, *found.stuck]
-    warnings += sample_warnings(found.samples, found.hidden, recipe.model, has_keys=len(trace.keys) > 0)
+    warnings = [*found.said.notes, *prepared.problems, *found.stuck]
+    warnings += sample_warnings(found.samples, found.hidden, recipe.model, has_keys=len(found.said.keys) > 0)
     for domain in recipe.quanta:
         warnings += unread_warnings(domain, trace.start_ns, integrated=trace.readings[domain.name].integrated)
     warnings += fit_warnings(recipe.fits, names) + gpu_warnings(trace.gpu.notes)
@@ -92,6 +121,19 @@ def accounts_table(recipe: Recipe, accounts: Mapping[str, Account]) -> AccountsT
     frame = pd.DataFrame([vars(account) for account in accounts.values()], columns=list(Account.__annotations__))
     frame["quality"] = [domain.quality for domain in recipe.quanta]
     return AccountsTable(frame.set_index("domain"))
+
+
+def completed(tasks: pd.DataFrame, trace: Trace, said: Said, quality: str) -> pd.DataFrame:
+    """Return some rows of the table of instances with what their samples do not say: keys, events, and the quality."""
+    columns: dict[str, Any] = {}
+    if trace.key_files:
+        keys = said.keys.of(tasks["instance"].to_numpy())
+        texts = [None if key is None else shown(key) for key in keys]
+        # With a text at the end the type is that of texts in a part without keys, too.
+        columns["key"] = pd.Series([*texts, ""]).array[:-1]
+    if len(said.events):
+        columns |= lifecycle_columns(said.events, trace, tasks)
+    return with_quality(tasks.assign(**columns) if columns else tasks, quality)
 
 
 def with_quality(tasks: pd.DataFrame, quality: str) -> pd.DataFrame:

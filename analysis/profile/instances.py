@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.segments import Segments
 
     from .stored_instances import Progress, Share
+    from .task_graph import ServedSegments
     from .task_sums import TaskSums
 
 ROW_BYTES = 700
@@ -87,6 +88,7 @@ class SummedInstances:
         threads, some of them in other windows too
     begins_ns : of the windows
     index : of the samples
+    served : what segments show of workers of a task runtime
     """
 
     sums: TaskSums
@@ -95,6 +97,7 @@ class SummedInstances:
     segments: Callable[[], Iterator[tuple[tuple[int, int], list[Segments]]]] = field(repr=False)
     begins_ns: tuple[int, ...] = field(repr=False)
     index: SampleIndex = field(repr=False)
+    served: ServedSegments = field(repr=False)
 
     @property
     def tasks(self) -> pd.DataFrame:

@@ -50,8 +50,7 @@ def path_of_job(profile: ClusterProfile) -> CriticalPath:
 
 
 def _instances_of(_: str, profile: Profile) -> tuple[Instances | None]:
-    has_graph = bool(len(profile.trace.keys) or len(profile.trace.graph))
-    return (read_instances(profile) if has_graph else None,)
+    return (read_instances(profile) if profile.has_graph else None,)
 
 
 def _error_ns(profile: ClusterProfile, part: PartTables) -> int:

@@ -114,7 +114,6 @@ def part_tables(
             "may be off by as much; joules do not depend on it"
         )
     offset_ns = part.offset.offset_ns if part.offset is not None else clock[1] - clock[0] if clock else None
-    has_graph = bool(len(trace.keys) or len(trace.graph))
     in_windows = isinstance(profile.instances, SummedInstances)
     return PartTables(
         part.name,
@@ -129,8 +128,8 @@ def part_tables(
         profile.info,
         None if offset_ns is None else trace.start_ns + offset_ns,
         _recorded(trace, profile),
-        has_graph,
-        read_instances(profile) if path and has_graph else None,
+        profile.has_graph,
+        read_instances(profile) if path and profile.has_graph else None,
         None if in_windows and not tasks else profile.flame(*(OF_HOST if tasks else ())),
     )
 

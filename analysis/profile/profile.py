@@ -15,7 +15,16 @@ from .grouped import grouped
 from .instance_accuracy import expected_errors
 from .summary import summarize, with_budgets
 from .tables import decisions_table, power_parts, power_steps, power_table, segments_table
-from .task_graph import CriticalPath, critical_path, dependences, runtime_facts, starvation, waits
+from .task_graph import (
+    CriticalPath,
+    Ran,
+    critical_path,
+    dependences,
+    read_ran,
+    runtime_facts,
+    starvation,
+    waits,
+)
 
 if TYPE_CHECKING:
     import os
@@ -33,10 +42,12 @@ if TYPE_CHECKING:
     from tprof.trace.estimate import WattsError
 
     from .cluster import ClusterProfile
+    from .information import Said
     from .instances import Instances, SummedInstances
     from .native_threads import NativeBounds
     from .recipe import Recipe
     from .stored_instances import Progress
+    from .task_graph import InstanceKeys, RuntimeEvents
     from .task_sums import TaskSums
 
 
@@ -56,6 +67,7 @@ class Profile:
     mean_error_j : (distinct names,) standard errors of the tasks' mean energies if powers were fitted, else None
     watts : factors of the error of an estimate's watts; the bounds of `tasks` include it
     native : bounds of what native threads add to the tasks; None if none serves a task
+    said : what the recording says of instances besides its samples
     """
 
     trace: Trace
@@ -65,7 +77,8 @@ class Profile:
     recipe: Recipe = field(repr=False)
     mean_error_j: NDArray[np.float64] | None = field(repr=False)
     watts: WattsError = field(repr=False)
-    native: NativeBounds | None = field(default=None, repr=False)
+    native: NativeBounds | None = field(repr=False)
+    said: Said = field(repr=False)
 
     @property
     def tasks(self) -> pd.DataFrame:
@@ -212,12 +225,32 @@ class Profile:
 
         A task of dask waits for those whose results it needs.
         """
-        return dependences(self.trace, self.tasks)
+        return dependences(self)
 
     @cached_property
     def starvation(self) -> pd.DataFrame:
         """The time of each worker of a task runtime, by activity; see `task_graph.starvation`."""
         return starvation(self)
+
+    @property
+    def events(self) -> RuntimeEvents:
+        """What the events of a task runtime say of instances."""
+        return self.said.events
+
+    @property
+    def keys(self) -> InstanceKeys:
+        """The keys of an engine's tasks."""
+        return self.said.keys
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether events or keys say what instances waited for, so that chains of them can be found."""
+        return bool(len(self.events) or len(self.keys))
+
+    @cached_property
+    def ran(self) -> Ran:
+        """The instances in columns and the runs of the threads, from which delays are found."""
+        return read_ran(self)
 
     @cached_property
     def decisions(self) -> pd.DataFrame:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.hidden import HiddenTime
     from tprof.analysis.attribution.load import Activity
     from tprof.analysis.attribution.quanta import Quanta
+    from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.attribution.sharing import Sharing
     from tprof.analysis.models import Chosen
     from tprof.analysis.models.fitted import Fit
@@ -104,6 +105,39 @@ class SampleFacts:
             follows_native=bool(activity.pools),
             losses=activity.losses,
         )
+
+
+class Facts:
+    """What samples show."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self._sums = np.zeros(3, np.int64)
+        self._bare: set[int] = set()
+        self._guessed: set[int] = set()
+
+    def note(self, segments: Sequence[Segments]) -> None:
+        """Note what the samples of a window show."""
+        for one in segments:
+            self._sums += one.aborted, one.moved, one.starts
+            if not one.counted:
+                self._bare.add(one.thread.ordinal)
+            if one.cut_off is not None and not one.cut_off.is_known:
+                self._guessed.add(one.thread.ordinal)
+
+    def add(self, other: Facts) -> None:
+        """Add those of a window."""
+        self._sums += other._sums
+        self._bare |= other._bare
+        self._guessed |= other._guessed
+
+    def known(self) -> SampleFacts:
+        """Return them without the number of instances and losses."""
+        aborted, moved, begun = self._sums.tolist()
+        return SampleFacts(
+            disordered=0, aborted=aborted, cut_off=len(self._guessed), bare=len(self._bare), moved=moved, begun=begun,
+            instances=0, follows_native=False,
+        )  # fmt: skip
 
 
 def sample_warnings(facts: SampleFacts, hidden: HiddenTime, model: Chosen, *, has_keys: bool) -> list[str]:

@@ -29,20 +29,23 @@ from tprof import log
 
 from .fits import Ran, needs_fits
 from .fits import fitted as fit_powers_of
-from .information import Found, accounts_table, informed, limits_of
+from .information import Found, Said, accounts_table, completed, informed, limits_of
 from .instances import SampleIndex, SummedInstances
 from .memory import record_count
 from .parallel_maps import Processes, Threads, usual_threads
 from .profile import Profile
-from .profile_warnings import SampleFacts, stuck_sensor_warnings
+from .profile_warnings import Facts, SampleFacts, stuck_sensor_warnings
+from .stored_instances import Piece
 from .streamed_fit import counted, fitted_domains, reach_of, store_run
+from .task_graph import ServedSegments, services_of
 from .window_gpus import WindowGpus, gpu_errors, without_gpus
 from .window_pools import PoolSums
-from .window_shares import Facts, Job, Sharer, Summed, Sums, Tables, read_activity_of, read_segments_of, read_window_of
+from .window_shares import Job, Sharer, Summed, Sums, Tables, read_activity_of, read_segments_of, read_window_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    import pandas as pd
     from numpy.typing import NDArray
     from tprof.analysis.attribution.native_stream import StreamedPools
     from tprof.analysis.attribution.quanta import Quanta
@@ -54,8 +57,9 @@ if TYPE_CHECKING:
 
     from .parallel_maps import Map
     from .recipe import Prepared, Recipe
-    from .stored_instances import Piece, Progress
+    from .stored_instances import Progress
     from .streamed_fit import FittedDomain
+    from .task_graph.services import Service
     from .window_gpus import GpuSums
     from .window_shares import Kept, Part, WindowShares
 
@@ -81,8 +85,6 @@ def why_in_memory(trace: Trace, prepared: Prepared) -> str | None:
     recipe = prepared.recipe
     reasons = {
         "a GPU was used, and no task was marked on it": not _are_marked(trace, recipe),
-        "a task runtime recorded events": bool(trace.events),
-        "tasks of an engine have keys": bool(trace.key_files),
         "stacks were sampled": bool(trace.stack_files),
         "native threads may serve tasks in a window of time": trace.recorded is not None
         and _follows_natives(trace, recipe),
@@ -137,7 +139,9 @@ def build_streamed(
     recipe = prepared.idled(_idle_watts(trace, prepared, found, pools, samples))
     recipe, fitted, modelled = _fitted(trace, recipe, found, pools, windows, asked, progress)
     gpus = WindowGpus.of(trace, recipe)
-    stream = _Stream(trace, recipe, found, windows, fitted, pools, gpus, map or usual_threads())
+    said = Said.of(trace)
+    services = services_of(said.events, trace)
+    stream = _Stream(trace, recipe, found, windows, fitted, pools, gpus, map or usual_threads(), services)
     sums: list[Sums] = []
     shared = stream.run(
         Summed(trace, recipe, stream.threads),
@@ -149,11 +153,15 @@ def build_streamed(
     names = [entry.name for entry in trace.tasks]
     native = None if shared.pools is None else shared.pools.facts(names)
     stuck = [text for domain in recipe.quanta for text in shared.stuck.get(domain.name, ())]
-    info = informed(trace, prepared, recipe, Found(shared.accounts, stuck, facts, found.hidden, native))
-    stream = replace(stream, known=shared.pools)
+    info = informed(trace, prepared, recipe, Found(shared.accounts, stuck, facts, found.hidden, native, said))
+    stream = replace(stream, known=shared.pools, services=())
     begins_ns = tuple(window.own_ns[0] for window in windows)
-    share = partial(stream.share, info["quality"])
-    instances = SummedInstances(total, cast("Piece", last), share, stream.segments, begins_ns, stream.index)
+    complete = partial(completed, trace=trace, said=said, quality=info["quality"])
+    last = cast("Piece", last)
+    instances = SummedInstances(
+        total, Piece(complete(last.tasks), last.own_s), partial(stream.share, complete), stream.segments, begins_ns,
+        stream.index, shared.served,
+    )  # fmt: skip
     accounts = accounts_table(recipe, shared.accounts)
     bounds = None if shared.pools is None else shared.pools.bounds(names)
     errors_j = None
@@ -161,7 +169,7 @@ def build_streamed(
         errors_j = mean_errors(recipe.fits, modelled, total.columns["instances"], names)
         if shared.gpus is not None:
             errors_j = np.hypot(errors_j, gpu_errors(shared.gpus.variance_j2, total.columns["instances"]))
-    return Profile(trace, instances, accounts, info, recipe, errors_j, limits_of(trace, recipe)[0], bounds)
+    return Profile(trace, instances, accounts, info, recipe, errors_j, limits_of(trace, recipe)[0], bounds, said)
 
 
 def _with_pools(
@@ -224,6 +232,7 @@ class _Shared:
     facts: SampleFacts
     pools: PoolSums | None
     gpus: GpuSums | None
+    served: ServedSegments
 
 
 @dataclass
@@ -245,7 +254,7 @@ class _Domain:
 class _Stream:
     """A recording that is read window by window, as often as that is needed.
 
-    The pools' joules are `known` when all windows have been shared once.
+    The pools' joules are `known` when all windows have been shared once; then `services` are looked at no more.
     """
 
     trace: Trace
@@ -256,6 +265,7 @@ class _Stream:
     pools: StreamedPools | None
     gpus: WindowGpus | None
     map: Map
+    services: Sequence[Service]
     known: PoolSums | None = None
 
     @cached_property
@@ -268,9 +278,15 @@ class _Stream:
         """Those with samples."""
         return [one.thread for one in self.found.threads]
 
-    def share(self, quality: str, sink: Callable[[Piece], None], progress: Progress | None = None) -> None:
-        """Share all joules once more, and give the instances of each window to a sink."""
-        self.run(Tables(self.trace, self.recipe, self.threads, quality), sink, progress)
+    def share(
+        self,
+        complete: Callable[[pd.DataFrame], pd.DataFrame],
+        sink: Callable[[Piece], None],
+        progress: Progress | None = None,
+    ) -> None:
+        """Share all joules once more, and give the instances of each window, whose table is completed, to a sink."""
+        tables = Tables(self.trace, self.recipe, self.threads)
+        self.run(tables, lambda piece: sink(Piece(complete(piece.tasks), piece.own_s)), progress)
 
     def segments(self) -> Iterator[tuple[tuple[int, int], list[Segments]]]:
         """Yield for each window when the segments begin that count in it, and those of its threads."""
@@ -292,7 +308,8 @@ class _Stream:
         instances, facts = OpenInstances(counted), Facts()
         pools = None if self.pools is None else PoolSums(self.pools, len(counted), len(self.trace.tasks))
         gpus: list[GpuSums] = []
-        share = Sharer.of(self.trace, self.recipe, self.found, self.fitted, keep, self.gpus)
+        share = Sharer.of(self.trace, self.recipe, self.found, self.fitted, keep, self.gpus, self.services)
+        served = ServedSegments(self.services)
         jobs: Iterable[Job] = (self._job(number) for number in range(len(self.windows)))
         # Maps of others may take all jobs at once.
         taken = jobs if isinstance(self.map, Threads | Processes) else list(jobs)
@@ -300,6 +317,7 @@ class _Stream:
         for number, (window, shares) in enumerate(zip(self.windows, shared, strict=True)):
             _add(domains, shares, window, instances)
             facts.add(shares.samples)
+            served = served.plus(shares.served)
             held = None if self.pools is None else self.pools.held[number]
             rows, totals = instances.advance(window, shares.ids, shares.parts, held)
             if pools is not None:
@@ -327,7 +345,7 @@ class _Stream:
             settled = self.gpus.settled(of_gpus)
             accounts, stuck = accounts | settled[0], stuck | settled[1]
         known = replace(facts.known(), losses=tuple(losses(self.trace)))
-        return _Shared(accounts, stuck, known, pools, of_gpus)
+        return _Shared(accounts, stuck, known, pools, of_gpus, served)
 
     @property
     def _is_large(self) -> bool:

@@ -120,14 +120,12 @@ def tasks_table(
         _divided(rows.counts["instructions"], rows.counts["cycles"]) if counted else np.full(len(rows), np.nan)
     )
     columns["failed"] = rows.failed
-    columns |= _said_by_processes(trace, threads, thread, rows.instance)
+    columns |= _labels(trace, threads, thread)
     return pd.DataFrame(columns, copy=False), half_j
 
 
-def _said_by_processes(
-    trace: Trace, threads: Sequence[Thread], thread: NDArray[Any], instance: NDArray[np.uint64]
-) -> dict[str, object]:
-    """Return a column for each name of a label, missing where a process has none, and the keys of an engine's tasks."""
+def _labels(trace: Trace, threads: Sequence[Thread], thread: NDArray[Any]) -> dict[str, object]:
+    """Return a column for each name of a label, missing where a process has none."""
     columns: dict[str, object] = {}
     names = sorted({name for labels in trace.labels.values() for name in labels})
     of_threads = [trace.labels.get(one.process, {}) for one in threads]
@@ -138,8 +136,6 @@ def _said_by_processes(
         texts, places_of = places([shown(value) for value in values])
         codes = np.append(places_of, -1)[codes]
         columns[f"label_{name}"] = pd.Categorical.from_codes(codes[thread], pd.Index(texts, dtype=object))
-    if trace.key_files:
-        columns["key"] = [None if key is None else shown(key) for key in trace.keys.of(instance)]
     return columns
 
 

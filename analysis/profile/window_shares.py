@@ -19,11 +19,12 @@ from tprof.analysis.attribution.sharing import plan_sharing
 from tprof.analysis.attribution.windows import read_window
 from tprof.analysis.names import places, shown
 
-from .information import limits_of, with_quality
-from .profile_warnings import SampleFacts, ran_in
+from .information import limits_of
+from .profile_warnings import Facts, ran_in
 from .stored_instances import Piece
 from .streamed_fit import Planned
 from .tables import settled_joules, tasks_table
+from .task_graph import ServedSegments
 from .task_sums import TaskSums, limits_j
 from .window_pools import WindowNativeTotals
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     from .recipe import Recipe
     from .streamed_fit import FittedDomain
+    from .task_graph.services import Service
     from .window_gpus import GpuSums, WindowGpus
     from .window_pools import PoolShares
 
@@ -92,7 +94,7 @@ class Summed:
     def __init__(self, trace: Trace, recipe: Recipe, threads: Sequence[Thread]) -> None:
         """Begin with what holds for all windows; `threads` are those with samples."""
         self.columns: Collection[str] | None = ()
-        self._tables = Tables(trace, recipe, threads, None)
+        self._tables = Tables(trace, recipe, threads)
         names, places_of = places([shown(entry.name) for entry in trace.tasks])
         self._names, self._code = tuple(names), np.append(places_of, -1).astype(np.int32)
         self._limit_j = limits_j(names, trace.tasks)
@@ -135,19 +137,19 @@ class Summed:
 
 
 class Tables:
-    """A table of instances."""
+    """A table of instances, without what their samples do not say."""
 
-    def __init__(self, trace: Trace, recipe: Recipe, threads: Sequence[Thread], quality: str | None) -> None:
+    def __init__(self, trace: Trace, recipe: Recipe, threads: Sequence[Thread]) -> None:
         """Begin with what holds for all windows; the others are those of `Summed`."""
         self.columns: Collection[str] | None = None
-        self._trace, self._threads, self._quality = without_readings(trace), threads, quality
+        self._trace, self._threads = without_readings(trace), threads
         self._watts, self._most_w = limits_of(trace, recipe)
 
     def __call__(self, rows: InstanceRows, totals: Totals, which: Mask, *, is_last: bool) -> Piece:  # noqa: ARG002
-        """Return their table, with a column `quality` if that is known."""
+        """Return their table."""
         rows, totals = rows.view(which), totals.view(which)
         table, _ = tasks_table(self._trace, self._threads, rows, totals, self._watts, self._most_w)
-        return Piece(table if self._quality is None else with_quality(table, self._quality), rows.own_s)
+        return Piece(table, rows.own_s)
 
 
 class DomainShares(NamedTuple):
@@ -176,6 +178,7 @@ class WindowShares(NamedTuple, Generic[Part]):
     parts : of all others
     pools : of native threads
     gpus : what the kept ones took of GPUs; None without any
+    served : of workers of a task runtime
     """
 
     domains: list[DomainShares | None]
@@ -185,6 +188,7 @@ class WindowShares(NamedTuple, Generic[Part]):
     parts: OpenParts
     pools: list[PoolShares]
     gpus: GpuSums | None
+    served: ServedSegments
 
 
 class Job(NamedTuple):
@@ -216,6 +220,7 @@ class Sharer(Generic[Part]):
     fitted : domains whose joules are shared by fitted powers, by name
     keep : what is kept of instances
     gpus : whose joules instances take; None without any
+    services : when threads were workers of a task runtime; none if what their segments show then is known
     """
 
     trace: Trace
@@ -224,6 +229,7 @@ class Sharer(Generic[Part]):
     fitted: Mapping[str, FittedDomain]
     keep: Kept[Part]
     gpus: WindowGpus | None
+    services: Sequence[Service]
 
     @classmethod
     def of(
@@ -234,11 +240,11 @@ class Sharer(Generic[Part]):
         fitted: Mapping[str, FittedDomain],
         keep: Kept[Part],
         gpus: WindowGpus | None,
+        services: Sequence[Service],
     ) -> Sharer[Part]:
         """Leave out what windows do not need."""
-        small = without_readings(trace)
-        recipe = replace(recipe, quanta=(), whole=(), fits={})
-        return cls(small, recipe, found.for_windows(small), fitted, keep, gpus)
+        small, bare = without_readings(trace), replace(recipe, quanta=(), whole=(), fits={})
+        return cls(small, bare, found.for_windows(small), fitted, keep, gpus, services)
 
     def __call__(self, job: Job) -> WindowShares[Part]:
         """Share the joules of a window. Raises UnorderedError, TraceError."""
@@ -255,6 +261,8 @@ class Sharer(Generic[Part]):
         totals = Totals.zeros(len(rows), native)
         domains: list[DomainShares | None] = []
         edges: list[EdgeParts | None] = []
+        served = ServedSegments(self.services)
+        served.add_processors(activity.segments, window.own_ns)
         for quanta, which in zip(job.quanta, window.quanta, strict=True):
             part = None
             if native is not None and quanta.counted:
@@ -274,6 +282,8 @@ class Sharer(Generic[Part]):
                 ran = ran_in(plan)[own] if quanta.stuck.any() else None
                 is_valid = plan.measured.valid.any()
                 domains.append(DomainShares(sums if is_valid else np.zeros(6), ran, plan.dynamic_j[own]))
+                if quanta.counted:
+                    served.add_joules(activity.segments, plan)
             else:
                 domains.append(None)
                 if native is not None and quanta.counted:
@@ -286,7 +296,8 @@ class Sharer(Generic[Part]):
         ids = IdRuns.of(rows.instance[direct])
         gpus = None if self.gpus is None else self.gpus.taken(rows, totals, direct)
         kept = keep(rows, totals, direct, is_last=window.is_last)
-        return WindowShares(domains, samples, kept, ids, parts, [] if native is None else native.shares, gpus)
+        of_pools = [] if native is None else native.shares
+        return WindowShares(domains, samples, kept, ids, parts, of_pools, gpus, served)
 
     def _plan(self, quanta: Quanta, which: slice, activity: Activity, window: Window) -> Planned:
         """Share the joules of a window's quanta of a domain, `which` of all."""
@@ -378,36 +389,3 @@ def counters_of(threads: Sequence[Thread]) -> list[str]:
     """Return the counters of threads in the order of a table of instances."""
     names = dict.fromkeys(name for one in threads for name in one.columns)
     return [name for name in names if name not in ("energy_uj", "cpu_ns")]
-
-
-class Facts:
-    """What samples show."""
-
-    def __init__(self) -> None:
-        """Begin with nothing."""
-        self._sums = np.zeros(3, np.int64)
-        self._bare: set[int] = set()
-        self._guessed: set[int] = set()
-
-    def note(self, segments: Sequence[Segments]) -> None:
-        """Note what the samples of a window show."""
-        for one in segments:
-            self._sums += one.aborted, one.moved, one.starts
-            if not one.counted:
-                self._bare.add(one.thread.ordinal)
-            if one.cut_off is not None and not one.cut_off.is_known:
-                self._guessed.add(one.thread.ordinal)
-
-    def add(self, other: Facts) -> None:
-        """Add those of a window."""
-        self._sums += other._sums
-        self._bare |= other._bare
-        self._guessed |= other._guessed
-
-    def known(self) -> SampleFacts:
-        """Return them without the number of instances and losses."""
-        aborted, moved, begun = self._sums.tolist()
-        return SampleFacts(
-            disordered=0, aborted=aborted, cut_off=len(self._guessed), bare=len(self._bare), moved=moved, begun=begun,
-            instances=0, follows_native=False,
-        )  # fmt: skip

@@ -176,15 +176,15 @@ def test_a_table_that_does_not_fit_is_refused_with_what_to_do(tmp_path, monkeypa
 def test_a_recording_that_does_not_fit_is_read_in_windows_or_refused(tmp_path, monkeypatch) -> None:
     """Before any sample is read, in one sentence with the reason and what to do."""
     trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(0)))
-    keyed = replace(trace, key_files=(tmp_path / "keys",))
+    with_gpu = replace(trace, gpu=replace(trace.gpu, segments=trace.threads))
     monkeypatch.setattr("tprof.analysis.profile.memory.LEAST_RECORDS", 1)
     monkeypatch.setattr("tprof.analysis.profile.memory.available_bytes", lambda: 2)
 
     assert isinstance(trace.profile().instances, SummedInstances)
     with pytest.raises(
-        UsageError, match=r"samples and .* readings .* cannot be read in parts, since tasks of an engine have"
+        UsageError, match=r"samples and .* readings .* cannot be read in parts, since a GPU was measured"
     ):
-        keyed.profile()
+        with_gpu.profile()
 
 
 def test_memory_is_what_the_machine_and_control_groups_leave(tmp_path) -> None:

@@ -41,11 +41,12 @@ class Lane:
         return lane | {"name": name, "events": dict(zip(names, columns, strict=True))}
 
 
-def write(path: Path, lanes: Sequence[Lane]) -> tprof.Trace:
-    """Write the lanes as a trace in which one package draws the same power all the time."""
+def write(path: Path, lanes: Sequence[Lane], readings: int = 2) -> tprof.Trace:
+    """Write the lanes as a trace in which one package draws the same power all the time, and is read so often."""
     times = [one[0] for lane in lanes for one in (*lane.samples, *lane.events)]
     end_ns = max(times, default=0) + 1
-    energy = {"package-0": ([0, end_ns], [0.0, ENERGY_W * end_ns * 1e-9])}
+    read_ns = sorted({end_ns * number // (readings - 1) for number in range(readings)})
+    energy = {"package-0": (read_ns, [ENERGY_W * t_ns * 1e-9 for t_ns in read_ns])}
     threads = [lane.given(f"thread {number}") for number, lane in enumerate(lanes)]
     tprof.write_trace(path, tasks=["work"], threads=threads, energy=energy)
     return tprof.load(path)

@@ -28,7 +28,7 @@ def waits_as_plain(profile: Profile) -> dict[str, Any]:
     """Return the tables of a task runtime, or the path of an engine's tasks; nothing without them."""
     if profile.runtime is not None:
         return _runtime_as_plain(profile)
-    return path_as_plain(profile.critical_path()) if len(profile.trace.keys) else {}
+    return path_as_plain(profile.critical_path()) if len(profile.keys) else {}
 
 
 def path_as_plain(path: CriticalPath) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def waits_lines(profile: Profile, label: str) -> list[str]:
     from tprof.analysis.profile.task_graph import path_facts
 
     if profile.runtime is None:
-        return chain_lines(path_facts(profile.critical_path()), label) if len(profile.trace.keys) else []
+        return chain_lines(path_facts(profile.critical_path()), label) if len(profile.keys) else []
     lines = chain_lines(profile.runtime, label)
     return [*lines[:2], *([_workers(profile.runtime)] if profile.runtime["workers"] else []), *lines[2:]]
 

@@ -10,7 +10,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .cluster import ClusterTrace, HostPart
     from .graph import Graph
-    from .keys import Keys
     from .native import NativeThread
     from .native_calls import PoolCalls
     from .native_counts import NativeCounts
@@ -30,7 +29,6 @@ __all__ = [
     "Flag",
     "Graph",
     "HostPart",
-    "Keys",
     "Kind",
     "NativeCounts",
     "NativeThread",
@@ -55,7 +53,6 @@ __getattr__ = lazy_names(
         "ClusterTrace": "cluster",
         "HostPart": "cluster",
         "Graph": "graph",
-        "Keys": "keys",
         "Trace": "trace",
         "load": "reader",
         "load_one": "reader",

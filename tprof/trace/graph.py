@@ -14,7 +14,7 @@ from .metadata import MAX_NS
 from .stream import open_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     import numpy.typing as npt
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .tasks import TaskTable
 
 WORD = "graph"
+PART = 1 << 19
+"""Events of a file that are read at a time."""
 
 
 @dataclass(frozen=True)
@@ -75,18 +77,20 @@ class EventFile:
     stream: Stream = field(repr=False)
     table: TaskTable = field(repr=False)
 
-    def read(self) -> np.ndarray[Any, np.dtype[np.void]]:
-        """Read the events in the order of the file, tasks as indices of `Trace.tasks`. Raises TraceError.
+    def parts(self) -> Iterator[np.ndarray[Any, np.dtype[np.void]]]:
+        """Read the events in the order of the file, some at a time, with indices of `Trace.tasks`. Raises TraceError.
 
-        A SPAWN of an instance that may run at once is followed by a READY.
+        Times are at most `MAX_NS`. A SPAWN of an instance that may run at once is followed by a READY.
         """
-        events = self.stream.read(layout.EVENT)
-        events["task"] = self.table.to_indices(self.process, events["task"])
-        at_once = (events["kind"] == kinds.EventKind.SPAWN) & (events["flags"] & kinds.EventFlag.AT_ONCE != 0)
-        events = np.repeat(events, 1 + at_once)
-        ready = np.flatnonzero(at_once) + np.arange(1, 1 + np.count_nonzero(at_once))
-        events["kind"][ready], events["other"][ready] = kinds.EventKind.READY, 0
-        return events
+        for first in range(0, self.count, PART):
+            events = self.stream.read_part(layout.EVENT, first, first + PART)
+            events["t_ns"] = np.minimum(events["t_ns"], np.uint64(MAX_NS))
+            events["task"] = self.table.to_indices(self.process, events["task"])
+            at_once = (events["kind"] == kinds.EventKind.SPAWN) & (events["flags"] & kinds.EventFlag.AT_ONCE != 0)
+            events = np.repeat(events, 1 + at_once)
+            ready = np.flatnonzero(at_once) + np.arange(1, 1 + np.count_nonzero(at_once))
+            events["kind"][ready], events["other"][ready] = kinds.EventKind.READY, 0
+            yield events
 
 
 def open_events(path: Path, table: TaskTable) -> EventFile:
@@ -101,7 +105,8 @@ def open_events(path: Path, table: TaskTable) -> EventFile:
     return EventFile(number("thread"), number("process"), stream.count, dropped, stream, table)
 
 
-def _notes(files: Sequence[EventFile], unknown: int) -> tuple[str, ...]:
+def notes_of(files: Sequence[EventFile], unknown: int) -> tuple[str, ...]:
+    """Return sentences on events that are missing, after all were read, of which so many are of unknown kinds."""
     lost = sum(one.count for file in files for one in file.stream.damaged.values())
     notes = (
         [f"{lost} events of the task runtime are lost in damaged compressed blocks: its graph has gaps"] if lost else []
@@ -113,7 +118,7 @@ def _notes(files: Sequence[EventFile], unknown: int) -> tuple[str, ...]:
 
 def read_graph(files: Sequence[EventFile]) -> Graph:
     """Read the events of all threads and put them in order of time. Raises TraceError."""
-    parts = [file.read() for file in files]
+    parts = [np.concatenate([np.zeros(0, layout.EVENT), *file.parts()]) for file in files]
     events = np.concatenate([np.zeros(0, layout.EVENT), *parts])
     thread = np.repeat(np.array([file.ordinal for file in files], np.int64), [len(part) for part in parts])
     del parts
@@ -121,7 +126,7 @@ def read_graph(files: Sequence[EventFile]) -> Graph:
     unknown = int((~known).sum())
     if unknown:
         events, thread = events[known], thread[known]
-    t_ns = np.minimum(events["t_ns"], np.uint64(MAX_NS)).astype(np.int64)
+    t_ns = events["t_ns"].astype(np.int64)
     order = np.argsort(t_ns, kind="stable")
     worker = events["worker"][order].astype(np.int32)
     worker[worker == layout.NO_WORKER] = -1
@@ -133,5 +138,5 @@ def read_graph(files: Sequence[EventFile]) -> Graph:
         other=events["other"][order],
         task=events["task"][order],
         worker=worker,
-        notes=_notes(files, unknown),
+        notes=notes_of(files, unknown),
     )

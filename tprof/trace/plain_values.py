@@ -78,9 +78,7 @@ def parse_json(text: str) -> Any:
     ValueError
         With a clause: it is no JSON, is nested too deeply, or has a key twice or a number that no float can hold.
     """
-    return _parsed(
-        text, parse_int=_integer, parse_float=number, parse_constant=_refuse_number, object_pairs_hook=_without_repeats
-    )
+    return _parsed(text, _OF_USERS)
 
 
 def parse_trace_json(content: bytes) -> Any:
@@ -93,9 +91,7 @@ def parse_trace_json(content: bytes) -> Any:
     ValueError
         With a clause: it is no JSON or is nested too deeply.
     """
-    return _parsed(
-        decoded(content), parse_int=_integer_if_any, parse_float=_number_if_any, parse_constant=lambda _: None
-    )
+    return _parsed(decoded(content), _OF_TRACES)
 
 
 def parse_toml(text: str) -> dict[str, Any]:
@@ -239,12 +235,12 @@ _TOO_DEEP = f"it is nested more than {MOST_LEVELS} levels deep"
 _NOT_FINITE = "it has a number that is too large, or none"
 
 
-def _parsed(text: str, **hooks: Any) -> Any:
+def _parsed(text: str, decoder: json.JSONDecoder) -> Any:
     # Checked before parsing: with a raised recursion limit the parser would overflow the stack.
     if _levels(text) > MOST_LEVELS:
         raise ValueError(_TOO_DEEP)
     try:
-        return json.loads(text, **hooks)
+        return decoder.decode(text)
     except json.JSONDecodeError as error:
         raise ValueError(f"it is no JSON ({error})") from error
     except RecursionError as error:
@@ -340,3 +336,10 @@ def _named(names: list[str], rows: list[list[str]], lines: list[int]) -> Cells:
 def unquoted(cell: str) -> str:
     """Return the name in a cell."""
     return cell[1:] if cell[:1] == "'" and cell[1:].startswith(FORMULA) else cell
+
+
+# Made once: `json.loads` makes one for each text, which takes longer than a line of a trace.
+_OF_USERS = json.JSONDecoder(
+    parse_int=_integer, parse_float=number, parse_constant=_refuse_number, object_pairs_hook=_without_repeats
+)
+_OF_TRACES = json.JSONDecoder(parse_int=_integer_if_any, parse_float=_number_if_any, parse_constant=lambda _: None)

@@ -161,9 +161,9 @@ class TaskTable:
         return index
 
 
-def lines_of(path: Path) -> Iterator[bytes]:
+def lines_of(path: Path, most_bytes: int = MAX_BYTES) -> Iterator[bytes]:
     """Yield the lines; an empty one in place of one that is too long. Raises TraceError."""
-    with open_file(path, MAX_BYTES) as file:
+    with open_file(path, most_bytes) as file:
         try:
             while line := file.readline(MAX_LINE_BYTES):
                 whole = line

@@ -10,7 +10,6 @@ from tprof.errors import UsageError
 
 from .directory import MATCHES
 from .graph import EventFile, Graph, read_graph
-from .keys import Keys, read_keys
 from .metadata import MAX_NS
 from .native import NativeFile, NativeThread, read_calls, read_native
 from .unmatched import read_unmatched
@@ -112,17 +111,6 @@ class Trace:
             If a file is missing, or does not fit into memory.
         """
         return read_calls(self.native)
-
-    @cached_property
-    def keys(self) -> Keys:
-        """The keys that instances have as tasks of another engine, such as dask; read at first use.
-
-        Raises
-        ------
-        TraceError
-            If a file is missing.
-        """
-        return read_keys(self.key_files)
 
     def stacks(self) -> tuple[Stacks, ...]:
         """Read the sampled stacks of each process; they are not cached. Raises TraceError."""

@@ -1,16 +1,23 @@
 """Delays of a task runtime: waits, the longest chain of dependences, starvation of workers."""
 
 from .critical_path import CriticalPath, critical_path, path_through
-from .instances import Instances, on_one_clock, read_instances
+from .instance_keys import InstanceKeys, read_instance_keys
+from .instances import Instances, Ran, on_one_clock, read_instances, read_ran
 from .keyed import dependences
 from .lifecycle import lifecycle_columns
 from .path_tables import chain_by, path_facts
+from .runtime_events import RuntimeEvents, read_events
+from .services import ServedSegments, services_of
 from .starvation import starvation
 from .waits import runtime_facts, waits
 
 __all__ = [
     "CriticalPath",
+    "InstanceKeys",
     "Instances",
+    "Ran",
+    "RuntimeEvents",
+    "ServedSegments",
     "chain_by",
     "critical_path",
     "dependences",
@@ -18,8 +25,12 @@ __all__ = [
     "on_one_clock",
     "path_facts",
     "path_through",
+    "read_events",
+    "read_instance_keys",
     "read_instances",
+    "read_ran",
     "runtime_facts",
+    "services_of",
     "starvation",
     "waits",
 ]

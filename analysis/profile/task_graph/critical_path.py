@@ -8,18 +8,20 @@ Computations by Work Stealing", 1999, with dependences added). Time outside inst
 no other one spawned may begin at once.
 
 The longest path takes nodes in the order of their edges (Kahn, 1962), then one pass: a node is taken after all edges
-into it; nodes on a cycle are never taken, and no path leads through them. O(nodes + edges), a second or two for a
-million of either.
+into it; nodes on a cycle are never taken, and no path leads through them. O(nodes + edges).
 """
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from tprof.analysis.attribution import _loops
+from tprof.analysis.attribution.long_arrays import blocks, total
 
 from tprof.errors import UsageError
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
     from .execution import Execution
     from .instances import Instances
-    from .lifecycle import Rows
+    from .runs import Rows
 
 NONE = (
     "this trace has no events of a task runtime and no keys of dask's tasks: record a program whose tasks run in "
@@ -130,7 +132,7 @@ def critical_path(profile: Profile) -> CriticalPath:
     UsageError
         If the trace has neither events of a task runtime nor keys.
     """
-    if not len(profile.trace.graph) and not len(profile.trace.keys):
+    if not profile.has_graph:
         raise UsageError(NONE)
     return path_through(read_instances(profile), str(profile.info["quality"]))
 
@@ -138,12 +140,11 @@ def critical_path(profile: Profile) -> CriticalPath:
 def path_through(instances: Instances, quality: str) -> CriticalPath:
     """Find the critical path of instances, of one host or of several; `quality` is that of their joules."""
     execution = build_execution(instances)
-    constraints = build_constraints(execution)
-    net = Net.of(len(constraints.row), constraints.source, constraints.target)
-    own_s = execution.own_ns.astype(np.float64) * 1e-9
-    span_s, chain = _path(instances.table, net, constraints, own_s, by=own_s)
-    heaviest_j, heaviest = _path(instances.table, net, constraints, own_s, by=np.maximum(execution.energy_j, 0.0))
+    execution.release()
+    span_s, chain, heaviest_j, heaviest = _longest(instances, execution)
+    execution.release()
     observed = observed_chain(execution)
+    execution.release()
     row = np.array(observed["row"], np.int64)
     named = instances.table.iloc[np.maximum(row, 0)].reset_index(drop=True)
     table = observed.drop(columns="row").assign(
@@ -153,10 +154,10 @@ def path_through(instances: Instances, quality: str) -> CriticalPath:
         table["host"] = named["host"].where(row >= 0)
     return CriticalPath(
         makespan_s=float(observed["duration_s"].sum()),
-        work_s=float(own_s.sum()),
+        work_s=total(execution.own_ns) * 1e-9,
         span_s=span_s,
         energy_j=float(chain["energy_j"].sum(min_count=1)),
-        heaviest_j=heaviest_j if instances.table["energy_j"].notna().any() else float("nan"),
+        heaviest_j=heaviest_j if np.isfinite(instances.energy_j).any() else float("nan"),
         chain=chain,
         heaviest=heaviest,
         observed=table,
@@ -165,33 +166,37 @@ def path_through(instances: Instances, quality: str) -> CriticalPath:
     )
 
 
-def _path(
-    instances: pd.DataFrame, net: Net, constraints: Constraints, own_s: Floats, *, by: Floats
-) -> tuple[float, pd.DataFrame]:
+def _longest(instances: Instances, execution: Execution) -> tuple[float, pd.DataFrame, float, pd.DataFrame]:
+    """Return the length of the longest chain and its instances, and the joules of the heaviest one and its own."""
+    constraints = build_constraints(execution)
+    execution.release()
+    net = Net.of(constraints)
+    span_s, chain = _path(instances, net, execution.own_ns * 1e-9)
+    heaviest_j, heaviest = _path(instances, net, np.fmax(execution.energy_j, 0.0))
+    return span_s, chain, heaviest_j, heaviest
+
+
+def _path(instances: Instances, net: Net, by: Floats) -> tuple[float, pd.DataFrame]:
     """Return the greatest sum along a path and its instances."""
-    row, source = constraints.row, constraints.source
-    total, nodes, edges = net.longest(constraints.share * by[row[source]], constraints.final * by[row])
-    if not len(nodes):
-        return total, _table(instances, np.empty(0, np.int64), np.empty(0), own_s)
-    share = (
-        np.where(edges >= 0, constraints.share[edges], constraints.final[nodes])
-        if len(source)
-        else (constraints.final[nodes])
-    )
-    on, share = row[nodes][share > 0], share[share > 0]
+    constraints = net.constraints
+    sum_of_path, nodes, edges = net.longest(by)
+    share = np.zeros(len(nodes))
+    share[:-1] = constraints.share[edges[:-1]]
+    share[-1:] = constraints.final[nodes[-1:]]
+    on, share = constraints.row[nodes][share > 0], share[share > 0]
     begins = np.flatnonzero(np.diff(on, prepend=-1))
-    return total, _table(instances, on[begins], np.add.reduceat(share, begins) if len(begins) else share, own_s)
+    return sum_of_path, _table(instances, on[begins], np.add.reduceat(share, begins) if len(begins) else share)
 
 
-def _table(instances: pd.DataFrame, rows: Rows, share: Floats, own_s: Floats) -> pd.DataFrame:
-    chosen = instances.iloc[rows]
+def _table(instances: Instances, rows: Rows, share: Floats) -> pd.DataFrame:
+    chosen = instances.table.iloc[rows]
     table = pd.DataFrame(
         {
             "task": chosen["task"].to_numpy(object),
             "instance": chosen["instance"].to_numpy(),
-            "start_s": chosen["start_s"].to_numpy(),
-            "path_s": share * own_s[rows],
-            "energy_j": share * chosen["energy_j"].to_numpy(),
+            "start_s": instances.start_ns[rows] * 1e-9,
+            "path_s": share * instances.own_ns[rows] * 1e-9,
+            "energy_j": share * instances.energy_j[rows],
         }
     )
     if "host" in chosen:
@@ -208,49 +213,50 @@ class Constraints:
     row : (nodes,) the instance of each
     source, target : (edges,) nodes
     share : (edges,) the part of the source's instance that runs in the source before the target may begin, 0 to 1
-    final : (nodes,) the part of its instance that runs in each node until the end of the node
+    final : (nodes,) whether all of its instance runs in the node
     """
 
     row: Rows
     source: Rows
     target: Rows
     share: Floats
-    final: Floats
+    final: NDArray[np.bool_]
 
 
 def build_constraints(execution: Execution) -> Constraints:
     """Build the graph; O((runs + edges) log (runs + edges))."""
     runs, parent, count = execution.runs, execution.parent, len(execution)
-    child = np.flatnonzero(parent >= 0)
+    child = np.flatnonzero(parent >= 0).astype(np.int32)
     above = parent[child]
     spawns = np.zeros(count, bool)
     spawns[above] = True
     length = np.diff(runs.first)
-    first = np.concatenate(([0], np.cumsum(np.where(spawns, length + 1, 1))))
-    row = np.repeat(np.arange(count), np.diff(first))
-    done, whole = first[1:] - 1, np.where(spawns, 0.0, 1.0)
+    first = np.concatenate(([0], np.cumsum(np.where(spawns, length + 1, 1)))).astype(np.int32)
+    row = np.repeat(np.arange(count, dtype=np.int32), np.diff(first))
+    done = first[1:] - 1
     at_spawn = count_until(runs.first, runs.begin_ns, above, execution.spawn_ns[child], inclusive=True)
     at_spawn = np.clip(at_spawn - 1, 0, length[above] - 1)
     after = count_until(runs.first, runs.begin_ns, above, execution.done_ns[child], inclusive=False)
     after = np.maximum(after, at_spawn + 1)
     inner = np.flatnonzero(spawns[runs.row])
-    within = first[runs.row[inner]] + inner - runs.first[runs.row[inner]]
+    within = first[runs.row[inner]] + (inner - runs.first[runs.row[inner]])
     parts = (
-        (done[execution.waits_for], first[execution.waits], whole[execution.waits_for]),
+        (done[execution.waits_for], first[execution.waits], ~spawns[execution.waits_for]),
         (first[above] + at_spawn, first[child], _until_spawn(execution, child, above, at_spawn)),
-        (within, within + 1, _of_run(execution)[inner]),
-        (done[child], first[above] + after, whole[child]),
+        (within, within + 1, _of_runs(execution, inner)),
+        (done[child], first[above] + after, ~spawns[child]),
     )
-    source, target, share = (np.concatenate([part[column] for part in parts]) for column in range(3))
-    final = np.zeros(len(row))
-    final[done] = whole
-    return Constraints(row, source.astype(np.int64), target.astype(np.int64), share, final)
+    source, target = (np.concatenate([part[column] for part in parts], dtype=np.int32) for column in range(2))
+    share = np.concatenate([part[2] for part in parts], dtype=np.float64)
+    final = np.zeros(len(row), bool)
+    final[done] = ~spawns
+    return Constraints(row, source, target, share, final)
 
 
-def _of_run(execution: Execution) -> Floats:
-    """Return each run as a part of its instance."""
+def _of_runs(execution: Execution, at: NDArray[np.intp]) -> Floats:
+    """Return some runs as parts of their instances."""
     runs = execution.runs
-    return _divided(runs.end_ns - runs.begin_ns, execution.own_ns[runs.row])
+    return _divided(runs.end_ns[at] - runs.begin_ns[at], execution.own_ns[runs.row[at]])
 
 
 def _until_spawn(execution: Execution, child: Rows, above: Rows, at_spawn: Rows) -> Floats:
@@ -267,66 +273,60 @@ def _divided(above: NDArray[np.int64], below: NDArray[np.int64]) -> Floats:
 
 @dataclass(frozen=True)
 class Net:
-    """Nodes and weighted edges, by source.
+    """Constraints in order.
 
     Attributes
     ----------
     first : (nodes + 1,) where the edges of each node begin
-    target : (edges,) nodes
+    by_source : (edges,) edges by their source
     order : nodes in topological order, without those on cycles
     """
 
-    first: list[int]
-    target: list[int]
-    order: list[int]
-    by_source: NDArray[np.intp]
+    constraints: Constraints
+    first: Rows
+    by_source: Rows
+    order: Rows
 
     @classmethod
-    def of(cls, nodes: int, source: Rows, target: Rows) -> Net:
-        """Sort the edges."""
-        by_source = np.argsort(source, kind="stable")
-        first = np.concatenate(([0], np.cumsum(np.bincount(source, minlength=nodes)))).tolist()
-        ordered = target[by_source].tolist()
-        missing = np.bincount(target, minlength=nodes).tolist()
-        order = [node for node, count in enumerate(missing) if count == 0]
-        for node in order:  # grows meanwhile
-            for edge in range(first[node], first[node + 1]):
-                follower = ordered[edge]
-                missing[follower] -= 1
-                if missing[follower] == 0:
-                    order.append(follower)
-        return cls(first, ordered, order, by_source)
+    def of(cls, constraints: Constraints) -> Net:
+        """Sort the edges and nodes."""
+        nodes = len(constraints.row)
+        first, by_source = np.empty(nodes + 1, np.int32), np.empty(len(constraints.source), np.int32)
+        order = np.empty(nodes, np.int32)
+        missing = np.empty(nodes, np.int32)
+        count = _loops.sort_graph(constraints.source, constraints.target, first, by_source, missing, order)
+        return cls(constraints, first, by_source, order[:count])
 
-    def longest(self, weight: Floats, final: Floats) -> tuple[float, Rows, Rows]:
+    def longest(self, weight: Floats) -> tuple[float, Rows, Rows]:
         """Return the greatest sum of weights along a path, and the path.
 
         Parameters
         ----------
-        weight : (edges,) >= 0, of each edge in the order in which `of` was given them
-        final : (nodes,) >= 0, the weight that a path gains by ending in a node
+        weight : (rows,) >= 0, of each instance
 
         Returns
         -------
         total : 0 without nodes
         nodes : (k,) the path, first to last
-        edges : (k,) the edge by which it leaves each, as `of` was given them; -1 for the last
+        edges : (k,) the edge by which it leaves each; -1 for the last
         """
-        if not self.order:
-            return 0.0, np.empty(0, np.int64), np.empty(0, np.int64)
-        weights, reached = weight[self.by_source].tolist(), [0.0] * (len(self.first) - 1)
-        came, by = [-1] * len(reached), [-1] * len(reached)
-        first, target = self.first, self.target
-        for node in self.order:
-            here = reached[node]
-            for edge in range(first[node], first[node + 1]):
-                follower, total = target[edge], here + weights[edge]
-                if total > reached[follower] or came[follower] < 0:
-                    reached[follower], came[follower], by[follower] = total, node, edge
-        ends = np.array(reached)[self.order] + final[self.order]
-        node = self.order[int(ends.argmax())]
-        nodes, edges = [node], [-1]
-        while came[node] >= 0:
-            edges.append(int(self.by_source[by[node]]))
-            node = came[node]
+        if not len(self.order):
+            return 0.0, np.empty(0, np.int32), np.empty(0, np.int32)
+        of = self.constraints
+        reached, came = np.zeros(len(of.row)), np.full(len(of.row), -1, np.int32)
+        _loops.longest_paths(
+            of.source, of.target, self.first, self.by_source, of.share, of.row, weight, self.order, reached, came
+        )
+        node, greatest = -1, -1.0
+        for at in blocks(len(self.order)):
+            some = self.order[at]
+            ends = reached[some] + np.where(of.final[some], weight[of.row[some]], 0.0)
+            place = int(ends.argmax())
+            if ends[place] > greatest:
+                node, greatest = int(some[place]), float(ends[place])
+        nodes, edges = array("i", [node]), array("i", [-1])
+        while (edge := int(came[node])) >= 0:
+            node = int(of.source[edge])
+            edges.append(edge)
             nodes.append(node)
-        return float(ends.max()), np.array(nodes[::-1]), np.array(edges[::-1])
+        return greatest, np.array(nodes, np.int32)[::-1], np.array(edges, np.int32)[::-1]

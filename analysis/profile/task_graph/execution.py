@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from tprof.analysis.attribution import _loops
+from tprof.analysis.attribution.long_arrays import computed, release
 
-from .instances import NOT_NAMED, UNKNOWN
+from .instances import NOT_NAMED
 from .keyed import earliest_spawn, needed_rows
+from .runtime_events import UNKNOWN
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .instances import Instances
-    from .lifecycle import Rows
-    from .runs import Runs
+    from .runs import Rows, Runs
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
@@ -32,7 +36,7 @@ class Execution:
     Attributes
     ----------
     own_ns : time in which its thread ran it
-    energy_j : exclusive of nested tasks; 0 if not resolved
+    energy_j : exclusive of nested tasks; NaN if not resolved
     done_ns : when it and all its descendants had ended
     spawn_ns : when it was spawned; if unknown, when it started
     ready_ns : when it could have run; if unknown, when its last dependence was done
@@ -64,73 +68,96 @@ class Execution:
         """Return the number of instances."""
         return len(self.start_ns)
 
+    def release(self) -> None:
+        """Leave the pages of long arrays to the kernel."""
+        release(self.start_ns, self.end_ns, self.own_ns, self.energy_j, self.done_ns, self.spawn_ns, self.ready_ns)
+        self.runs.release()
+
 
 def build_execution(instances: Instances) -> Execution:
     """Find what each instance waited for."""
     start_ns, end_ns = instances.start_ns, instances.end_ns
-    spawn_ns = earliest_spawn(instances.needs.keyed, start_ns, end_ns)
-    spawn_ns = np.where(instances.spawn_ns == UNKNOWN, spawn_ns, instances.spawn_ns)
-    parent, void = _parents(instances.parent, start_ns, spawn_ns)
-    done_ns = _done(end_ns, parent, start_ns, spawn_ns)
+    earliest_ns = earliest_spawn(instances.needs.keyed, start_ns, end_ns)
+    spawn_ns = _known_or(instances.spawn_ns, lambda at: earliest_ns[at])
+    parent, done_ns, void = _families(instances.parent, start_ns, end_ns, spawn_ns)
     waits, waits_for = instances.waits, instances.waits_for
     sound = (waits != waits_for) & (done_ns[waits_for] <= start_ns[waits])
     needs, makers, late = needed_rows(instances.needs, start_ns, end_ns, instances.clocks)
-    waits, waits_for = np.concatenate((waits[sound], needs)), np.concatenate((waits_for[sound], makers))
+    contradicting = void + int((~sound).sum()) + late
+    waits, waits_for = (
+        np.concatenate((ours[sound], theirs.astype(np.int32))) for ours, theirs in ((waits, needs), (waits_for, makers))
+    )
     last = _last_waited_for(waits, waits_for, done_ns)
     by_key = np.zeros(len(instances), bool)
     by_key[needs] = instances.ready_ns[needs] == UNKNOWN
-    spawn_ns = np.where(by_key & (instances.spawn_ns == UNKNOWN), np.minimum(spawn_ns, done_ns[last]), spawn_ns)
-    ready_ns = np.minimum(np.where(last >= 0, np.maximum(done_ns[last], spawn_ns), spawn_ns), start_ns)
+    if len(needs):
+        spawn_ns = np.where(by_key & (instances.spawn_ns == UNKNOWN), np.minimum(spawn_ns, done_ns[last]), spawn_ns)
     return Execution(
         start_ns=start_ns,
         end_ns=end_ns,
         own_ns=instances.own_ns,
-        energy_j=np.nan_to_num(instances.table["energy_j"].to_numpy()),
+        energy_j=instances.energy_j,
         done_ns=done_ns,
         spawn_ns=spawn_ns,
-        ready_ns=np.where(instances.ready_ns == UNKNOWN, ready_ns, instances.ready_ns),
+        ready_ns=_ready(instances.ready_ns, last, done_ns, spawn_ns, start_ns),
         releaser=np.where(instances.releaser == NOT_NAMED, last, instances.releaser),
         parent=parent,
         waits=waits,
         waits_for=waits_for,
-        contradicting=void + int((~sound).sum()) + late,
+        contradicting=contradicting,
         by_key=by_key,
         host=None if instances.clocks is None else instances.clocks.host,
         runs=instances.runs,
     )
 
 
-def _rank(start_ns: Times, spawn_ns: Times) -> Rows:
-    """Number the instances so that parents come before their children."""
-    order = np.lexsort((np.arange(len(start_ns)), spawn_ns, start_ns))
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return rank
+def _families(parent: Rows, start_ns: Times, end_ns: Times, spawn_ns: Times) -> tuple[Rows, Times, int]:
+    """Find the parents, and when each instance was complete: the latest end of itself and its descendants.
+
+    Returns
+    -------
+    parent, done_ns : of each instance; a parent that began after its child is none
+    void : number of such parents
+    """
+    child = np.flatnonzero(parent >= 0).astype(np.int32)
+    if not len(child):
+        return parent, end_ns, 0
+    done_ns = computed(len(end_ns), np.int64, lambda at: end_ns[at], end_ns)
+    # Parents come before their children.
+    order = np.lexsort((spawn_ns, start_ns)).astype(np.int32)
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    above = parent[child]
+    sound = (start_ns[above] <= spawn_ns[child]) & (rank[above] < rank[child])
+    kept = np.full(len(parent), -1, np.int32)
+    kept[child[sound]] = above[sound]
+    latest_first = order[kept[order] >= 0][::-1].copy()
+    _loops.raise_parents(latest_first, kept[latest_first], done_ns)
+    return kept, done_ns, int((~sound).sum())
 
 
-def _parents(parent: Rows, start_ns: Times, spawn_ns: Times) -> tuple[Rows, int]:
-    """Return the parents, without those that began after their child, and the number of these."""
-    rank = _rank(start_ns, spawn_ns)
-    child = np.arange(len(parent))
-    sound = (parent >= 0) & (start_ns[parent] <= spawn_ns) & (rank[parent] < rank[child])
-    return np.where(sound, parent, -1), int(((parent >= 0) & ~sound).sum())
+def _ready(known_ns: Times, last: Rows, done_ns: Times, spawn_ns: Times, start_ns: Times) -> Times:
+    """Return when each could have run: as events say, else when its last dependence was done after its spawn."""
+
+    def possible(at: slice) -> Times:
+        waits = np.where(last[at] >= 0, done_ns[last[at]], UNKNOWN)
+        return np.minimum(np.maximum(waits, spawn_ns[at]), start_ns[at])
+
+    return _known_or(known_ns, possible)
 
 
-def _done(end_ns: Times, parent: Rows, start_ns: Times, spawn_ns: Times) -> Times:
-    """Return when each was complete: the latest end of itself and its descendants."""
-    children = np.flatnonzero(parent >= 0)
-    if not len(children):
-        return end_ns.copy()
-    latest_first = children[np.argsort(_rank(start_ns, spawn_ns)[children])[::-1]]
-    done = end_ns.tolist()
-    for child, above in zip(latest_first.tolist(), parent[latest_first].tolist(), strict=True):
-        done[above] = max(done[above], done[child])
-    return np.array(done, np.int64)
+def _known_or(known_ns: Times, other_ns: Callable[[slice], Times]) -> Times:
+    """Return times that are known, and others in the place of unknown ones, which a function returns for parts."""
+
+    def times(at: slice) -> Times:
+        return np.where(known_ns[at] == UNKNOWN, other_ns(at), known_ns[at])
+
+    return computed(len(known_ns), np.int64, times, known_ns)
 
 
 def _last_waited_for(waits: Rows, waits_for: Rows, done_ns: Times) -> Rows:
     """Return for each instance its dependence that was done last, -1: it has none."""
     by_time = np.argsort(done_ns[waits_for], kind="stable")
-    last = np.full(len(done_ns), -1)
+    last = np.full(len(done_ns), -1, np.int32)
     last[waits[by_time]] = waits_for[by_time]
     return last

@@ -1,7 +1,9 @@
 """The instances of one host as its own trace has them, and those of several hosts on one clock.
 
 What an instance needed may have been made on another host, and workers may have been idle on all of them, so this is
-what every host contributes before the graph is built.
+what every host contributes before the graph is built. It takes about 90 bytes an instance and 8 a dependence, in
+temporary files where there are many, and is read from the instances of a profile as they come: all at once, or window
+by window.
 """
 
 from __future__ import annotations
@@ -12,37 +14,40 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from tprof.analysis.attribution.long_arrays import computed, empty, release
 
 from tprof.trace import EventKind
 
 from .keyed import Clocks, Needs, joined_needs, needs_of
-from .lifecycle import Places, first_events
-from .runs import Runs, joined_runs, read_runs
+from .runs import joined_runs, read_thread_runs, runs_of, windows_of
+from .runtime_events import UNKNOWN, distinct
+from .waits import WaitSums
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tprof.analysis.profile import Profile
+    from tprof.analysis.profile.stored_instances import Piece
 
-    from tprof.trace import Graph, Trace
+    from tprof.trace import Trace
 
-    from .lifecycle import Rows
+    from .runs import Rows, Runs, ThreadRuns
+    from .runtime_events import Ids, RuntimeEvents
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
-UNKNOWN = np.iinfo(np.int64).min
 NOT_NAMED = -2
 """No event names the instance whose end made another one ready."""
-TABLE = ["task", "instance", "start_s", "energy_j"]
 
 
 @dataclass(frozen=True)
 class Instances:
-    """One entry per instance, in the order of the table of tasks; times in ns from the begin of the recorded block.
+    """One entry per instance, of one host by id; times in ns from the begin of the recorded block.
 
     Attributes
     ----------
-    table : task, instance, start_s, energy_j, and of several hosts host
+    table : task, instance, and of several hosts host
+    energy_j : exclusive of nested tasks; NaN if not resolved
     own_ns : time in which its thread ran it
     spawn_ns, ready_ns : when it was spawned and when it could run, by events; `UNKNOWN` without
     releaser : row of the instance whose end made it ready, by events; -1: none; `NOT_NAMED`
@@ -54,6 +59,7 @@ class Instances:
     """
 
     table: pd.DataFrame = field(repr=False)
+    energy_j: Floats
     start_ns: Times
     end_ns: Times
     own_ns: Times
@@ -72,27 +78,158 @@ class Instances:
         return len(self.start_ns)
 
 
+@dataclass(frozen=True)
+class Ran:
+    """What ran in a recording of one host: its instances by id, (n,) each, and the runs of its threads.
+
+    Attributes
+    ----------
+    names : of the tasks
+    task : index of each one's name, -1: none
+    instance : ids, increasing
+    start_ns, end_ns, own_ns, spawn_ns, ready_ns : as of `Instances`
+    energy_j : NaN where not resolved
+    parent : id of the instance that spawned it, or in which it nests; 0: none
+    failed : whether it ended by an exception
+    runs : of the threads
+    waited : sums of waiting times by task
+    """
+
+    names: pd.Index
+    task: NDArray[np.int32]
+    instance: Ids
+    start_ns: Times
+    end_ns: Times
+    own_ns: Times
+    spawn_ns: Times
+    ready_ns: Times
+    energy_j: Floats
+    parent: Ids
+    failed: NDArray[np.bool_]
+    runs: ThreadRuns
+    waited: WaitSums
+
+    def __len__(self) -> int:
+        """Return the number of instances."""
+        return len(self.instance)
+
+    def rows(self, sought: Ids) -> NDArray[np.int64]:
+        """Return the row of each id, -1 if it is 0 or not there."""
+        return _rows(self.instance, sought)
+
+
+def read_ran(profile: Profile) -> Ran:
+    """Read what ran, from a profile's instances and the trace's samples."""
+    columns = _Columns(profile.trace, profile.sums.rows)
+    profile.instances.share(columns.add)
+    found = columns.by_id()
+    ids = found["instance"]
+    runs = read_thread_runs(windows_of(profile), lambda some: _rows(ids, some), profile.trace.start_ns)
+    return Ran(columns.names, **found, runs=runs, waited=columns.waited)
+
+
+def _rows(ids: Ids, sought: Ids) -> NDArray[np.int64]:
+    if not len(ids):
+        return np.full(len(sought), -1)
+    at = np.minimum(np.searchsorted(ids, sought), len(ids) - 1)
+    return np.where((ids[at] == sought) & (sought != 0), at, -1)
+
+
+class _Columns:
+    """The columns of the instances, of which so many come in parts."""
+
+    def __init__(self, trace: Trace, count: int) -> None:
+        self.names = pd.Index([], dtype=object)
+        self.waited = WaitSums()
+        self._trace = trace
+        times = dict.fromkeys(("start_ns", "end_ns", "own_ns", "spawn_ns", "ready_ns"), np.int64)
+        kinds = {"task": np.int32, "instance": np.uint64, **times, "energy_j": np.float64, "parent": np.uint64}
+        self._columns = {name: empty(count, kind) for name, kind in {**kinds, "failed": np.bool_}.items()}
+        self._done = 0
+
+    def add(self, piece: Piece) -> None:
+        tasks = piece.tasks
+        self.names = tasks["task"].cat.categories
+        self.waited.add(tasks, piece.own_s)
+        at = slice(self._done, self._done + len(tasks))
+        start_ns = _ns(tasks["start_s"].to_numpy())
+        end_ns = start_ns + _ns(tasks["duration_s"].to_numpy())
+        found = {
+            "task": tasks["task"].cat.codes.to_numpy(),
+            "instance": tasks["instance"].to_numpy(),
+            "start_ns": start_ns,
+            "end_ns": end_ns,
+            "own_ns": np.minimum(_ns(piece.own_s[: len(tasks)]), end_ns - start_ns),
+            "spawn_ns": _in_window(self._trace, _ns_or_unknown(tasks, "spawn_s")),
+            "ready_ns": _in_window(self._trace, _ns_or_unknown(tasks, "ready_s")),
+            "energy_j": tasks["energy_j"].to_numpy(),
+            "parent": tasks["parent"].to_numpy(),
+            "failed": tasks["failed"].to_numpy(),
+        }
+        for name, values in found.items():
+            self._columns[name][at] = values
+        release(*self._columns.values())
+        self._done = at.stop
+
+    def by_id(self) -> dict[str, Any]:
+        """Return the columns in order of ids."""
+        order = np.argsort(self._columns["instance"][: self._done], kind="stable")
+        for name, values in self._columns.items():
+            self._columns[name] = _in_order(values, order)
+        return self._columns
+
+
+def _in_order(values: NDArray[Any], order: NDArray[np.intp]) -> NDArray[Any]:
+    return computed(len(order), values.dtype, lambda at: values[order[at]], values)
+
+
 def read_instances(profile: Profile) -> Instances:
-    """Combine a profile with its trace's events and keys; reads the trace's samples again."""
-    tasks, trace = profile.tasks, profile.trace
-    places = Places.of(tasks["instance"].to_numpy())
-    start_ns = _ns(tasks["start_s"].to_numpy())
-    end_ns = start_ns + _ns(tasks["duration_s"].to_numpy())
-    waits, waits_for = _edges(trace.graph, places)
+    """Combine what ran with the trace's events and keys."""
+    ran, events = profile.ran, profile.events
+    count = len(ran)
+    waits, waits_for = _edges(events, ran)
+    task = pd.Categorical.from_codes(ran.task, categories=ran.names)
     return Instances(
-        table=tasks[TABLE],
-        start_ns=start_ns,
-        end_ns=end_ns,
-        own_ns=np.minimum(_ns(profile.own_s), end_ns - start_ns),
-        spawn_ns=_in_window(trace, _ns_or_unknown(tasks, "spawn_s")),
-        ready_ns=_in_window(trace, _ns_or_unknown(tasks, "ready_s")),
-        releaser=_releasers(trace.graph, places),
-        parent=places.rows(tasks["parent"].to_numpy()),
+        table=pd.DataFrame({"task": task, "instance": ran.instance}, copy=False),
+        energy_j=ran.energy_j,
+        start_ns=ran.start_ns,
+        end_ns=ran.end_ns,
+        own_ns=ran.own_ns,
+        spawn_ns=ran.spawn_ns,
+        ready_ns=ran.ready_ns,
+        releaser=computed(count, np.int32, lambda at: _releasers(events, ran, at), ran.instance),
+        parent=computed(count, np.int32, lambda at: ran.rows(ran.parent[at]), ran.instance, ran.parent),
         waits=waits,
         waits_for=waits_for,
-        needs=needs_of(trace.keys, tasks),
-        runs=read_runs(profile.recipe.read(trace).segments, places, trace.start_ns),
+        needs=needs_of(profile.keys, ran),
+        runs=runs_of(ran.runs, count),
     )
+
+
+def _edges(events: RuntimeEvents, ran: Ran) -> tuple[Rows, Rows]:
+    """Return distinct pairs of an instance and its dependence."""
+    count = max(len(ran), 1)
+    found = [np.empty(0, np.int64)]
+    for _, part in events.parts():
+        named = part[np.isin(part["kind"], (EventKind.DEPENDENCE, EventKind.READY))]
+        waits, waits_for = ran.rows(named["instance"]), ran.rows(named["other"])
+        known = (waits >= 0) & (waits_for >= 0)
+        found.append(distinct(waits[known] * count + waits_for[known]))
+    pairs = distinct(np.concatenate(found))
+    return (pairs // count).astype(np.int32), (pairs % count).astype(np.int32)
+
+
+def _releasers(events: RuntimeEvents, ran: Ran, at: slice) -> NDArray[np.int64]:
+    """Return the instance that READY names; `NOT_NAMED` without such an event, or if that instance never ran."""
+    place = events.rows(ran.instance[at])
+    found = np.full(len(place), NOT_NAMED, np.int64)
+    known = np.flatnonzero(place >= 0)
+    known = known[events.ready_ns[place[known]] != UNKNOWN]
+    other = events.releaser[place[known]]
+    named = ran.rows(other)
+    found[known] = np.where((named >= 0) | (other == 0), named, NOT_NAMED)
+    events.release()
+    return found
 
 
 def on_one_clock(
@@ -110,8 +247,8 @@ def on_one_clock(
     offsets = np.cumsum([0, *(len(one) for one in parts)])[:-1].tolist()
     every = list(zip(parts, late_ns, offsets, strict=True))
     tables = [
-        one.table.assign(host=host, start_s=one.table["start_s"] + late * 1e-9, task=one.table["task"].astype(object))
-        for host, (one, late, _) in zip(hosts, every, strict=True)
+        one.table.assign(host=host, task=one.table["task"].astype(object))
+        for host, one in zip(hosts, parts, strict=True)
     ]
     numbers = {host: place for place, host in enumerate(hosts)}
     number = np.repeat([numbers[host] for host in hosts], [len(one) for one in parts])
@@ -124,6 +261,7 @@ def on_one_clock(
 
     return Instances(
         table=pd.concat(tables, ignore_index=True),
+        energy_j=np.concatenate([one.energy_j for one in parts]),
         start_ns=times("start_ns"),
         end_ns=times("end_ns"),
         own_ns=np.concatenate([one.own_ns for one in parts]),
@@ -144,7 +282,7 @@ def _later(times_ns: Times, late_ns: int) -> Times:
 
 
 def _behind(rows: Rows, offset: int) -> Rows:
-    return np.where(rows < 0, rows, rows + offset)
+    return np.where(rows < 0, rows, rows + np.int32(offset)).astype(np.int32)
 
 
 def _ns(seconds: Floats) -> Times:
@@ -163,22 +301,3 @@ def _ns_or_unknown(tasks: pd.DataFrame, name: str) -> Times:
 def _in_window(trace: Trace, t_ns: Times) -> Times:
     """Raise known times before a window to its begin: chains are followed in the window only."""
     return t_ns if trace.recorded is None else np.where(t_ns == UNKNOWN, UNKNOWN, np.maximum(t_ns, 0))
-
-
-def _edges(graph: Graph, places: Places) -> tuple[Rows, Rows]:
-    """Return distinct pairs of an instance and its dependence."""
-    at = np.flatnonzero((graph.kind == EventKind.DEPENDENCE) | (graph.kind == EventKind.READY))
-    waits, waits_for = places.rows(graph.instance[at]), places.rows(graph.other[at])
-    known = (waits >= 0) & (waits_for >= 0)
-    pairs: NDArray[Any] = np.unique(waits[known] * len(places.ids) + waits_for[known])
-    return pairs // max(len(places.ids), 1), pairs % max(len(places.ids), 1)
-
-
-def _releasers(graph: Graph, places: Places) -> Rows:
-    """Return the instance that READY names; `NOT_NAMED` without such an event, or if that instance never ran."""
-    ready, _ = first_events(graph, EventKind.READY, places)
-    if not (ready >= 0).any():
-        return np.full(len(ready), NOT_NAMED)
-    other = graph.other[np.maximum(ready, 0)]
-    named = places.rows(other)
-    return np.where((ready >= 0) & ((named >= 0) | (other == 0)), named, NOT_NAMED)

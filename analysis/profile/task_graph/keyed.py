@@ -14,15 +14,20 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .lifecycle import Places, spawn_dependences
+from .lifecycle import spawn_dependences
+from .runs import count_until
+from .runtime_events import distinct, stored
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.trace import Keys, Trace
+    from tprof.analysis.profile import Profile
 
-    from .lifecycle import Rows
+    from .instance_keys import InstanceKeys
+    from .instances import Ran
+    from .runtime_events import Ids
 
+Rows = NDArray[np.int32]
 Times = NDArray[np.int64]
 
 
@@ -32,13 +37,13 @@ class Needs:
 
     Attributes
     ----------
-    names : the keys, each once
+    names : hashes of the keys, increasing
     keyed : (n,) rows of instances that have a key
     maker, made : (k,) rows of instances that ended without failure, and the places of their keys in `names`
     waiting, needed : (m,) rows of instances, and the places of the keys that they needed
     """
 
-    names: tuple[str, ...] = field(repr=False)
+    names: Ids = field(repr=False)
     keyed: Rows
     maker: Rows
     made: Rows
@@ -65,35 +70,31 @@ class Clocks:
         return np.where(one == other, -1, self.error_ns[one] + self.error_ns[other])
 
 
-def needs_of(keys: Keys, tasks: pd.DataFrame) -> Needs:
+def needs_of(keys: InstanceKeys, ran: Ran) -> Needs:
     """Find the rows of instances that have keys or needed some."""
-    places = Places.of(tasks["instance"].to_numpy())
-    numbers: dict[str, int] = {}
-    codes = np.array([numbers.setdefault(key, len(numbers)) for key in (*keys.key, *keys.needs)], np.int64)
-    rows, waiting = places.rows(keys.instance), places.rows(keys.waiting)
-    made = (rows >= 0) & ~_failed(tasks, rows)
-    return Needs(
-        tuple(numbers),
-        rows[rows >= 0],
-        rows[made],
-        codes[: len(keys)][made],
-        waiting[waiting >= 0],
-        codes[len(keys) :][waiting >= 0],
-    )
+    names = stored(distinct(np.concatenate((keys.key, keys.needs))))
+    rows, waiting = ran.rows(keys.instance).astype(np.int32), ran.rows(keys.waiting).astype(np.int32)
+    made = rows >= 0
+    made[made] = ~ran.failed[rows[made]]
+    found = Needs(
+        names, rows[rows >= 0], rows[made], _places(names, keys.key[made]), waiting[waiting >= 0],
+        _places(names, keys.needs[waiting >= 0]),
+    )  # fmt: skip
+    keys.release()
+    return found
 
 
-def _failed(tasks: pd.DataFrame, rows: Rows) -> NDArray[np.bool_]:
-    failed = np.append(tasks["failed"].to_numpy(bool), False)
-    return np.asarray(failed[rows])
+def _places(names: Ids, keys: Ids) -> Rows:
+    return np.searchsorted(names, keys).astype(np.int32)
 
 
 def joined_needs(parts: Sequence[Needs], offsets: Sequence[int]) -> Needs:
     """Join those of several hosts, whose rows begin at these offsets: the same key is the same task on all of them."""
-    numbers: dict[str, int] = {}
-    codes = [np.array([numbers.setdefault(name, len(numbers)) for name in one.names], np.int64) for one in parts]
-    every = list(zip(parts, codes, offsets, strict=True))
+    names = distinct(np.concatenate([np.empty(0, np.uint64), *(one.names for one in parts)]))
+    codes = [_places(names, one.names) for one in parts]
+    every = list(zip(parts, codes, map(np.int32, offsets), strict=True))
     return Needs(
-        tuple(numbers),
+        names,
         np.concatenate([one.keyed + offset for one, _, offset in every]),
         np.concatenate([one.maker + offset for one, _, offset in every]),
         np.concatenate([code[one.made] for one, code, _ in every]),
@@ -102,18 +103,18 @@ def joined_needs(parts: Sequence[Needs], offsets: Sequence[int]) -> Needs:
     )
 
 
-def dependences(trace: Trace, tasks: pd.DataFrame) -> pd.DataFrame:
+def dependences(profile: Profile) -> pd.DataFrame:
     """Return one row for each dependence between instances, by events or by keys: `instance`, `waits_for`."""
-    of_events = spawn_dependences(trace.graph)
-    if trace.recorded is not None:
-        of_events = of_events[of_events["instance"].isin(tasks["instance"])].reset_index(drop=True)
-    if not len(trace.keys):
+    trace = profile.trace
+    of_events = spawn_dependences(profile.events)
+    if trace.recorded is not None and len(of_events):
+        is_here = profile.ran.rows(of_events["instance"].to_numpy()) >= 0
+        of_events = of_events[is_here].reset_index(drop=True)
+    if not len(profile.keys):
         return of_events
-    start_ns = np.rint(tasks["start_s"].to_numpy() * 1e9).astype(np.int64)
-    end_ns = start_ns + np.rint(tasks["duration_s"].to_numpy() * 1e9).astype(np.int64)
-    waits, waits_for, _ = needed_rows(needs_of(trace.keys, tasks), start_ns, end_ns)
-    instance = tasks["instance"].to_numpy()
-    of_keys = pd.DataFrame({"instance": instance[waits], "waits_for": instance[waits_for]})
+    ran = profile.ran
+    waits, waits_for, _ = needed_rows(needs_of(profile.keys, ran), ran.start_ns, ran.end_ns)
+    of_keys = pd.DataFrame({"instance": ran.instance[waits], "waits_for": ran.instance[waits_for]})
     return pd.concat([of_events, of_keys], ignore_index=True).drop_duplicates(ignore_index=True)
 
 
@@ -131,21 +132,19 @@ def needed_rows(needs: Needs, start_ns: Times, end_ns: Times, clocks: Clocks | N
     waits, waits_for : (edges,) rows
     contradicting : how many needs only an instance of another host could have made, which ended too late for it
     """
-    maker, waiting = needs.maker, needs.waiting
-    if not len(maker) or not len(waiting):
-        return np.empty(0, np.int64), np.empty(0, np.int64), 0
-    ends = np.sort(end_ns[maker])
-    span = len(ends) + 1
-    place = needs.made * span + np.searchsorted(ends, end_ns[maker], side="left")
-    order = np.argsort(place, kind="stable")
-    place, maker, made = place[order], maker[order], np.append(needs.made[order], -1)
-    asked = needs.needed * span + np.searchsorted(ends, start_ns[waiting], side="right")
-    after = np.searchsorted(place, asked, side="left")
-    found = (after > 0) & (made[after - 1] == needs.needed)
-    source, contradicting = maker[after - 1], 0
+    waiting, needed = needs.waiting, needs.needed
+    if not len(needs.maker) or not len(waiting):
+        return np.empty(0, np.int32), np.empty(0, np.int32), 0
+    maker = needs.maker[np.lexsort((end_ns[needs.maker], needs.made))]
+    of_key = np.bincount(needs.made, minlength=len(needs.names))
+    first = np.concatenate(([0], np.cumsum(of_key))).astype(np.int32)
+    ended = count_until(first, end_ns[maker], needed, start_ns[waiting], inclusive=True)
+    found = ended > 0
+    # Where none had ended, the first that ended later.
+    place = first[needed] + np.maximum(ended - 1, 0)
+    source, contradicting = maker[np.minimum(place, len(maker) - 1)], 0
     if clocks is not None:
-        later = np.flatnonzero(~found & (made[after] == needs.needed))
-        source[later] = maker[after[later]]
+        later = np.flatnonzero(~found & (of_key[needed] > 0))
         error_ns = clocks.between(waiting[later], source[later])
         found[later] = end_ns[source[later]] - start_ns[waiting[later]] <= error_ns
         contradicting = int(((error_ns >= 0) & ~found[later]).sum())
@@ -159,12 +158,19 @@ def earliest_spawn(keyed: Rows, start_ns: Times, end_ns: Times) -> Times:
     task that needs others. Any other counts as submitted when the workers last began to work after a time in which no
     task ran anywhere.
     """
+    if not len(keyed):
+        return start_ns
     has_key = np.zeros(len(start_ns), bool)
     has_key[keyed] = True
-    order = np.argsort(start_ns, kind="stable")
-    ended_ns = np.maximum.accumulate(np.concatenate(([np.iinfo(np.int64).min], end_ns[order][:-1])))
-    begins = start_ns[order] > ended_ns
-    since = start_ns[order][np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))]
-    spawn_ns = start_ns.copy()
-    spawn_ns[order] = np.where(has_key[order], since, start_ns[order])
-    return spawn_ns
+    order = np.argsort(start_ns, kind="stable").astype(np.int32)
+    ended_ns, spawn_ns = end_ns[order], start_ns[order]
+    np.maximum.accumulate(ended_ns, out=ended_ns)
+    begins = np.ones(len(order), bool)
+    begins[1:] = spawn_ns[1:] > ended_ns[:-1]
+    del ended_ns
+    since = np.maximum.accumulate(np.where(begins, np.arange(len(order), dtype=np.int32), np.int32(0)))
+    of_keyed = has_key[order]
+    spawn_ns[of_keyed] = spawn_ns[since[of_keyed]]
+    found_ns = np.empty_like(spawn_ns)
+    found_ns[order] = spawn_ns
+    return found_ns

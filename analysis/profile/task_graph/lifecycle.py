@@ -11,10 +11,15 @@ from numpy.typing import NDArray
 
 from tprof.trace import EventKind
 
+from .runtime_events import UNKNOWN
+
 if TYPE_CHECKING:
-    from tprof.trace import Graph, Trace
+    from tprof.trace import Trace
+
+    from .runtime_events import Ids, RuntimeEvents
 
 Rows = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -38,64 +43,55 @@ class Places:
         return np.where((self.ids[at] == sought) & (sought != 0), self.order[at], -1)
 
 
-def first_events(graph: Graph, kind: EventKind, places: Places) -> tuple[Rows, Rows]:
-    """Return for each row of a table the place of its first event of a kind, -1 without any.
-
-    Returns
-    -------
-    event : (rows,) int64
-    at : (events of the kind,) int64, all places with that kind
-    """
-    at = np.flatnonzero(graph.kind == kind)
-    rows = places.rows(graph.instance[at])
-    known = rows >= 0
-    event = np.full(len(places.ids), -1)
-    # If a row repeats, the last assignment wins: the earliest event.
-    event[rows[known][::-1]] = at[known][::-1]
-    return event, at
-
-
-def lifecycle_columns(trace: Trace, tasks: pd.DataFrame) -> dict[str, Any]:
-    """Return the columns that events add to the table of instances, with `parent` from the events.
+def lifecycle_columns(events: RuntimeEvents, trace: Trace, tasks: pd.DataFrame) -> dict[str, Any]:
+    """Return the columns that events add to some rows of the table of instances, with `parent` from the events.
 
     Times are adjusted to spawned <= ready <= started, which clocks of several processors may violate. In a window it is
     not known when instances started that ran when it began, nor so how long they had waited for a worker.
     """
-    graph = trace.graph
-    places = Places.of(tasks["instance"].to_numpy())
-    spawn, _ = first_events(graph, EventKind.SPAWN, places)
-    ready, _ = first_events(graph, EventKind.READY, places)
-    steal, _ = first_events(graph, EventKind.STEAL, places)
+    row = events.rows(tasks["instance"].to_numpy(np.uint64))
+    spawn_ns, ready_ns = (_of_rows(times, row, UNKNOWN) for times in (events.spawn_ns, events.ready_ns))
     start_s = tasks["start_s"].to_numpy()
-    spawn_s = np.minimum(_seconds(trace, spawn), start_s)
-    ready_s = np.minimum(np.fmax(_seconds(trace, ready), spawn_s), start_s)
-    ready_s[ready < 0] = np.nan
-    return {
-        "parent": np.where(spawn >= 0, _at(graph.other, spawn), tasks["parent"].to_numpy()),
+    spawn_s = np.minimum(_seconds(trace, spawn_ns), start_s)
+    ready_s = np.minimum(np.fmax(_seconds(trace, ready_ns), spawn_s), start_s)
+    ready_s[ready_ns == UNKNOWN] = np.nan
+    spawner = _of_rows(events.spawner, row, 0)
+    columns = {
+        "parent": np.where(spawn_ns != UNKNOWN, spawner, tasks["parent"].to_numpy(np.uint64)),
         "spawn_s": spawn_s,
         "ready_s": ready_s,
         "wait_data_s": ready_s - spawn_s,
         "wait_worker_s": np.where(ran_before(trace, start_s), np.nan, start_s - ready_s),
-        "stolen": steal >= 0,
+        "stolen": _of_rows(events.stolen, row, 0),
     }
+    events.release()
+    return columns
 
 
-def ran_before(trace: Trace, start_s: NDArray[np.float64]) -> NDArray[np.bool_]:
+def ran_before(trace: Trace, start_s: Floats) -> NDArray[np.bool_]:
     """Return which instances ran when a window began; none in a whole recording."""
     return (start_s <= 0) & (trace.recorded is not None and trace.start_ns > trace.recorded.start_ns)
 
 
-def _at(values: NDArray[Any], event: Rows) -> NDArray[Any]:
-    """Return a value per event; for -1 that of the first."""
-    return values[np.maximum(event, 0)]
+def _of_rows(values: NDArray[Any], row: Rows, absent: int) -> NDArray[Any]:
+    """Return the values of rows, and another one for -1."""
+    found = np.full(len(row), absent, values.dtype)
+    known = row >= 0
+    found[known] = values[row[known]]
+    return found
 
 
-def _seconds(trace: Trace, event: Rows) -> NDArray[np.float64]:
-    return np.where(event >= 0, (_at(trace.graph.t_ns, event) - trace.start_ns) * 1e-9, np.nan)
+def _seconds(trace: Trace, t_ns: NDArray[np.int64]) -> Floats:
+    return np.where(t_ns != UNKNOWN, (t_ns - trace.start_ns) * 1e-9, np.nan)
 
 
-def spawn_dependences(graph: Graph) -> pd.DataFrame:
-    """Return one row for each dependence between instances that events name: `instance`, `waits_for`."""
-    at = np.flatnonzero((graph.kind == EventKind.DEPENDENCE) & (graph.instance != 0) & (graph.other != 0))
-    pairs = pd.DataFrame({"instance": graph.instance[at], "waits_for": graph.other[at]})
+def spawn_dependences(events: RuntimeEvents) -> pd.DataFrame:
+    """Return each dependence that events name once, in order of time: `instance`, `waits_for`."""
+    found: list[tuple[NDArray[np.uint64], Ids, Ids]] = [(np.empty(0, np.uint64),) * 3]
+    for _, part in events.parts():
+        named = part[(part["kind"] == EventKind.DEPENDENCE) & (part["instance"] != 0) & (part["other"] != 0)]
+        found.append((named["t_ns"], named["instance"], named["other"]))
+    t_ns, instance, other = (np.concatenate(column) for column in zip(*found, strict=True))
+    order = np.argsort(t_ns, kind="stable")
+    pairs = pd.DataFrame({"instance": instance[order], "waits_for": other[order]}, copy=False)
     return pairs.drop_duplicates(ignore_index=True)

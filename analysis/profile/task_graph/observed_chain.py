@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from tprof.analysis.attribution.long_arrays import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .execution import Execution
 
+STEPS = 1 << 18
+"""Of a walk, after which pages are released."""
 PARTS = ("running", "data", "worker", "spawning", "paused")
 PARTS_OF_JOBS = (*PARTS[:2], "transfer", *PARTS[2:])
 
@@ -26,40 +30,69 @@ def observed_chain(execution: Execution) -> pd.DataFrame:
     without gaps.
     """
     kinds = PARTS if execution.host is None else PARTS_OF_JOBS
-    return _table(_Walk(execution).pieces()[::-1] if len(execution) else [], kinds)
+    pieces = _Pieces(kinds)
+    if len(execution):
+        _Walk(execution, pieces).go()
+    return pieces.table()
 
 
-Piece = tuple[str, int, int, int]
+class _Pieces:
+    """Pieces of the makespan, last first, 28 bytes each."""
+
+    def __init__(self, kinds: Sequence[str]) -> None:
+        self._kinds = {kind: code for code, kind in enumerate(kinds)}
+        self._kind, self._begin_ns, self._end_ns, self._row = array("b"), array("q"), array("q"), array("q")
+
+    def add(self, kind: str, begin_ns: int, end_ns: int, row: int) -> None:
+        self._kind.append(self._kinds[kind])
+        self._begin_ns.append(begin_ns)
+        self._end_ns.append(end_ns)
+        self._row.append(row)
+
+    def table(self) -> pd.DataFrame:
+        codes = np.array(self._kind, np.int8)[::-1]
+        begin_ns, end_ns, row = (np.array(one, np.int64)[::-1] for one in (self._begin_ns, self._end_ns, self._row))
+        kinds = pd.Categorical.from_codes(codes, categories=list(self._kinds))
+        return pd.DataFrame(
+            {"kind": kinds, "start_s": begin_ns * 1e-9, "duration_s": (end_ns - begin_ns) * 1e-9, "row": row}
+        )
 
 
 class _Walk:
     """Walks back through an execution; `at` is the current time, `place` the current run, -1: outside."""
 
-    def __init__(self, execution: Execution) -> None:
+    def __init__(self, execution: Execution, found: _Pieces) -> None:
         self.run = execution
         last = int(execution.end_ns.argmax())
         self.at = int(execution.end_ns[last])
         self.place = int(execution.runs.first[last + 1]) - 1
         self.begin_ns = int(execution.spawn_ns.min())
-        self.found: list[Piece] = []
+        self.found = found
         self.children = _children_by_end(execution)
         self.drained_ns, self.drained_by = _drained(execution)
 
-    def pieces(self) -> list[Piece]:
-        """Return kind, begin, end and row of each, last first."""
-        seen: set[tuple[int, int]] = set()
+    def go(self) -> None:
+        """Find all pieces, last first."""
+        seen: set[int] = set()
+        seen_at_ns = self.at
         # Instances of no length may form a cycle.
-        while self.place >= 0 and (self.place, self.at) not in seen:
-            seen.add((self.place, self.at))
+        steps = 0
+        while self.place >= 0 and not (self.at == seen_at_ns and self.place in seen):
+            steps += 1
+            if steps % STEPS == 0:
+                self.run.release()
+            if self.at != seen_at_ns:
+                seen.clear()
+                seen_at_ns = self.at
+            seen.add(self.place)
             self._step()
         self._until(self.begin_ns, "spawning", -1)
-        return self.found
 
     def _until(self, begin_ns: int, kind: str, row: int) -> None:
         """Add the piece from a time to the current one, and go to that time."""
         begin_ns = max(min(begin_ns, self.at), self.begin_ns)
         if begin_ns < self.at:
-            self.found.append((kind, begin_ns, self.at, row))
+            self.found.add(kind, begin_ns, self.at, row)
         self.at = begin_ns
 
     def _step(self) -> None:
@@ -164,17 +197,13 @@ def _children_by_end(execution: Execution) -> tuple[np.ndarray, np.ndarray]:
 
 def _drained(execution: Execution) -> tuple[np.ndarray, np.ndarray]:
     """Return the times at which no spawned instance was left, and the instance that ended then."""
-    count = len(execution)
-    times = np.concatenate((execution.spawn_ns, execution.end_ns))
-    change = np.repeat((1, -1), count)
-    order = np.lexsort((-change, times))
-    none = np.flatnonzero(np.cumsum(change[order]) == 0)
-    return times[order[none]], order[none] - count
-
-
-def _table(pieces: list[Piece], possible: Sequence[str]) -> pd.DataFrame:
-    kinds = pd.Categorical([piece[0] for piece in pieces], categories=list(possible))
-    begin_ns, end_ns, row = (np.array([piece[part] for piece in pieces], np.int64) for part in (1, 2, 3))
-    return pd.DataFrame(
-        {"kind": kinds, "start_s": begin_ns * 1e-9, "duration_s": (end_ns - begin_ns) * 1e-9, "row": row}
-    )
+    order = np.argsort(execution.end_ns, kind="stable").astype(np.int32)
+    spawn_ns = np.sort(execution.spawn_ns)
+    times, rows = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+    for at in blocks(len(order), execution.end_ns):
+        end_ns = execution.end_ns[order[at]]
+        spawned = np.searchsorted(spawn_ns, end_ns, side="right")
+        none = np.flatnonzero(spawned == np.arange(at.start + 1, at.stop + 1))
+        times.append(end_ns[none])
+        rows.append(order[at][none])
+    return np.concatenate(times), np.concatenate(rows)

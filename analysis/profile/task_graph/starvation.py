@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,21 +9,19 @@ import pandas as pd
 from numpy.typing import NDArray
 from tprof.analysis.names import shown
 
-from tprof.trace import EventKind, layout
-
-from .lifecycle import Places, first_events
+from .runtime_events import UNKNOWN
+from .services import Intervals, served_of, steals_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tprof.analysis.attribution.segments import Segments
-    from tprof.analysis.attribution.sharing import Sharing
     from tprof.analysis.profile import Profile
 
-    from tprof.trace import Graph, Thread, Trace
+    from tprof.trace import Trace
+
+    from .runs import Rows
+    from .runtime_events import Ids
+    from .services import Service
 
 CHUNK_RECORDS = 1 << 16
-Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
 COLUMNS = (
     "worker", "pid", "thread", "cpu", "served_s", "running_s", "suspended_s", "starved_s", "overhead_s", "steals",
@@ -43,114 +40,93 @@ def starvation(profile: Profile) -> pd.DataFrame:
     (instances taken from others), idle_j (joules that the model assigns to its thread outside tasks in this time; NaN
     without energy). One row for each thread that was a worker. Empty without such events.
     """
-    trace = profile.trace
-    services = _services(trace)
-    if not services:
+    trace, served = profile.trace, served_of(profile)
+    if not served.services:
         return pd.DataFrame({name: [] for name in COLUMNS})
-    segments, plans = profile.recipe.again(trace)
-    outside = {one.thread.ordinal: _joules(one, index, plans) for index, one in enumerate(segments)}
-    by_thread = {one.thread.ordinal: one for one in segments}
     threads = {thread.ordinal: thread for thread in trace.threads}
     process_of = {file.ordinal: file.process for file in trace.events}
-    ready = {process: _Ready.of(profile, process) for process in sorted({process_of[one.thread] for one in services})}
-    rows = [
-        _row(
-            service, threads.get(service.thread), by_thread.get(service.thread), outside.get(service.thread),
-            ready[process_of[service.thread]],
-        )
-        for service in services
-    ]  # fmt: skip
+    ready: dict[int, Intervals] = {}
+    steals = steals_in(served.services, profile.events)
+    has_energy = any(domain.counted and len(domain) for domain in profile.quanta)
+    ran_samples = {one.ordinal for one in trace.threads if one.count}
+    rows = []
+    for number, service in enumerate(served.services):
+        process = process_of[service.thread]
+        if process not in ready:
+            ready[process] = _ready_in(profile, process)
+        thread = threads.get(service.thread)
+        name = "" if thread is None else shown(thread.name)
+        knows_j = has_energy and service.thread in ran_samples
+        rows.append(
+            (
+                service.worker, 0 if thread is None else thread.pid, name or f"thread-{service.thread}",
+                served.most_used(number), *_seconds(service, profile, ready[process]), steals[number],
+                float(served.idle_j[number]) if knows_j else float("nan"),
+            )
+        )  # fmt: skip
     return pd.DataFrame(rows, columns=list(COLUMNS)).sort_values(["pid", "worker"], ignore_index=True)
 
 
-@dataclass(frozen=True)
-class _Service:
-    """The intervals in which a thread was a worker: (k,) times, increasing and disjoint."""
+def _seconds(service: Service, profile: Profile, ready: Intervals) -> tuple[float, ...]:
+    """Return how long a worker served, and for how long in each state."""
+    start_ns, served = profile.trace.start_ns, service.times
+    row, begin_ns, end_ns = profile.ran.runs.of(service.thread)
+    begin_ns, end_ns, waits = begin_ns + start_ns, end_ns + start_ns, _waits_inside(row)
+    running, suspended = Intervals(begin_ns, end_ns), Intervals(end_ns[:-1][waits], begin_ns[1:][waits])
+    served_ns, running_ns, suspended_ns = served.length_ns, served.in_both(running), served.in_both(suspended)
+    # Each instant is in one state, so what was ready while it was idle is the rest.
+    was_ready = ready.within(served)
+    overhead_ns = was_ready.length_ns - was_ready.in_both(running) - was_ready.in_both(suspended)
+    starved_ns = served_ns - running_ns - suspended_ns - overhead_ns
+    return tuple(ns * 1e-9 for ns in (served_ns, running_ns, suspended_ns, starved_ns, overhead_ns))
 
-    thread: int
-    worker: int
-    begin_ns: Times
-    end_ns: Times
-    steals: int
+
+def _waits_inside(row: Rows) -> NDArray[np.intp]:
+    """Return after which of a thread's runs an instance waits that runs on this thread before and after."""
+    change = np.zeros(len(row) + 1, np.int64)
+    _, first = np.unique(row, return_index=True)
+    _, last = np.unique(row[::-1], return_index=True)
+    change[first] += 1
+    change[len(row) - 1 - last] -= 1
+    return np.flatnonzero(np.cumsum(change)[:-2] > 0) if len(row) else np.empty(0, np.intp)
 
 
-def _services(trace: Trace) -> list[_Service]:
-    """Pair BEGIN and END by thread; without an END an interval lasts until the thread's next BEGIN or its end.
+def _ready_in(profile: Profile, process: int) -> Intervals:
+    """Return when at least one instance of a process was ready and had not started, by the process's READY events.
 
-    Of a window only the intervals in it.
+    An instance that never started was ready until it was cancelled.
     """
-    graph, reach_ns = trace.graph, trace.reach_ns
-    ends = {thread.ordinal: thread.end_ns for thread in trace.threads}
-    found: list[_Service] = []
-    at = np.flatnonzero(np.isin(graph.kind, (EventKind.BEGIN, EventKind.END)))
-    for thread in np.unique(graph.thread[at]).tolist():
-        mine = at[graph.thread[at] == thread]
-        end_ns = ends.get(thread) or trace.end_ns
-        t_ns = np.append(graph.t_ns[mine], max(end_ns, int(graph.t_ns[mine[-1]])))
-        begins = np.flatnonzero(graph.kind[mine] == EventKind.BEGIN)
-        for worker in np.unique(graph.worker[mine[begins]]).tolist():
-            of = begins[graph.worker[mine[begins]] == worker]
-            begin_ns, last_ns = np.clip(t_ns[of], *reach_ns), np.clip(t_ns[of + 1], *reach_ns)
-            if trace.recorded is not None:
-                served = last_ns > begin_ns
-                begin_ns, last_ns = begin_ns[served], last_ns[served]
-            if len(begin_ns):
-                found.append(_Service(thread, worker, begin_ns, last_ns, _steals(graph, thread, begin_ns, last_ns)))
-    return found
+    events = profile.events
+    mine = np.flatnonzero((events.process == process) & (events.ready_ns != UNKNOWN))
+    ready_ns = events.ready_ns[mine]
+    until_ns = np.maximum(_until(profile, events.ids[mine], ready_ns), ready_ns)
+    events.release()
+    ready_ns.sort()
+    until_ns.sort()
+    count = len(ready_ns)
+    # All that were ready before have started: what comes then begins a new interval.
+    begins = np.flatnonzero(np.searchsorted(until_ns, ready_ns, side="right") >= np.arange(count))
+    return Intervals(ready_ns[begins], until_ns[np.append(begins[1:], count) - 1] if count else until_ns)
 
 
-def _steals(graph: Graph, thread: int, begin_ns: Times, end_ns: Times) -> int:
-    when = graph.t_ns[(graph.kind == EventKind.STEAL) & (graph.thread == thread)]
-    place = np.searchsorted(begin_ns, when, side="right") - 1
-    return int(((place >= 0) & (when <= end_ns[np.maximum(place, 0)])).sum())
+def _until(profile: Profile, instance: Ids, ready_ns: Times) -> Times:
+    """Return until when instances were ready: until they started, else until they were cancelled, else to the end."""
+    ran, trace, cancels = profile.ran, profile.trace, profile.events.cancels
+    row = ran.rows(instance)
+    cancelled, first = np.unique(cancels.instance, return_index=True)
+    at = np.minimum(np.searchsorted(cancelled, instance), max(len(cancelled) - 1, 0))
+    until_ns = np.full(len(instance), max(trace.end_ns, 0))
+    if len(cancelled):
+        until_ns = np.where(cancelled[at] == instance, cancels.t_ns[first][at], until_ns)
+    if trace.recorded is not None:
+        before = np.isin(instance, _ran_before(trace, instance[(row < 0) & (ready_ns < trace.start_ns)]))
+        until_ns = np.where(before, trace.start_ns, until_ns)
+    started = row >= 0
+    until_ns[started] = ran.start_ns[row[started]] + trace.start_ns
+    return until_ns
 
 
-@dataclass(frozen=True)
-class _Ready:
-    """Cumulative time in which at least one instance of a process was ready and had not started."""
-
-    edges_ns: Times
-    until_ns: Times
-
-    @classmethod
-    def of(cls, profile: Profile, process: int) -> _Ready:
-        """Use the READY events of a process; an instance that never started was ready until it was cancelled."""
-        graph, trace = profile.trace.graph, profile.trace
-        ordinals = [file.ordinal for file in trace.events if file.process == process]
-        mine = (graph.kind == EventKind.READY) & (graph.instance != 0) & np.isin(graph.thread, ordinals)
-        instance, first = np.unique(graph.instance[mine], return_index=True)
-        ready_ns = graph.t_ns[mine][first]
-        tasks = profile.tasks
-        row = Places.of(tasks["instance"].to_numpy()).rows(instance)
-        start_ns = np.rint(tasks["start_s"].to_numpy() * 1e9).astype(np.int64) + trace.start_ns
-        cancelled, _ = first_events(graph, EventKind.CANCEL, Places.of(instance))
-        otherwise = np.where(cancelled >= 0, graph.t_ns[np.maximum(cancelled, 0)], max(trace.end_ns, 0))
-        if trace.recorded is not None:
-            ran = np.isin(instance, _ran_before(trace, instance[(row < 0) & (ready_ns < trace.start_ns)]))
-            otherwise = np.where(ran, trace.start_ns, otherwise)
-        until_ns = np.maximum(np.where(row >= 0, start_ns[row], otherwise) if len(tasks) else otherwise, ready_ns)
-        times = np.concatenate((ready_ns, until_ns))
-        change = np.repeat((1, -1), len(ready_ns))
-        order = np.argsort(times, kind="stable")
-        edges_ns = times[order]
-        waiting = np.cumsum(change[order])[:-1] > 0
-        total_ns = np.concatenate(([0], np.cumsum(np.diff(edges_ns) * waiting))) if len(times) else times
-        return cls(edges_ns, total_ns.astype(np.int64))
-
-    def between(self, begin_ns: Times, end_ns: Times) -> Times:
-        """Return the time of each interval in which an instance was ready."""
-        return self._until(end_ns) - self._until(begin_ns)
-
-    def _until(self, t_ns: Times) -> Times:
-        if not len(self.edges_ns):
-            return np.zeros(len(t_ns), np.int64)
-        place = np.clip(np.searchsorted(self.edges_ns, t_ns, side="right") - 1, 0, len(self.edges_ns) - 1)
-        after = np.minimum(place + 1, len(self.edges_ns) - 1)
-        rises = self.until_ns[after] > self.until_ns[place]
-        return self.until_ns[place] + np.where(rises, np.maximum(t_ns - self.edges_ns[place], 0), 0)
-
-
-def _ran_before(window: Trace, instances: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _ran_before(window: Trace, instances: Ids) -> Ids:
     """Return which of some instances ran before a window; reads the instances of all samples before it."""
     found = [np.empty(0, np.uint64)]
     for thread in window.recorded.threads if window.recorded is not None and len(instances) else ():
@@ -159,64 +135,3 @@ def _ran_before(window: Trace, instances: NDArray[np.uint64]) -> NDArray[np.uint
             ids = thread.stream.read_part(thread.dtype, first, min(first + CHUNK_RECORDS, last))["instance"]
             found.append(np.intersect1d(ids, instances))
     return np.unique(np.concatenate(found))
-
-
-def _row(
-    service: _Service, thread: Thread | None, segments: Segments | None, idle_j: Floats | None, ready: _Ready
-) -> tuple[object, ...]:
-    """Cut a thread's time at the ends of its segments and intervals, and classify each piece."""
-    segments_ns = np.empty(0, np.int64) if segments is None else segments.t_ns
-    edges_ns = np.unique(np.concatenate((segments_ns, service.begin_ns, service.end_ns)))
-    begin_ns, end_ns = edges_ns[:-1], edges_ns[1:]
-    place = np.searchsorted(service.begin_ns, begin_ns, side="right") - 1
-    served = (place >= 0) & (begin_ns < service.end_ns[np.maximum(place, 0)])
-    begin_ns, end_ns = begin_ns[served], end_ns[served]
-    running = suspended = np.zeros(len(begin_ns), bool)
-    cpu, joules = -1, float("nan") if idle_j is None else 0.0
-    if segments is not None and idle_j is not None:
-        segment = np.searchsorted(segments.t_ns, begin_ns, side="right") - 1
-        inside = (segment >= 0) & (segment < len(segments.slot))
-        segment = np.clip(segment, 0, len(segments.slot) - 1)
-        running = inside & (segments.slot[segment] > 0)
-        suspended = inside & ~running & _waits_inside(segments)[segment]
-        length_ns = np.maximum(segments.t_ns[segment + 1] - segments.t_ns[segment], 1)
-        quiet = inside & ~running
-        joules = float((idle_j[segment] * (end_ns - begin_ns) / length_ns)[quiet].sum())
-        cpu = _most_used(segments.cpu[segment[running]], (end_ns - begin_ns)[running])
-    idle = ~running & ~suspended
-    length_ns = end_ns - begin_ns
-    overhead_ns = int(ready.between(begin_ns[idle], end_ns[idle]).sum())
-    name = "" if thread is None else shown(thread.name)
-    seconds = (length_ns.sum(), length_ns[running].sum(), length_ns[suspended].sum())
-    starved_ns = int(length_ns[idle].sum()) - overhead_ns
-    return (
-        service.worker, 0 if thread is None else thread.pid, name or f"thread-{service.thread}", cpu,
-        *(float(ns) * 1e-9 for ns in (*seconds, starved_ns, overhead_ns)), service.steals, joules,
-    )  # fmt: skip
-
-
-def _waits_inside(segments: Segments) -> NDArray[np.bool_]:
-    """Mark the segments without a task between two runs of the same instance on this thread."""
-    at = np.flatnonzero(segments.slot > 0)
-    change = np.zeros(len(segments.slot) + 1, np.int64)
-    _, first = np.unique(segments.slot[at], return_index=True)
-    _, last = np.unique(segments.slot[at][::-1], return_index=True)
-    np.add.at(change, at[first], 1)
-    np.add.at(change, at[::-1][last], -1)
-    return np.asarray((np.cumsum(change)[:-1] > 0) & (segments.slot == 0))
-
-
-def _most_used(cpu: NDArray[np.uint16], length_ns: Times) -> int:
-    known = cpu != layout.NO_CPU
-    if not known.any():
-        return -1
-    return int(np.bincount(cpu[known], weights=length_ns[known]).argmax())
-
-
-def _joules(segments: Segments, index: int, plans: Sequence[Sharing]) -> Floats:
-    """Return the joules of each segment of a thread; NaN without energy."""
-    energy_j = np.zeros(len(segments.slot)) if plans else np.full(len(segments.slot), np.nan)
-    for plan in plans:
-        shares, static_j = plan.segment_shares(index)
-        energy_j += shares.energy_j + (0.0 if static_j is None else static_j)
-    return energy_j

@@ -1,0 +1,222 @@
+"""A recording of a task runtime that is read window by window has the waits, chains and workers of the whole."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import task_graphs
+from support.properties import examples
+from support.streamed_profiles import assert_same, in_order, streamed
+from support.task_graphs import Flat, Lane, Nested
+from tprof.analysis.export import format_named
+from tprof.analysis.profile.task_graph import path_facts
+
+import tprof
+from tprof.trace import EventKind, Kind
+
+if TYPE_CHECKING:
+    from tprof.analysis import Profile
+
+MS = 1_000_000
+
+
+def flat(path: Path, rng: np.random.Generator, *, count: int = 60, readings: int = 40) -> tprof.Trace:
+    """Write a random graph of tasks on three workers, of which some are stolen and some never run."""
+    tasks = [
+        (int(rng.integers(0, 20)) * MS, {int(one) for one in rng.integers(0, number, 2)} if number else set())
+        for number in range(count)
+    ]
+    lanes = Flat(tasks, workers=3, gap_ns=int(rng.integers(0, 4)) * MS, slow_ns=int(rng.integers(0, 2)) * MS // 2).lanes
+    for lane in lanes[1:]:
+        for t_ns, instance, kind in lane.samples:
+            if kind == Kind.START and rng.random() < 0.2:
+                lane.event(t_ns, EventKind.STEAL, instance)
+    for number in range(count + 1, count + 4):
+        t_ns = int(rng.integers(0, 50)) * MS
+        lanes[0].event(t_ns, EventKind.SPAWN, number)
+        lanes[0].event(t_ns, EventKind.READY, number)
+        if rng.random() < 0.5:
+            lanes[0].event(t_ns + MS, EventKind.CANCEL, number)
+    return task_graphs.write(path, lanes, readings)
+
+
+def nested(path: Path, rng: np.random.Generator) -> tprof.Trace:
+    """Write instances that spawn others and wait for them."""
+
+    def body(depth: int) -> list[tuple[object, ...]]:
+        steps: list[tuple[object, ...]] = []
+        for _ in range(int(rng.integers(1, 6))):
+            what = rng.random()
+            if what < 0.5 or not depth:
+                steps.append(("run", int(rng.integers(1, 40)) * MS))
+            elif what < 0.8:
+                steps.append(("spawn", body(depth - 1), rng.integers(0, 5, 2).tolist()))
+            else:
+                steps.append(("wait",))
+        return steps
+
+    delays = itertools.cycle((rng.integers(0, 5, 6) * MS).tolist())
+    return task_graphs.write(path, Nested(body(3), delays).lanes, 40)
+
+
+def keyed(path: Path, rng: np.random.Generator, *, count: int = 60) -> tprof.Trace:
+    """Write tasks of an engine, of which some are tried again, need what never ran, or have no key."""
+    waits_for = [{int(one) for one in rng.integers(0, number, 2)} if number else set() for number in range(count)]
+    tasks = [(int(rng.integers(0, 20)) * MS, waited) for waited in waits_for]
+    lanes = Flat(tasks, workers=3, gap_ns=MS).lanes
+    for lane in lanes:
+        lane.events.clear()
+    trace = task_graphs.write(path, lanes, 40)
+    names = [f"('sum-{number // 7}', {number - number % 2})" for number in range(count)]
+    lines = [
+        {
+            "instance": number + 1,
+            "key": names[number],
+            "needs": [names[one] for one in waited] + ["gone"] * (number == 9),
+        }
+        for number, waited in enumerate(waits_for)
+        if number % 11
+    ]
+    (path / "keys").mkdir()
+    texts = [json.dumps(lines[place]) + "\n" for place in rng.permutation(len(lines))]
+    (path / "keys/00000000.jsonl").write_text("".join([*texts, texts[0], "{}\n"]))
+    return tprof.load(trace.path)
+
+
+def assert_same_chains(whole: Profile, parts: Profile) -> None:
+    """Compare what profiles say of dependences."""
+    pd.testing.assert_frame_equal(parts.dependences, whole.dependences)
+    ours, theirs = parts.critical_path(), whole.critical_path()
+    assert path_facts(ours) == pytest.approx(path_facts(theirs), rel=1e-9, nan_ok=True)
+    for name in ("chain", "heaviest", "observed"):
+        pd.testing.assert_frame_equal(getattr(ours, name), getattr(theirs, name), rtol=1e-9, atol=1e-12)
+
+
+def assert_same_runtime(whole: Profile, parts: Profile) -> None:
+    """Compare what profiles say of a task runtime."""
+    assert_same_chains(whole, parts)
+    for table in (lambda one: one.waits(), lambda one: one.starvation):
+        pd.testing.assert_frame_equal(table(parts), table(whole), rtol=1e-9, atol=1e-12)
+    assert parts.runtime == pytest.approx(whole.runtime, rel=1e-9, nan_ok=True)
+
+
+@examples(40)
+@given(st.integers(0, 2**31), st.integers(1, 60), st.sampled_from([flat, nested]))
+def test_windows_of_any_size_give_what_the_runtime_did_in_the_whole(seed, samples, write) -> None:
+    """Waits of instances, times of workers, dependences and chains, with instances longer than many windows."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = write(Path(folder) / "x.tprof", np.random.default_rng(seed))
+        whole, parts = trace.profile("cputime"), streamed(trace, "cputime", samples=samples)
+
+        assert_same(whole, parts)
+        assert_same_runtime(whole, parts)
+
+
+@examples(20)
+@given(st.integers(0, 2**31), st.integers(1, 60), st.tuples(st.floats(0, 0.1), st.floats(0.05, 0.3)))
+def test_windows_of_time_have_the_same_runtime_in_parts(seed, samples, window) -> None:
+    """Instances that ran before a window, and what was ready then, are known in parts too."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = flat(Path(folder) / "x.tprof", np.random.default_rng(seed))
+        times = {"start_s": window[0], "end_s": window[0] + window[1]}
+        whole, parts = trace.profile("cputime", **times), streamed(trace, "cputime", samples=samples, **times)
+
+        assert_same(whole, parts)
+        assert_same_runtime(whole, parts)
+
+
+@examples(20)
+@given(st.integers(0, 2**31), st.integers(1, 60), st.sampled_from([{}, {"start_s": 0.05, "end_s": 0.2}]))
+def test_windows_have_the_keys_and_chains_of_the_whole(seed, samples, times) -> None:
+    """Of an engine's tasks, where keys alone say what these needed."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = keyed(Path(folder) / "x.tprof", np.random.default_rng(seed))
+        whole, parts = trace.profile("cputime", **times), streamed(trace, "cputime", samples=samples, **times)
+
+        assert_same(whole, parts)
+        assert_same_chains(whole, parts)
+        assert "1 lines of keys are damaged" in " ".join(parts.info["warnings"])
+
+
+EVENT = st.tuples(
+    st.integers(0, 40), st.sampled_from(EventKind), st.integers(0, 6), st.integers(0, 6), st.integers(-1, 2)
+)
+SAMPLE = st.tuples(st.integers(0, 40), st.integers(0, 5), st.sampled_from(Kind))
+
+
+@given(lanes=st.lists(st.tuples(st.lists(SAMPLE, max_size=6), st.lists(EVENT, max_size=12)), min_size=1, max_size=3))
+@examples(60)
+def test_whatever_events_say_windows_say_the_same(lanes) -> None:
+    """Events of instances that never ran, twice, before or after these, in circles."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = task_graphs.write(Path(folder) / "x.tprof", [Lane(samples, events) for samples, events in lanes], 8)
+        whole, parts = (trace.profile("cputime", tables=tables, window_samples=2) for tables in (True, False))
+
+        if len(whole.events):
+            assert_same_runtime(whole, parts)
+
+
+def test_files_of_a_runtime_hold_the_same_if_it_is_read_in_windows(tmp_path) -> None:
+    """All tables, and the arrows between slices."""
+    trace = flat(tmp_path / "x.tprof", np.random.default_rng(5))
+    profiles = {"whole": trace.profile("cputime"), "parts": streamed(trace, "cputime", samples=20)}
+    for name, profile in profiles.items():
+        format_named("csv").write(profile, tmp_path / name)
+        format_named("chrome").write(profile, tmp_path / f"{name}.json")
+
+    names = sorted(path.name for path in (tmp_path / "whole").iterdir())
+    assert {"waits.csv", "workers.csv", "dependences.csv", "critical_path.csv", "runtime.json"} <= set(names)
+    assert names == sorted(path.name for path in (tmp_path / "parts").iterdir())
+    for name in (name for name in names if name.endswith(".csv")):
+        whole, parts = (pd.read_csv(tmp_path / folder / name) for folder in profiles)
+        if name == "tasks.csv":
+            whole, parts = in_order(whole), in_order(parts)
+        pd.testing.assert_frame_equal(parts, whole, rtol=1e-9)
+    whole, parts = (_arrows(tmp_path / f"{name}.json") for name in profiles)
+    assert whole
+    assert parts == whole
+
+
+def test_a_timeline_of_keyed_tasks_has_keys_and_arrows_in_windows(tmp_path) -> None:
+    """Slices of instances that go on in another window too."""
+    trace = keyed(tmp_path / "x.tprof", np.random.default_rng(5))
+    format_named("chrome").write(trace.profile("cputime"), tmp_path / "whole.json")
+    format_named("chrome").write(streamed(trace, "cputime", samples=20), tmp_path / "parts.json")
+
+    whole, parts = (tmp_path / f"{name}.json" for name in ("whole", "parts"))
+    assert _arrows(whole)
+    assert _arrows(parts) == _arrows(whole)
+    assert _keys(whole)
+    assert _keys(parts) == _keys(whole)
+
+
+def _keys(path: Path) -> dict[int, str]:
+    arguments = [one.get("args", {}) for one in json.loads(path.read_text())["traceEvents"]]
+    return {one["instance"]: one["key"] for one in arguments if "key" in one}
+
+
+def _arrows(path: Path) -> list[tuple[object, ...]]:
+    events = json.loads(path.read_text())["traceEvents"]
+    return sorted((one["id"], one["ph"], one["tid"], one["ts"]) for one in events if one["ph"] in "sf")
+
+
+@examples(10)
+@given(st.integers(0, 2**31), st.integers(1, 60))
+def test_trees_of_spawned_tasks_are_those_of_the_whole(seed, samples) -> None:
+    """A spawned instance nests in its spawner, which may have ended many windows before."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = nested(Path(folder) / "x.tprof", np.random.default_rng(seed))
+        trees = [one.flame() for one in (trace.profile("cputime"), streamed(trace, "cputime", samples=samples))]
+
+        whole, parts = ({tuple(path): tree.nodes.loc[row, "energy_j"] for row, path in tree.paths()} for tree in trees)
+
+        assert parts == pytest.approx(whole, rel=1e-9, abs=1e-12)
