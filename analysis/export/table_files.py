@@ -59,6 +59,9 @@ class _ArrowWriter(ABC):
         table = table_of(self._path.name, frame)
         if self._writer is None:
             self._writer = self._open(table.schema)
+        self._write(table)
+
+    def _write(self, table: Any) -> None:
         self._writer.write_table(table)
 
     def close(self) -> None:
@@ -78,6 +81,10 @@ class ParquetFile(_ArrowWriter):
         import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 
         return pq.ParquetWriter(self._path.with_suffix(".parquet"), schema)
+
+    def _write(self, table: Any) -> None:
+        # By default a group has a million rows at most.
+        self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
 
 
 class FeatherFile(_ArrowWriter):

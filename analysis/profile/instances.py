@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tprof.analysis.attribution.segments import Segments
 
+    from .stack_shares import StackRows, StoredStacks
     from .stored_instances import Progress, Share
     from .task_sums import TaskSums
 
@@ -82,11 +83,12 @@ class SummedInstances:
     sums : over them
     last : those that were open until the last window
     share : shares the joules again, and calls a function with the instances of each window, as they end; a second one,
-        if it is given, with how far that is
+        if it is given, with how far that is; stacks, if they are given, are stored too
     segments : reads what ran again: yields for each window when the segments begin that count in it, and those of its
         threads, some of them in other windows too
     begins_ns : of the windows
     index : of the samples
+    begin_stacks : begins to store sampled stacks, which `share` then fills; None without any
     """
 
     sums: TaskSums
@@ -95,6 +97,7 @@ class SummedInstances:
     segments: Callable[[], Iterator[tuple[tuple[int, int], list[Segments]]]] = field(repr=False)
     begins_ns: tuple[int, ...] = field(repr=False)
     index: SampleIndex = field(repr=False)
+    begin_stacks: Callable[[], StoredStacks] | None = field(default=None, repr=False)
 
     @property
     def tasks(self) -> pd.DataFrame:
@@ -109,7 +112,9 @@ class SummedInstances:
     @cached_property
     def stored(self) -> StoredInstances:
         """All of them in a file that is removed with the profile. Raises UsageError without pyarrow, TprofError."""
-        return StoredInstances(self.share)
+        if self.begin_stacks is None:
+            return StoredInstances(self.share)
+        return StoredInstances(self.share, self.begin_stacks())
 
     def pieces(self, columns: Sequence[str] | None = None, *, backwards: bool = False) -> Iterator[Piece]:
         """Yield the instances of one window after the other, or those of later windows first. Raises as `stored`."""
@@ -118,6 +123,13 @@ class SummedInstances:
     def dataset(self) -> Any:
         """Return them as a dataset of pyarrow. Raises as `stored`."""
         return self.stored.dataset()
+
+    def with_stacks(self, columns: Sequence[str]) -> Iterator[tuple[Piece, StackRows | None]]:
+        """Yield the same pieces backwards, with the sampled stacks whose weights were known when it ended."""
+        stored = self.stored
+        numbers = range(stored.count)
+        for number, piece in zip(reversed(numbers), stored.pieces(columns, backwards=True), strict=True):
+            yield piece, None if stored.stacks is None else stored.stacks.rows(number)
 
     @cached_property
     def _whole(self) -> Piece:
