@@ -11,6 +11,7 @@ import pandas as pd
 from tprof.errors import UsageError
 
 from .memory import available_bytes, size_text
+from .stack_shares import StackRows
 from .stored_instances import Piece, StoredInstances
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tprof.analysis.attribution.segments import Segments
 
-    from .stack_shares import StackRows, StoredStacks
+    from .stack_shares import StoredStacks
     from .stored_instances import Progress, Share
     from .task_sums import TaskSums
 
@@ -124,12 +125,12 @@ class SummedInstances:
         """Return them as a dataset of pyarrow. Raises as `stored`."""
         return self.stored.dataset()
 
-    def with_stacks(self, columns: Sequence[str]) -> Iterator[tuple[Piece, StackRows | None]]:
+    def with_stacks(self, columns: Sequence[str]) -> Iterator[tuple[Piece, StackRows]]:
         """Yield the same pieces backwards, with the sampled stacks whose weights were known when it ended."""
         stored = self.stored
         numbers = range(stored.count)
         for number, piece in zip(reversed(numbers), stored.pieces(columns, backwards=True), strict=True):
-            yield piece, None if stored.stacks is None else stored.stacks.rows(number)
+            yield piece, StackRows.none() if stored.stacks is None else stored.stacks.rows(number)
 
     @cached_property
     def _whole(self) -> Piece:

@@ -13,8 +13,9 @@ few, so sums are kept by instance and stack, O(n log n) for n samples of a windo
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,6 +68,11 @@ class StackRows(NamedTuple):
     sums: Floats
 
     @classmethod
+    def none(cls) -> StackRows:
+        """Return no stacks."""
+        return cls(*_Parts.none().rows)
+
+    @classmethod
     def of(cls, instance: NDArray[np.uint64], thread: Integers, stack: Integers, sums: Floats) -> StackRows:
         """Add the sums of the same stacks."""
         thread = np.where(instance > 0, NO_THREAD, thread)
@@ -75,12 +81,11 @@ class StackRows(NamedTuple):
 
     def taken(self, which: NDArray[np.bool_]) -> StackRows:
         """Return some of them."""
-        return StackRows(*(one[which] for one in self[:3]), self.sums[:, which])
+        return StackRows(self.instance[which], self.thread[which], self.stack[which], self.sums[:, which])
 
     def plus(self, later: StackRows) -> StackRows:
         """Return both."""
-        keys = (np.concatenate(both) for both in zip(self[:3], later[:3], strict=True))
-        return StackRows.of(*keys, np.concatenate((self.sums, later.sums), axis=1))
+        return StackRows.of(*_both(self, later))
 
 
 class _OpenSegments(NamedTuple):
@@ -148,20 +153,22 @@ def share_stacks(
     plans : the shares of each domain that counts, and what computes them among pieces
     """
     threads = activity.segments
-    cuts = [cut_at(one, stacks[one.thread.ordinal]) if one.thread.ordinal in stacks else None for one in threads]
-    whole_j = _energies([plan for plan, _ in plans], [len(one.slot) for one in threads])
+    whole_j = _energies((plan for plan, _ in plans), [len(one.slot) for one in threads])
+    cuts = deque(cut_at(one, stacks[one.thread.ordinal]) if one.thread.ordinal in stacks else None for one in threads)
     part_j = whole_j
     if any(cut is not None and len(cut.before) for cut in cuts):
         segments = [one if cut is None else cut.segments for one, cut in zip(threads, cuts, strict=True)]
-        pieces = replace(activity, segments=segments)
         owners = [None if cut is None else cut.owner for cut in cuts]
-        part_j = _energies([again(pieces, owners) for _, again in plans], [len(one.slot) for one in segments])
+        shared = (again(replace(activity, segments=segments), owners) for _, again in plans)
+        part_j = _energies(shared, [len(one.slot) for one in segments])
+        del segments, owners
     outside: dict[int, tuple[float, float]] = {}
     found = []
-    for one, cut, energy_j, piece_j in zip(threads, cuts, whole_j, part_j, strict=True):
+    for one, energy_j, piece_j in zip(threads, whole_j, part_j, strict=True):
         is_outside = one.slot == 0
         own = is_outside & (one.t_ns[:-1] >= window.own_ns[0]) & (one.t_ns[:-1] < window.own_ns[1])
         outside[one.thread.ordinal] = float(energy_j[is_outside].sum()), float(one.cpu_s[own].sum())
+        cut = cuts.popleft()  # its arrays are as large as all segments
         if cut is not None:
             found.append(_of_thread(window, one, stacks[one.thread.ordinal], cut, energy_j, piece_j))
     nothing = _Parts.none()
@@ -185,9 +192,9 @@ def _energies(sharings: Iterable[Sharing], counts: Sequence[int]) -> list[Floats
 class _Parts(NamedTuple):
     """What a thread gives: columns of `StackRows`, `_OpenSegments` and `_OpenStacks`."""
 
-    rows: tuple[NDArray[np.generic], ...]
-    segments: tuple[NDArray[np.generic], ...]
-    stacks: tuple[NDArray[np.generic], ...]
+    rows: tuple[NDArray[Any], ...]
+    segments: tuple[NDArray[Any], ...]
+    stacks: tuple[NDArray[Any], ...]
 
     @classmethod
     def none(cls) -> _Parts:
@@ -199,7 +206,7 @@ class _Parts(NamedTuple):
         )
 
 
-def _joined(parts: Sequence[_Parts], name: str) -> list[NDArray[np.generic]]:
+def _joined(parts: Sequence[_Parts], name: str) -> list[NDArray[Any]]:
     columns = zip(*(getattr(one, name) for one in parts), strict=True)
     return [np.concatenate(column, axis=-1) for column in columns]
 
@@ -246,7 +253,7 @@ def _ratio(above: Floats, below: Floats) -> Floats:
     return np.divide(above, below, out=np.zeros(len(above)), where=below > 0)
 
 
-def added(keys: Sequence[NDArray[np.generic]], sums: Floats) -> tuple[list[NDArray[np.generic]], Floats]:
+def added(keys: Sequence[NDArray[Any]], sums: Floats) -> tuple[list[NDArray[Any]], Floats]:
     """Return distinct keys in order, and the sums, (k, n), of those that are equal."""
     if not len(keys[0]):
         return list(keys), sums
@@ -270,7 +277,7 @@ class OpenStacks:
     outside: dict[int, Floats] = field(default_factory=dict)
     _segments: _OpenSegments = field(default_factory=lambda: _OpenSegments(*_Parts.none().segments))
     _stacks: _OpenStacks = field(default_factory=lambda: _OpenStacks(*_Parts.none().stacks))
-    _known: list[NDArray[np.generic]] = field(default_factory=list)
+    _known: list[NDArray[Any]] = field(default_factory=list)
     _sums: Floats = field(default_factory=lambda: np.empty((4, 0)))
 
     def __post_init__(self) -> None:
@@ -303,7 +310,7 @@ class OpenStacks:
         keys, sums = added(keys, sums)
         _, _, _, ends_ns, _, _ = keys
         done = ends_ns <= end_ns
-        self._stacks = _OpenStacks(*(one[~done] for one in keys), sums[:, ~done])
+        self._stacks = _OpenStacks(*(one[..., ~done] for one in (*keys, sums)))
         thread, begin_ns, _, _, instance, stack = (one[done] for one in keys)
         joules, seconds, count = sums[:, done]
         ended = np.stack((joules, seconds, joules**2, count))
@@ -311,7 +318,7 @@ class OpenStacks:
         self._known, self._sums = added(known, np.concatenate((self._sums, ended), axis=1))
 
 
-def _both(first: Sequence[NDArray[np.generic]], second: Sequence[NDArray[np.generic]]) -> list[NDArray[np.generic]]:
+def _both(first: Iterable[NDArray[Any]], second: Iterable[NDArray[Any]]) -> list[NDArray[Any]]:
     return [np.concatenate(both, axis=-1) for both in zip(first, second, strict=True)]
 
 

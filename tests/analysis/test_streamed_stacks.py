@@ -65,7 +65,7 @@ def _by_path(tree: Flame) -> pd.DataFrame:
     st.booleans(),
 )  # fmt: skip
 def test_functions_of_windows_of_any_size_are_those_of_the_whole(seed, samples, count, model, clock) -> None:
-    """Of instances that nest, wait, move and last for many windows, and of threads outside tasks; without clocks too."""
+    """Of instances that nest, wait, move and last for many windows, and of threads outside tasks."""
     with tempfile.TemporaryDirectory() as folder:
         rng = np.random.default_rng(seed)
         path = nested_runs.write(Path(folder) / "x.tprof", rng, domains=int(rng.integers(1, 4)))

@@ -140,15 +140,13 @@ def _of_parts(profile: Profile, instances: SummedInstances, levels: frozenset[st
 
     stacks, waiting = NodeStacks(), []
     for (tasks, own_s), rows in instances.with_stacks(_COLUMNS):
-        ids = None if rows is None else rows.instance
-        before = None if ids is None else nested.nodes(ids)
+        before = nested.nodes(rows.instance)
         add(*nested.add(tasks.assign(own_s=own_s)))
-        if rows is not None:
-            node = np.where(before >= 0, before, nested.nodes(ids))
-            known = (node >= 0) | (ids == 0)
-            stacks.add(rows.taken(known), node[known])
-            if not known.all():
-                waiting.append(rows.taken(~known))
+        node = np.where(before >= 0, before, nested.nodes(rows.instance))
+        known = (node >= 0) | (rows.instance == 0)
+        stacks.add(rows.taken(known), node[known])
+        if not known.all():
+            waiting.append(rows.taken(~known))
     last, node = nested.rest()
     add(last, node)
     for rows in waiting:

@@ -68,8 +68,8 @@ class NodeStacks:
 
 
 def _add(known: dict[tuple[int, int], Floats], first: Integers, second: Integers, sums: Floats) -> None:
-    (first, second), sums = added((first, second), sums)
-    for at, key in enumerate(zip(first.tolist(), second.tolist(), strict=True)):
+    keys, sums = added((first, second), sums)
+    for at, key in enumerate(zip(*(one.tolist() for one in keys), strict=True)):
         known[key] = known.get(key, 0.0) + sums[:, at]
 
 
