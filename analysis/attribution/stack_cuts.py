@@ -82,4 +82,5 @@ def _parts(
     is_edge[of_samples] = False
     at_ns[is_edge], at_ns[of_samples] = used_ns, np.where(at_begin, used_ns[own], sampled_ns)
     all_ns = np.diff(used_ns)[owner]
-    return np.divide(np.diff(at_ns), all_ns, out=of_time, where=all_ns > 0)
+    np.divide(np.diff(at_ns), all_ns, out=of_time, where=all_ns > 0)
+    return of_time

@@ -72,11 +72,12 @@ class ThreadReach(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where the samples of a thread are in the arrays of all."""
+    """Where the samples of a thread are in the arrays of all, and from when to when it has segments."""
 
     begin: int
     end: int
     since_ns: int
+    until_ns: int
     has_clock: bool
 
 
@@ -155,11 +156,18 @@ class SampledStacks:
             np.maximum(clock_ns[at], most_ns, out=clock_ns[at])
             most_ns = int(clock_ns[at.stop - 1])
         has_clock = most_ns > 0 and "cpu_ns" in one.thread.columns
-        self._places[one.thread.ordinal] = _Place(begin, end, one.begin_ns, has_clock)
+        self._places[one.thread.ordinal] = _Place(begin, end, one.begin_ns, one.end_ns, has_clock)
 
     def between(self, begin_ns: int, until_ns: int) -> dict[int, ThreadStacks]:
-        """Return the samples from a time to another one, by the ordinals of all threads that have any at any time."""
-        found = {ordinal: self._between(place, begin_ns, until_ns) for ordinal, place in self._places.items()}
+        """Return the samples from a time to another one, by the ordinals of threads that have segments then.
+
+        Of these all that were sampled at any time are there.
+        """
+        found = {
+            ordinal: self._between(place, begin_ns, until_ns)
+            for ordinal, place in self._places.items()
+            if place.since_ns < until_ns and place.until_ns >= begin_ns
+        }
         self._release()
         return found
 
