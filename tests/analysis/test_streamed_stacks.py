@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from support import nested_runs, stacks, traces
 from support.properties import examples
 from support.streamed_profiles import streamed
+from tprof.analysis.profile.instances import Instances
 
 import tprof
 from tprof.trace import kinds, layout
@@ -145,3 +146,17 @@ def test_samples_that_no_order_has_are_put_in_order(tmp_path) -> None:
 
     assert_same_tree(ordered, trace.profile().flame())
     assert_same_tree(trace.profile().flame(), streamed(trace).flame())
+
+
+def test_without_pyarrow_sampled_stacks_are_read_into_memory(tmp_path, monkeypatch) -> None:
+    """Functions are asked for by the summary too, which needs no such package otherwise."""
+    path = nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(0))
+    add_stacks(path, np.random.default_rng(0), 10)
+    trace = tprof.load(path)
+    whole = trace.profile().flame()
+    monkeypatch.setattr("tprof.analysis.profile.streamed.find_spec", lambda _: None)
+
+    profile = trace.profile(tables=False)
+
+    assert isinstance(profile.instances, Instances)
+    assert_same_tree(whole, profile.flame())
