@@ -7,16 +7,19 @@ samples a segment has elsewhere.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tprof.trace.stacks import Samples
+
 from .long_arrays import blocks, empty, release
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tprof.trace import Thread, Trace
     from tprof.trace.stacks import Calls, StackFile
@@ -81,6 +84,45 @@ class _Place(NamedTuple):
     has_clock: bool
 
 
+@dataclass(frozen=True)
+class _OfProcess:
+    """The samples of some threads of a process, in some time.
+
+    Attributes
+    ----------
+    file, calls : the process's stacks
+    tids : of the threads, increasing
+    within_ns : after when and before when
+    """
+
+    file: StackFile
+    calls: Calls
+    tids: Integers
+    within_ns: tuple[int, int]
+
+    @classmethod
+    def of(cls, file: StackFile, reaches: Sequence[ThreadReach]) -> _OfProcess:
+        """Take the threads of a file's process."""
+        mine = [one for one in reaches if one.thread.process == file.process]
+        within_ns = min((one.begin_ns for one in mine), default=0), max((one.end_ns for one in mine), default=0)
+        return cls(file, file.calls(), np.unique(np.array([one.thread.tid for one in mine], np.int64)), within_ns)
+
+    def parts(self) -> Iterator[tuple[Samples, Integers]]:
+        """Yield samples, and of which thread each is, thread after thread and in the order of the file."""
+        for samples in self.file.samples(self.calls) if len(self.tids) else ():
+            of_thread = np.minimum(np.searchsorted(self.tids, samples.tid), len(self.tids) - 1)
+            is_mine = self.tids[of_thread] == samples.tid
+            is_mine &= (samples.t_ns > self.within_ns[0]) & (samples.t_ns < self.within_ns[1])
+            which = np.flatnonzero(is_mine)
+            which = which[np.argsort(of_thread[which], kind="stable")]
+            yield Samples(*(one[which] for one in samples)), of_thread[which]
+
+    def counts(self) -> Integers:
+        """Return how many samples each thread has."""
+        none = np.zeros(len(self.tids), np.int64)
+        return sum((np.bincount(of_thread, minlength=len(none)) for _, of_thread in self.parts()), none)
+
+
 class SampledStacks:
     """The sampled stacks of a recording's threads.
 
@@ -92,47 +134,36 @@ class SampledStacks:
     def __init__(self, trace: Trace, reaches: Iterable[ThreadReach]) -> None:
         """Read the samples that lie within the threads' segments. Raises TraceError."""
         known = list(reaches)
-        calls = [one.calls() for one in trace.stack_files]
-        self.table = StackTable(tuple(calls))
-        tids = [
-            np.unique([one.thread.tid for one in known if one.thread.process == file.process])
-            for file in trace.stack_files
-        ]
-        counts = [_counts(*of_file) for of_file in zip(trace.stack_files, calls, tids, strict=True)]
+        processes = [_OfProcess.of(file, known) for file in trace.stack_files]
+        self.table = StackTable(tuple(one.calls for one in processes))
+        counts = [one.counts() for one in processes]
         total = int(sum(one.sum() for one in counts))
         self._t_ns, self._clock_ns = empty(total, np.int64), empty(total, np.int64)
         self._stack = empty(total, np.int32)
         begin, ranges = 0, {}
-        firsts = self.table.firsts()
-        for number, (file, of_threads) in enumerate(zip(trace.stack_files, counts, strict=True)):
+        for one, of_threads, first in zip(processes, counts, self.table.firsts(), strict=True):
             begins = begin + np.concatenate(([0], np.cumsum(of_threads)))
-            self._fill(file, calls[number], tids[number], begins[:-1].copy(), firsts[number])
+            self._fill(one, begins[:-1].copy(), first)
             begin = int(begins[-1])
-            for at, tid in enumerate(tids[number].tolist()):
-                ranges[file.process, tid] = slice(int(begins[at]), int(begins[at + 1]))
-        for place in ranges.values():
-            self._sort(place)
+            for tid, ends in zip(one.tids.tolist(), itertools.pairwise(begins.tolist()), strict=True):
+                ranges[one.file.process, tid] = slice(*ends)
+        for of_tid in ranges.values():
+            self._sort(of_tid)
         self._places: dict[int, _Place] = {}
-        for one in known:
-            of_tid = ranges.get((one.thread.process, one.thread.tid))
-            if of_tid is not None:
-                self._add(one, of_tid)
+        for reach in known:
+            place = ranges.get((reach.thread.process, reach.thread.tid))
+            if place is not None:
+                self._add(reach, place)
         self._release()
 
-    def _fill(self, file: StackFile, calls: Calls, tids: Integers, at: Integers, first: int) -> None:
+    def _fill(self, process: _OfProcess, at: Integers, first: int) -> None:
         """Put the samples of a process's threads where `at` says; `first` is the number of its first stack."""
-        for samples in file.samples(calls):
-            which, of_thread = _of_threads(samples.tid, tids)
-            which = which[np.argsort(of_thread, kind="stable")]
-            counts = np.bincount(of_thread, minlength=len(tids))
-            done = 0
-            for number in np.flatnonzero(counts).tolist():
-                rows = which[done : done + int(counts[number])]
-                place = slice(int(at[number]), int(at[number]) + len(rows))
-                self._t_ns[place], self._clock_ns[place] = samples.t_ns[rows], samples.cpu_ns[rows]
-                self._stack[place] = samples.stack[rows] + first
-                at[number] += len(rows)
-                done += len(rows)
+        for samples, of_thread in process.parts():
+            counts = np.bincount(of_thread, minlength=len(at))
+            place = (at - (np.cumsum(counts) - counts))[of_thread] + np.arange(len(of_thread))
+            self._t_ns[place], self._clock_ns[place] = samples.t_ns, samples.cpu_ns
+            self._stack[place] = samples.stack + first
+            at += counts
             self._release()
 
     def _sort(self, place: slice) -> None:
@@ -187,20 +218,3 @@ class SampledStacks:
 
     def _release(self) -> None:
         release(self._t_ns, self._clock_ns, self._stack)
-
-
-def _of_threads(tid: Integers, tids: Integers) -> tuple[Integers, Integers]:
-    """Return which samples are of some threads, whose numbers are increasing, and of which of these they are."""
-    if not len(tids):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    of_thread = np.minimum(np.searchsorted(tids, tid), len(tids) - 1)
-    which = np.flatnonzero(tids[of_thread] == tid)
-    return which, of_thread[which]
-
-
-def _counts(file: StackFile, calls: Calls, tids: Integers) -> Integers:
-    """Return how many samples a process's threads have."""
-    found = np.zeros(len(tids), np.int64)
-    for samples in file.samples(calls):
-        found += np.bincount(_of_threads(samples.tid, tids)[1], minlength=len(tids))
-    return found
