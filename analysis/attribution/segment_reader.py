@@ -186,6 +186,7 @@ def _segments(
     modelled = model.modelled(increments, cpu_s) if counted else cpu_s
     guesses = _estimate_open(group, cut_off, running, wall_s, cpu_s, modelled, mean)
     if trace.recorded is not None:
+        earlier_s = earlier_s + np.add.reduceat(cpu_s * _before(t_ns, trace.reach_ns[0]), joints.begin)
         parts = _cut(t_ns, trace.reach_ns)
         wall_s, cpu_s, modelled = np.diff(t_ns) * 1e-9, cpu_s * parts, modelled * parts
         increments = {name: values * parts for name, values in increments.items()}
@@ -227,6 +228,13 @@ def _times(group: _Group) -> tuple[Times, list[int]]:
         own = t_ns[joints.begin[number] : joints.end[number] + 1]
         np.maximum.accumulate(own, out=own)
     return t_ns, disordered
+
+
+def _before(t_ns: Times, begin_ns: int) -> Floats:
+    """Return the part of each segment before a time; one of no length is before it or not."""
+    length_ns, before_ns = np.diff(t_ns), np.maximum(begin_ns - t_ns[:-1], 0)
+    none = (before_ns > 0).astype(np.float64)
+    return np.divide(np.minimum(before_ns, length_ns), length_ns, out=none, where=length_ns > 0)
 
 
 def _cut(t_ns: Times, reach_ns: tuple[int, int]) -> Floats:

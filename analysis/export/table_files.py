@@ -59,6 +59,9 @@ class _ArrowWriter(ABC):
         table = table_of(self._path.name, frame)
         if self._writer is None:
             self._writer = self._open(table.schema)
+        self._write(table)
+
+    def _write(self, table: Any) -> None:
         self._writer.write_table(table)
 
     def close(self) -> None:
@@ -75,9 +78,16 @@ class ParquetFile(_ArrowWriter):
     """A table as Parquet; a piece is a group of rows, which readers take alone."""
 
     def _open(self, schema: Any) -> Any:
+        import pyarrow as pa  # noqa: PLC0415 - as above
         import pyarrow.parquet as pq  # noqa: PLC0415 - as above
 
-        return pq.ParquetWriter(self._path.with_suffix(".parquet"), schema)
+        # Figures hardly repeat: to look for those that do takes most of the time, and makes the file larger.
+        of_text = [one.name for one in schema if pa.types.is_dictionary(one.type) or pa.types.is_string(one.type)]
+        return pq.ParquetWriter(self._path.with_suffix(".parquet"), schema, use_dictionary=of_text)
+
+    def _write(self, table: Any) -> None:
+        # By default a group has a million rows at most.
+        self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
 
 
 class FeatherFile(_ArrowWriter):

@@ -11,6 +11,7 @@ import pandas as pd
 from tprof.errors import UsageError
 
 from .memory import available_bytes, size_text
+from .stack_shares import StackRows
 from .stored_instances import Piece, StoredInstances
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tprof.analysis.attribution.segments import Segments
 
+    from .stack_shares import StoredStacks
     from .stored_instances import Progress, Share
     from .task_graph import ServedSegments
     from .task_sums import TaskSums
@@ -83,12 +85,13 @@ class SummedInstances:
     sums : over them
     last : those that were open until the last window
     share : shares the joules again, and calls a function with the instances of each window, as they end; a second one,
-        if it is given, with how far that is
+        if it is given, with how far that is; stacks, if they are given, are stored too
     segments : reads what ran again: yields for each window when the segments begin that count in it, and those of its
         threads, some of them in other windows too
     begins_ns : of the windows
     index : of the samples
     served : what segments show of workers of a task runtime
+    begin_stacks : begins to store sampled stacks, which `share` then fills; None without any
     """
 
     sums: TaskSums
@@ -98,6 +101,7 @@ class SummedInstances:
     begins_ns: tuple[int, ...] = field(repr=False)
     index: SampleIndex = field(repr=False)
     served: ServedSegments = field(repr=False)
+    begin_stacks: Callable[[], StoredStacks] | None = field(default=None, repr=False)
 
     @property
     def tasks(self) -> pd.DataFrame:
@@ -112,7 +116,9 @@ class SummedInstances:
     @cached_property
     def stored(self) -> StoredInstances:
         """All of them in a file that is removed with the profile. Raises UsageError without pyarrow, TprofError."""
-        return StoredInstances(self.share)
+        if self.begin_stacks is None:
+            return StoredInstances(self.share)
+        return StoredInstances(self.share, self.begin_stacks())
 
     def pieces(self, columns: Sequence[str] | None = None, *, backwards: bool = False) -> Iterator[Piece]:
         """Yield the instances of one window after the other, or those of later windows first. Raises as `stored`."""
@@ -121,6 +127,13 @@ class SummedInstances:
     def dataset(self) -> Any:
         """Return them as a dataset of pyarrow. Raises as `stored`."""
         return self.stored.dataset()
+
+    def with_stacks(self, columns: Sequence[str]) -> Iterator[tuple[Piece, StackRows]]:
+        """Yield the same pieces backwards, with the sampled stacks whose weights were known when it ended."""
+        stored = self.stored
+        numbers = range(stored.count)
+        for number, piece in zip(reversed(numbers), stored.pieces(columns, backwards=True), strict=True):
+            yield piece, StackRows.none() if stored.stacks is None else stored.stacks.rows(number)
 
     @cached_property
     def _whole(self) -> Piece:

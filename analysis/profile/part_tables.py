@@ -16,7 +16,7 @@ from .instances import SummedInstances
 from .moments import moments
 from .part_reading import part_profile
 from .task_graph import read_instances
-from .window_shares import counters_of
+from .window_reading import counters_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +22,7 @@ from tprof.analysis.models.fitted.edges import estimate_edges
 from tprof import log
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from tprof.analysis.attribution.load import Activity
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
     from tprof.analysis.models.fitted import Fit
 
     from tprof.trace import Trace
+
+    Factors = Sequence[NDArray[np.float32]] | None
+    """For each thread, then for each pool, of their segments' power relative to their tasks'; None: 1."""
+    Again = Callable[[Activity, Sequence[NDArray[np.int64] | None]], Sharing]
+    """Shares among pieces, given for each thread of which segment each piece is; None: it is not cut."""
 
 
 @dataclass(frozen=True)
@@ -61,20 +67,26 @@ class Recipe:
 
     def plan(self, domain: Quanta, activity: Activity) -> Sharing:
         """Compute the shares of a domain's joules."""
+        return self.plan_again(domain, activity)[0]
+
+    def plan_again(self, domain: Quanta, activity: Activity) -> tuple[Sharing, Again]:
+        """Compute the shares of a domain's joules, and return what computes them among pieces of the segments."""
         fit = self.fits.get(domain.name)
         if fit is None:
-            return plan_sharing(activity.load(domain), self.static_power_w.get(domain.name, 0.0))
+            static_w = self.static_power_w.get(domain.name, 0.0)
+            return repeatable(activity, None, lambda ran, _: plan_sharing(ran.load(domain), static_w))
         domain = domain.earlier(fit.late_s)
         factors = fit.factors
         if factors is None and fit.effects is not None:
             load = activity.load(domain)
             factors = fit.effects.factors(work_of(load.located, load.segments, len(fit.power) - 1))
-        if not has_overlaps(domain):
-            return plan_sharing(activity.load(domain).corrected(fit.power, factors), fit.static_w, fit.other)
-        split = split_overlaps(domain)
-        pieces = activity.load(split.pieces).corrected(fit.power, factors)
-        domain = estimate_edges(split, pieces, fit.static_w, fit.other, fit.own_w)
-        return share_overlapping(domain, activity, fit, factors)
+        has_any = has_overlaps(domain)
+        if has_any:
+            split = split_overlaps(domain)
+            pieces = activity.load(split.pieces).corrected(fit.power, factors)
+            domain = estimate_edges(split, pieces, fit.static_w, fit.other, fit.own_w)
+        share = partial(share_fitted, domain, fit) if not has_any else partial(share_overlapping, domain, fit)
+        return repeatable(activity, factors, share)
 
     def again(self, trace: Trace) -> tuple[list[Segments], list[Sharing]]:
         """Read the trace once more and compute the shares of its counted domains, GPUs left out."""
@@ -83,11 +95,37 @@ class Recipe:
         return activity.segments, [self.plan(domain, activity) for domain in domains]
 
 
+def repeatable(
+    activity: Activity, factors: Factors, share: Callable[[Activity, Factors], Sharing]
+) -> tuple[Sharing, Again]:
+    """Return the shares of what ran, and what computes them among pieces of threads' segments.
+
+    Edges of quanta stay where they are, since a sensor was read when it was, and a piece has the factor of its segment.
+    Segments of native threads are not cut.
+    """
+
+    def again(pieces: Activity, owners: Sequence[NDArray[np.int64] | None]) -> Sharing:
+        if factors is None:
+            return share(pieces, None)
+        of_threads = (
+            one if owner is None else one[owner] for one, owner in zip(factors[: len(owners)], owners, strict=True)
+        )
+        return share(pieces, (*of_threads, *factors[len(owners) :]))
+
+    return share(activity, factors), again
+
+
+def share_fitted(domain: Quanta, fit: Fit, activity: Activity, factors: Factors) -> Sharing:
+    """Share the joules of quanta that do not overlap by fitted powers; the parameters are those of the next one."""
+    return plan_sharing(activity.load(domain).corrected(fit.power, factors), fit.static_w, fit.other)
+
+
 def share_overlapping(
     domain: Quanta,
-    activity: Activity,
     fit: Fit,
-    factors: Sequence[NDArray[np.float32]] | None,
+    activity: Activity,
+    factors: Factors,
+    *,
     own: slice = slice(None),
 ) -> Sharing:
     """Share the joules of quanta that overlap.
@@ -95,8 +133,8 @@ def share_overlapping(
     Parameters
     ----------
     domain : the quanta with estimated edges
-    activity : what ran in them
     fit : with the static power of these quanta
+    activity : what ran in them
     factors : of the segments; None: 1
     own : the quanta whose joules are shared, up to the end of the overlap with the next one
     """

@@ -6,7 +6,7 @@ import tempfile
 from contextlib import closing
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import pandas as pd
@@ -19,10 +19,19 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tprof.analysis.export.table_files import TableFile
 
+    from .stack_shares import StoredStacks
+
     Progress = Callable[[str, int, int], None]
     """Takes what is done now, how many are done, and how many there are."""
-    Share = Callable[[Callable[["Piece"], None], Progress | None], None]
-    """Calls a function with the instances of each window as they end; a second one with how far that is."""
+
+    class Share(Protocol):
+        """Calls a function with the instances of each window as they end, a second one with how far that is."""
+
+        def __call__(
+            self, sink: Callable[[Piece], None], progress: Progress | None = None, stacks: StoredStacks | None = None, /
+        ) -> None:
+            """Share all joules; stacks, if they are given, are weighed and stored too."""
+
 
 OWN = "own_s"
 """The column that a table of instances has here besides its own."""
@@ -46,10 +55,15 @@ class Piece(NamedTuple):
 
 
 class StoredInstances:
-    """A file of instances below ``$TMPDIR``, a group of rows for each window, in the order in which windows ended."""
+    """A file of instances below ``$TMPDIR``, a group of rows for each window, in the order in which windows ended.
 
-    def __init__(self, share: Share, progress: Progress | None = None) -> None:
-        """Write the file.
+    Attributes
+    ----------
+    stacks : of each window; None if none were sampled
+    """
+
+    def __init__(self, share: Share, stacks: StoredStacks | None = None, progress: Progress | None = None) -> None:
+        """Write the file, and fill the stacks.
 
         Raises
         ------
@@ -64,11 +78,12 @@ class StoredInstances:
         from tprof.analysis.export.table_files import ParquetFile  # noqa: PLC0415 - for the same reason
 
         self._categories: dict[str, Any] = {}
+        self.stacks = stacks
         try:
             self._folder = tempfile.TemporaryDirectory(prefix="tprof-tasks-")
             self.path = Path(self._folder.name) / "tasks.parquet"
             with closing(ParquetFile(self.path.with_suffix(""))) as file:
-                share(lambda piece: self._add(file, piece), progress)
+                share(lambda piece: self._add(file, piece), progress, stacks)
         except OSError as error:
             raise TprofError(
                 f"cannot keep instances in {tempfile.gettempdir()}: {error.strerror or error}; set TMPDIR to a folder "
@@ -85,6 +100,11 @@ class StoredInstances:
         import pyarrow.parquet as pq  # noqa: PLC0415 - optional; it was asked for
 
         return pq.ParquetFile(self.path)
+
+    @property
+    def count(self) -> int:
+        """The number of windows."""
+        return int(self._file.num_row_groups)
 
     def dataset(self) -> Any:
         """Return the file as a dataset of pyarrow with the columns of a table of instances; it stays until the end."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -20,6 +21,7 @@ from tprof.analysis.attribution.load import Activity, idle_power_w, losses
 from tprof.analysis.attribution.long_arrays import computed, is_any, release, zeros
 from tprof.analysis.attribution.native_stream import survey_pools
 from tprof.analysis.attribution.open_instances import OpenInstances
+from tprof.analysis.attribution.stack_samples import SampledStacks, ThreadReach
 from tprof.analysis.attribution.survey import survey
 from tprof.analysis.attribution.windows import STEP, Reach, cut_windows
 from tprof.analysis.models.fitted.powers import mean_errors
@@ -35,12 +37,14 @@ from .memory import record_count
 from .parallel_maps import Processes, Threads, usual_threads
 from .profile import Profile
 from .profile_warnings import Facts, SampleFacts, stuck_sensor_warnings
+from .stack_shares import StoredStacks
 from .stored_instances import Piece
 from .streamed_fit import counted, fitted_domains, reach_of, store_run
 from .task_graph import ServedSegments, services_of
 from .window_gpus import WindowGpus, gpu_errors, without_gpus
 from .window_pools import PoolSums
-from .window_shares import Job, Sharer, Summed, Sums, Tables, read_activity_of, read_segments_of, read_window_of
+from .window_reading import read_activity_of, read_segments_of, read_window_of
+from .window_shares import Job, Sharer, Summed, Sums, Tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -85,7 +89,8 @@ def why_in_memory(trace: Trace, prepared: Prepared) -> str | None:
     recipe = prepared.recipe
     reasons = {
         "a GPU was used, and no task was marked on it": not _are_marked(trace, recipe),
-        "stacks were sampled": bool(trace.stack_files),
+        "stacks were sampled, which in parts needs pyarrow (tprof-energy[parquet])": bool(trace.stack_files)
+        and find_spec("pyarrow") is None,
         "native threads may serve tasks in a window of time": trace.recorded is not None
         and _follows_natives(trace, recipe),
     }
@@ -160,7 +165,7 @@ def build_streamed(
     last = cast("Piece", last)
     instances = SummedInstances(
         total, Piece(complete(last.tasks), last.own_s), partial(stream.share, complete), stream.segments, begins_ns,
-        stream.index, shared.served,
+        stream.index, shared.served, stream.begin_stacks if trace.stack_files else None,
     )  # fmt: skip
     accounts = accounts_table(recipe, shared.accounts)
     bounds = None if shared.pools is None else shared.pools.bounds(names)
@@ -283,10 +288,27 @@ class _Stream:
         complete: Callable[[pd.DataFrame], pd.DataFrame],
         sink: Callable[[Piece], None],
         progress: Progress | None = None,
+        stacks: StoredStacks | None = None,
     ) -> None:
-        """Share all joules once more, and give the instances of each window, whose table is completed, to a sink."""
+        """Share all joules once more, and give the instances of each window, whose table is completed, to a sink.
+
+        The window's sampled stacks are stored too.
+        """
         tables = Tables(self.trace, self.recipe, self.threads)
-        self.run(tables, lambda piece: sink(Piece(complete(piece.tasks), piece.own_s)), progress)
+        self.run(tables, lambda piece: sink(Piece(complete(piece.tasks), piece.own_s)), progress, stacks)
+
+    def begin_stacks(self) -> StoredStacks:
+        """Read the sampled stacks, none of them weighed yet."""
+        first_ns, last_ns = self.trace.reach_ns
+        return StoredStacks(
+            SampledStacks(
+                self.trace,
+                (
+                    ThreadReach(one.thread, max(int(one.t_ns[0]), first_ns), min(one.end_ns, last_ns))
+                    for one in self.found.threads
+                ),
+            )
+        )
 
     def segments(self) -> Iterator[tuple[tuple[int, int], list[Segments]]]:
         """Yield for each window when the segments begin that count in it, and those of its threads."""
@@ -300,7 +322,13 @@ class _Stream:
         t_ns = np.concatenate([np.empty(0, np.int64), *(one.t_ns for one in self.found.threads)])
         return SampleIndex(np.sort(t_ns), self.found.step)
 
-    def run(self, keep: Kept[Part], sink: Callable[[Part], None], progress: Progress | None) -> _Shared:
+    def run(
+        self,
+        keep: Kept[Part],
+        sink: Callable[[Part], None],
+        progress: Progress | None,
+        stacks: StoredStacks | None = None,
+    ) -> _Shared:
         """Share the joules of all windows; `sink` takes what is kept of instances that have ended."""
         counted = [self._shared_quanta(one) for one in self.domains if one.counted]
         numbers = {one.name: number for number, one in enumerate(counted)}
@@ -310,7 +338,7 @@ class _Stream:
         gpus: list[GpuSums] = []
         share = Sharer.of(self.trace, self.recipe, self.found, self.fitted, keep, self.gpus, self.services)
         served = ServedSegments(self.services)
-        jobs: Iterable[Job] = (self._job(number) for number in range(len(self.windows)))
+        jobs: Iterable[Job] = (self._job(number, stacks) for number in range(len(self.windows)))
         # Maps of others may take all jobs at once.
         taken = jobs if isinstance(self.map, Threads | Processes) else list(jobs)
         shared: Iterable[WindowShares[Part]] = (usual_threads() if self._is_large else self.map)(share, taken)
@@ -322,6 +350,8 @@ class _Stream:
             rows, totals = instances.advance(window, shares.ids, shares.parts, held)
             if pools is not None:
                 pools.add(shares.pools)
+            if stacks is not None and shares.stacks is not None:
+                stacks.add(window, shares.stacks)
             every = np.ones(len(rows), bool)
             if self.gpus is not None and shares.gpus is not None:
                 more = shares.gpus.plus(self.gpus.taken(rows, totals, every))
@@ -352,7 +382,7 @@ class _Stream:
         """Whether other processes would each have a large copy of the estimated edges."""
         return not isinstance(self.map, Threads) and any(len(one.quanta) > MOST_SENT for one in self.fitted.values())
 
-    def _job(self, number: int) -> Job:
+    def _job(self, number: int, stacks: StoredStacks | None) -> Job:
         """Return a window with what is known of it: quanta next to its own may share the joules of its segments."""
         window = self.windows[number]
         ends_ns: list[int] = []
@@ -363,10 +393,11 @@ class _Stream:
                 release(whole.edges_ns)
         quanta = tuple(whole.part(which) for whole, which in zip(self.domains, window.quanta, strict=True))
         hidden = self.found.hidden.part(min(ends_ns, default=0), max(ends_ns, default=0))
+        sampled = None if stacks is None else stacks.sampled.between(window.own_ns[0], window.until_ns)
         if self.pools is None:
-            return Job(window, quanta, hidden)
+            return Job(window, quanta, hidden, stacks=sampled)
         joules = None if self.known is None else self.known.joules
-        return Job(window, quanta, hidden, self.pools.in_window(number, joules), self.pools.held[number])
+        return Job(window, quanta, hidden, self.pools.in_window(number, joules), self.pools.held[number], sampled)
 
     def _shared_quanta(self, domain: Quanta) -> Quanta:
         fitted = self.fitted.get(domain.name)

@@ -26,7 +26,6 @@ from tprof.analysis.attribution.open_instances import ended_before
 from tprof.analysis.attribution.overlaps import has_overlaps, split_overlaps
 from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.attribution.segments import task_of
-from tprof.analysis.attribution.sharing import plan_sharing
 from tprof.analysis.attribution.windows import Reach, UnorderedError
 from tprof.analysis.models.fitted.base_fit import LATE_S, mean_lengths
 from tprof.analysis.models.fitted.beside import BesideCourse, follow
@@ -36,7 +35,7 @@ from tprof.analysis.models.fitted.stored_work import ArrayFile, Loader, StoredPa
 
 from tprof.trace.metadata import MAX_NS
 
-from .recipe import share_overlapping
+from .recipe import repeatable, share_fitted, share_overlapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from tprof.analysis.models.fitted import Fit
     from tprof.analysis.models.fitted.stored_work import Place
 
-    from .recipe import Recipe
+    from .recipe import Again, Recipe
     from .stored_instances import Progress
 
     Read = Callable[[Window], Activity]
@@ -270,9 +269,10 @@ def store_run(
 
 
 class Planned(NamedTuple):
-    """The sharing of some quanta, and which of them are a window's own."""
+    """The sharing of some quanta, what repeats it among pieces of segments, and which quanta are a window's own."""
 
     sharing: Sharing
+    again: Again
     own: slice
 
 
@@ -306,9 +306,8 @@ class FittedDomain:
         quanta, fit = self.quanta.part(near), replace(self.fit, static_w=self.fit.static_w[near])
         factors = self._factors(quanta, activity, window)
         if self.overlaps:
-            return Planned(share_overlapping(quanta, activity, fit, factors, own), own)
-        load = activity.load(quanta).corrected(fit.power, factors)
-        return Planned(plan_sharing(load, fit.static_w, fit.other), own)
+            return Planned(*repeatable(activity, factors, partial(share_overlapping, quanta, fit, own=own)), own)
+        return Planned(*repeatable(activity, factors, partial(share_fitted, quanta, fit)), own)
 
     def evidence(self, which: slice, activity: Activity, window: Window) -> tuple[Floats, Floats, Floats]:
         """Return the joules around the first edge of each of a window's quanta, and what `evidence` does."""

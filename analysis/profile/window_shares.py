@@ -12,37 +12,40 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from tprof.analysis.attribution.accounts import Totals, settle
-from tprof.analysis.attribution.instances import join_rows
-from tprof.analysis.attribution.load import Activity
 from tprof.analysis.attribution.open_instances import EdgeParts, IdRuns, OpenParts, wholly_in
 from tprof.analysis.attribution.sharing import plan_sharing
-from tprof.analysis.attribution.windows import read_window
 from tprof.analysis.names import places, shown
 
 from .information import limits_of
 from .profile_warnings import Facts, ran_in
+from .recipe import repeatable
+from .stack_shares import share_stacks
 from .stored_instances import Piece
 from .streamed_fit import Planned
 from .tables import settled_joules, tasks_table
 from .task_graph import ServedSegments
 from .task_sums import TaskSums, limits_j
 from .window_pools import WindowNativeTotals
+from .window_reading import read_window_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
     from tprof.analysis.attribution.hidden import HiddenTime
-    from tprof.analysis.attribution.instances import InstanceRows, Joined
-    from tprof.analysis.attribution.native_stream import CutPool, WindowPool
+    from tprof.analysis.attribution.instances import InstanceRows
+    from tprof.analysis.attribution.load import Activity
+    from tprof.analysis.attribution.native_stream import WindowPool
     from tprof.analysis.attribution.quanta import Quanta
-    from tprof.analysis.attribution.segments import Segments
+    from tprof.analysis.attribution.sharing import Sharing
+    from tprof.analysis.attribution.stack_samples import ThreadStacks
     from tprof.analysis.attribution.survey import Survey
     from tprof.analysis.attribution.windows import Window
 
     from tprof.trace import Thread, Trace
 
-    from .recipe import Recipe
+    from .recipe import Again, Recipe
+    from .stack_shares import StackShares
     from .streamed_fit import FittedDomain
     from .task_graph.services import Service
     from .window_gpus import GpuSums, WindowGpus
@@ -179,6 +182,7 @@ class WindowShares(NamedTuple, Generic[Part]):
     pools : of native threads
     gpus : what the kept ones took of GPUs; None without any
     served : of workers of a task runtime
+    stacks : None if they were not asked for
     """
 
     domains: list[DomainShares | None]
@@ -189,6 +193,7 @@ class WindowShares(NamedTuple, Generic[Part]):
     pools: list[PoolShares]
     gpus: GpuSums | None
     served: ServedSegments
+    stacks: StackShares | None
 
 
 class Job(NamedTuple):
@@ -201,6 +206,7 @@ class Job(NamedTuple):
     hidden : CPU time without samples in them
     pools : of native threads; empty if tasks use none
     held : ids of instances of which later windows have parts, also after their end
+    stacks : that were sampled in it, by ordinal of the thread; None: they are not asked for
     """
 
     window: Window
@@ -208,6 +214,7 @@ class Job(NamedTuple):
     hidden: HiddenTime
     pools: tuple[WindowPool, ...] = ()
     held: NDArray[np.uint64] | None = None
+    stacks: Mapping[int, ThreadStacks] | None = None
 
 
 @dataclass(frozen=True)
@@ -263,12 +270,15 @@ class Sharer(Generic[Part]):
         edges: list[EdgeParts | None] = []
         served = ServedSegments(self.services)
         served.add_processors(activity.segments, window.own_ns)
+        plans: list[tuple[Sharing, Again]] = []
         for quanta, which in zip(job.quanta, window.quanta, strict=True):
             part = None
             if native is not None and quanta.counted:
                 native.domain = len(edges)
             if len(quanta):
-                plan, own = self._plan(quanta, which, activity, window)
+                plan, again, own = self._plan(quanta, which, activity, window)
+                if quanta.counted:
+                    plans.append((plan, again))
                 part = EdgeParts.of(plan.measured, rows, ~direct) if quanta.counted else None
                 account = settle(
                     plan, activity.segments, activity.pools, joined, totals if quanta.counted else None, part
@@ -295,9 +305,10 @@ class Sharer(Generic[Part]):
         samples.note(activity.segments)
         ids = IdRuns.of(rows.instance[direct])
         gpus = None if self.gpus is None else self.gpus.taken(rows, totals, direct)
+        stacks = None if job.stacks is None else share_stacks(window, activity, job.stacks, plans)
         kept = keep(rows, totals, direct, is_last=window.is_last)
         of_pools = [] if native is None else native.shares
-        return WindowShares(domains, samples, kept, ids, parts, of_pools, gpus, served)
+        return WindowShares(domains, samples, kept, ids, parts, of_pools, gpus, served, stacks)
 
     def _plan(self, quanta: Quanta, which: slice, activity: Activity, window: Window) -> Planned:
         """Share the joules of a window's quanta of a domain, `which` of all."""
@@ -306,8 +317,8 @@ class Sharer(Generic[Part]):
             return fitted.plan(which, activity, window)
         static_w = self.recipe.static_power_w.get(quanta.name, 0.0)
         power = partial(self.found.power, quanta.package if len(self.recipe.packages) > 1 else None)
-        plan = plan_sharing(activity.load(quanta), static_w, mean_power=power)
-        return Planned(plan, slice(0, len(quanta)))
+        shared = repeatable(activity, None, lambda ran, _: plan_sharing(ran.load(quanta), static_w, mean_power=power))
+        return Planned(*shared, slice(0, len(quanta)))
 
 
 def without_readings(trace: Trace) -> Trace:
@@ -324,68 +335,3 @@ def keep_freed_memory() -> None:
     Such a block is made here; it is never touched.
     """
     np.empty(_LARGEST_BLOCK, np.uint8)
-
-
-def read_activity_of(
-    trace: Trace, recipe: Recipe, found: Survey, window: Window, columns: Collection[str] | None = None
-) -> tuple[Activity, Joined]:
-    """Read what ran in a window, and the instances of all threads in it, with the counts of columns, by default all.
-
-    Native threads are left out. Raises UnorderedError, TraceError.
-    """
-    return read_window_of(trace, recipe, found, window, columns)[:2]
-
-
-def read_window_of(
-    trace: Trace,
-    recipe: Recipe,
-    found: Survey,
-    window: Window,
-    columns: Collection[str] | None,
-    pools: Sequence[WindowPool] = (),
-) -> tuple[Activity, Joined, list[CutPool]]:
-    """Read the same with pools of native threads. Raises UnorderedError, TraceError."""
-    names = counters_of([one.thread for one in found.threads]) if columns is None else []
-    by_number = read_segments_of(trace, recipe, found, window, columns)
-    cuts: list[CutPool] = []
-    carried: list[InstanceRows] = []
-    for pool in pools:
-        cut = pool.cut(window, by_number, len(carried))
-        if cut is not None:
-            cuts.append(cut)
-            carried += [replace(one, counts={name: np.zeros(1) for name in names}) for one in cut.carried]
-    segments = [one for one in by_number if one is not None]
-    activity = Activity(segments, [one.pool for one in cuts], found.hidden, recipe.packages)
-    return activity, join_rows([*(one.rows for one in segments), *carried]), cuts
-
-
-def read_segments_of(
-    trace: Trace, recipe: Recipe, found: Survey, window: Window, columns: Collection[str] | None = None
-) -> list[Segments | None]:
-    """Read the segments of each thread in a window, with the counts of columns; None where it has none there.
-
-    Raises UnorderedError, TraceError.
-    """
-    names = counters_of([one.thread for one in found.threads]) if columns is None else ()
-    segments: list[Segments | None] = []
-    for number, one in enumerate(found.threads):
-        ordinal = one.thread.ordinal
-        part = read_window(
-            trace, one, window, recipe.model, packages=len(recipe.packages) > 1, columns=columns,
-            cut_off=found.cut_off.get(ordinal), mean=found.open_power(one.thread),
-        )  # fmt: skip
-        segments.append(part)
-        if part is None:
-            continue
-        if not part.counted:
-            part.modelled = part.modelled * found.means.uncounted
-        part.rows.thread = np.full(len(part.rows), number, np.int32)
-        absent = np.broadcast_to(np.nan, len(part.rows))
-        part.rows.counts = {name: part.rows.counts.get(name, absent) for name in names}
-    return segments
-
-
-def counters_of(threads: Sequence[Thread]) -> list[str]:
-    """Return the counters of threads in the order of a table of instances."""
-    names = dict.fromkeys(name for one in threads for name in one.columns)
-    return [name for name in names if name not in ("energy_uj", "cpu_ns")]

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from support import stacks, traces
 from tprof.analysis.attribution.segments import Segments
 from tprof.analysis.attribution.stack_cuts import cut_at
+from tprof.analysis.attribution.stack_samples import ThreadStacks
 from tprof.analysis.profile.answer import answer_of
-from tprof.analysis.profile.flame.stack_weights import weigh_stacks
 from tprof.analysis.profile.flame.tree import wilson
+from tprof.analysis.profile.stack_shares import weigh_stacks
 
 import tprof
 from tprof.cli.summary import as_plain, show
@@ -245,7 +246,7 @@ def test_the_graph_has_the_joules_of_tasks_and_of_threads_outside_them_and_no_ot
         path = Path(folder) / "t.tprof"
         profile = session(path, sampled=records, threads=threads, **static_w).profile(model="cputime")
         flame, account = profile.flame(), profile.accounts.loc["package-0"]
-        threads_j = sum(one.outside_j for one in weigh_stacks(profile.recipe, profile.trace))
+        threads_j = sum(joules for joules, _ in weigh_stacks(profile.recipe, profile.trace).outside.values())
 
     nodes = flame.nodes
     tasks_j = profile.tasks["energy_j"].sum()
@@ -281,42 +282,50 @@ def test_pieces_have_the_sums_of_their_segments(steps, sampled):
     t_ns = np.cumsum(steps).astype(np.int64)
     package = np.arange(len(t_ns) - 1).astype(np.int16)
     one = replace(segments_of(t_ns), cpu=package + 10, package=package + 20, package_end=package + 30)
-    when, clock = (np.array([pair[at] for pair in sampled], np.int64) for at in (0, 1))
+    when, clock = (np.array([pair[at] for pair in sorted(sampled)], np.int64) for at in (0, 1))
 
-    cuts = cut_at(one, when, clock)
+    cuts = cut_at(one, sampled_at(when, SECOND_NS * np.maximum.accumulate(clock)))
 
     for name in ("cpu_s", "modelled"):
         sums = np.bincount(cuts.owner, weights=getattr(cuts.segments, name), minlength=len(t_ns) - 1)
         assert sums == pytest.approx(getattr(one, name))
+        assert (getattr(cuts.segments, name) >= 0).all()
     assert (np.diff(cuts.segments.t_ns) >= 0).all()
     assert set(cuts.segments.t_ns) >= set(t_ns)
     assert (cuts.segments.t_ns[cuts.before + 1] == when[cuts.sample]).all()
+    assert len(cuts.before) == ((when >= t_ns[0]) & (when < t_ns[-1])).sum()
     for name in ("slot", "cpu", "package", "package_end"):
         assert (getattr(cuts.segments, name) == getattr(one, name)[cuts.owner]).all()
-    assert cuts.gap_s.sum() == pytest.approx((max(when[cuts.sample], default=t_ns[0]) - t_ns[0]) * 1e-9)
 
 
 def test_pieces_have_the_cpu_time_that_a_sampled_clock_shows():
     """A segment of 100 ms that used 60, 50 of them before the sample in its middle, after a second of earlier ones."""
     one = replace(segments_of(np.array([0, TENTH_NS])), cpu_s=np.array([0.06]), modelled=np.array([6.0]), earlier_s=1.0)
 
-    known, unknown = (cut_at(one, np.array([TENTH_NS // 2]), np.array([clock_ns])) for clock_ns in (1_050_000_000, 0))
+    known, unknown = (
+        cut_at(one, sampled_at([TENTH_NS // 2], clock_ns)) for clock_ns in (np.array([1_050_000_000]), None)
+    )
 
     assert known.segments.cpu_s == pytest.approx([0.05, 0.01])
     assert known.segments.modelled == pytest.approx([5.0, 1.0])
     assert unknown.segments.cpu_s == pytest.approx([0.03, 0.03])
 
 
-def test_a_sampled_clock_holds_for_the_segments_before_and_after_its_own():
+def test_a_sampled_clock_stays_within_those_of_its_segment():
     """The clock at the ends of segments is known too: it began at one second."""
     steps_s = np.array([0.02, 0.06, 0.04])
     one = replace(segments_of(np.arange(4) * TENTH_NS), cpu_s=steps_s, modelled=steps_s, earlier_s=1.0)
+    when, clock = np.array([15, 25, 27]) * TENTH_NS // 10, np.array([1_010_000_000, 1_090_000_000, 1_500_000_000])
 
-    cuts = cut_at(one, np.array([25, 15]) * TENTH_NS // 10, np.array([1_090_000_000, 1_020_000_000]))
+    cuts = cut_at(one, sampled_at(when, clock))
 
-    assert cuts.owner.tolist() == [0, 1, 1, 2, 2]
-    assert cuts.segments.cpu_s == pytest.approx([0.02, 0.0, 0.06, 0.01, 0.03])
-    assert cuts.sample.tolist() == [1, 0]
+    assert cuts.owner.tolist() == [0, 1, 1, 2, 2, 2]
+    assert cuts.segments.cpu_s == pytest.approx([0.02, 0.0, 0.06, 0.01, 0.03, 0.0])
+
+
+def sampled_at(t_ns, clock_ns):
+    t_ns = np.asarray(t_ns, np.int64)
+    return ThreadStacks(0, t_ns, clock_ns, np.diff(t_ns, prepend=t_ns[:1]), np.zeros(len(t_ns), np.int32))
 
 
 def segments_of(t_ns):

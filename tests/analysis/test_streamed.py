@@ -25,11 +25,15 @@ from tprof.analysis.profile.memory import available_bytes
 import tprof
 from tprof.comparison import figures_of_session
 from tprof.errors import UsageError
+from tprof.trace import Kind
 from tprof.trace.compress import compress
 
 if TYPE_CHECKING:
     from tprof.analysis.compare import RunFigures
     from tprof.analysis.profile.flame import Flame
+
+
+MS = nested_runs.MS
 
 
 def assert_same_run(whole: RunFigures, parts: RunFigures) -> None:
@@ -113,6 +117,25 @@ def test_a_label_that_no_process_has_is_refused_before_instances_are_read_again(
         streamed(trace).by("rank", progress=lambda *args: how_far.append(args))
 
     assert not how_far
+
+
+def test_what_nests_keeps_its_place_across_windows_in_which_nothing_ends(tmp_path) -> None:
+    """A leaf ends in the first window, and what it nests in after many windows of nothing but suspension."""
+    waits = [Kind.SUSPEND, Kind.RESUME] * 50
+    thread = {
+        "t_ns": np.arange(104) * MS,
+        "kind": [Kind.START, Kind.START, Kind.FINISH, *waits, Kind.FINISH],
+        "instance": [1, 2, 1, *[0, 1] * 50, 0],
+        "task": [0, 1, 0, *[-1, 0] * 50, -1],
+    }
+    energy = {"package-0": (np.arange(0, 105, 2) * MS, np.arange(53.0))}
+    path = traces.write(tmp_path / "x.tprof", tasks=("outer", "leaf"), threads=[thread], energy=energy)
+    trace = tprof.load(path)
+
+    parts = streamed(trace, samples=10)
+
+    assert len(parts.instances.begins_ns) > 5
+    pd.testing.assert_frame_equal(_by_path(parts.flame()), _by_path(trace.profile().flame()), rtol=1e-9, atol=1e-12)
 
 
 def _by_path(tree: Flame) -> pd.DataFrame:

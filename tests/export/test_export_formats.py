@@ -5,10 +5,13 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from support import command_line, task_graphs, trace_processor, traces
 from tprof.analysis.export.columns import COMMON, TABLES, column_of
 from tprof.analysis.export.formats import FORMATS
+from tprof.analysis.export.table_files import ParquetFile
 
 import tprof
 from tprof.trace import EventKind, Kind
@@ -133,6 +136,24 @@ def test_the_page_lists_every_column_with_its_type_unit_and_meaning():
     expected = {("", name): column for name, column in COMMON.items()}
     expected |= {(table, name): column for table, columns in TABLES.items() for name, column in columns.items()}
     assert listed == {key: tuple(column) for key, column in expected.items()}
+
+
+def test_a_piece_of_a_table_is_a_group_of_rows_however_long(tmp_path):
+    """Readers take what ended in one window alone; figures need no dictionary of those that repeat."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = 1_100_000
+    frame = pd.DataFrame(
+        {"task": pd.Categorical.from_codes(np.zeros(rows, np.int8), ["f"]), "energy_j": np.zeros(rows)}
+    )
+    file = ParquetFile(tmp_path / "tasks")
+    for part in (frame, frame.iloc[:0], frame.iloc[:3]):
+        file.add(part)
+    file.close()
+
+    found = parquet.ParquetFile(tmp_path / "tasks.parquet").metadata
+
+    assert [found.row_group(number).num_rows for number in range(found.num_row_groups)] == [rows, 0, 3]
+    assert [found.row_group(0).column(number).has_dictionary_page for number in (0, 1)] == [True, False]
 
 
 def test_the_schemas_of_arrow_and_parquet_carry_unit_and_meaning(folder):

@@ -5,8 +5,8 @@ A file holds records of `layout.STACK`: functions, stacks as a tree of calls, an
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,15 +19,16 @@ from .stream import open_stream
 from .thread import MAX_PID
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
-
-    import numpy.typing as npt
 
     from .stream import Stream
 
 WORD = "python"
 MAX_TEXT_CHARACTERS = 1000
 TEXT_BYTES = 16
+BLOCK = 1 << 18
+"""Records that are in memory at a time."""
 
 Records = np.ndarray[Any, np.dtype[np.void]]
 Integers = np.ndarray[Any, np.dtype[np.int64]]
@@ -52,9 +53,26 @@ class Function:
     is_cut: bool = False
 
 
+class Samples(NamedTuple):
+    """Sampled stacks of some threads of a process, (n,) int64 each, in the order of the file.
+
+    Attributes
+    ----------
+    t_ns : CLOCK_MONOTONIC nanoseconds of each sample
+    cpu_ns : nanoseconds of CPU time of the thread until then; 0 if not known
+    tid : the thread, as `Thread.tid`
+    stack : which stack it ran
+    """
+
+    t_ns: Integers
+    cpu_ns: Integers
+    tid: Integers
+    stack: Integers
+
+
 @dataclass(frozen=True)
-class Stacks:
-    """The sampled stacks of one process.
+class Calls:
+    """The functions of one process, and the stacks in which they call each other.
 
     Attributes
     ----------
@@ -62,23 +80,18 @@ class Stacks:
     functions : those that stacks name
     caller : (m,) int64, for each stack that of its innermost function's caller, a smaller number; -1: none
     function : (m,) int64, for each stack the index of its innermost function
-    t_ns : (n,) int64, CLOCK_MONOTONIC nanoseconds of each sample, as in the file
-    cpu_ns : (n,) int64, nanoseconds of CPU time of the thread until then; 0 if not known
-    tid : (n,) int64, the thread, as `Thread.tid`
-    stack : (n,) int64, which stack it ran
+    number, place : (m,) int64, what samples call stacks, increasing, and which stacks these are
     left_out : number of records that are damaged
     """
 
     process: int
     pid: int
     functions: tuple[Function, ...]
-    caller: npt.NDArray[np.int64]
-    function: npt.NDArray[np.int64]
-    t_ns: npt.NDArray[np.int64]
-    cpu_ns: npt.NDArray[np.int64]
-    tid: npt.NDArray[np.int64]
-    stack: npt.NDArray[np.int64]
-    left_out: int = 0
+    caller: Integers
+    function: Integers
+    number: Integers = field(repr=False)
+    place: Integers = field(repr=False)
+    left_out: int = field(default=0, kw_only=True)
 
     def path(self, stack: int) -> list[int]:
         """Return the functions of a stack as indices, the outermost first."""
@@ -87,6 +100,32 @@ class Stacks:
             found.append(int(self.function[stack]))
             stack = int(self.caller[stack])
         return found[::-1]
+
+    def samples(self, records: Records) -> Samples:
+        """Return the samples among records of `layout.STACK`; damaged ones and those of unknown stacks are left out."""
+        samples = records[records["kind"] == StackKind.SAMPLE]
+        if not len(self.number):
+            return Samples(*(np.empty(0, np.int64) for _ in Samples._fields))
+        at = np.minimum(np.searchsorted(self.number, samples["number"]), len(self.number) - 1)
+        good = (self.number[at] == samples["number"]) & (samples["t_ns"] <= MAX_NS) & (samples["cpu_ns"] <= MAX_NS)
+        kept = samples[good]
+        t_ns, cpu_ns, tid = (kept[name].astype(np.int64) for name in ("t_ns", "cpu_ns", "tid"))
+        return Samples(t_ns, cpu_ns, tid, self.place[at[good]])
+
+
+@dataclass(frozen=True)
+class Stacks(Calls):
+    """The sampled stacks of one process.
+
+    Attributes
+    ----------
+    t_ns, cpu_ns, tid, stack : (n,) int64, as of `Samples`
+    """
+
+    t_ns: Integers
+    cpu_ns: Integers
+    tid: Integers
+    stack: Integers
 
 
 @dataclass(frozen=True)
@@ -110,6 +149,20 @@ class StackFile:
         """Read the stacks. Raises TraceError."""
         return stacks_of(self.stream.read(layout.STACK), self.process, self.pid)
 
+    def calls(self) -> Calls:
+        """Read the stacks without the samples. Raises TraceError."""
+        others = [records[records["kind"] != StackKind.SAMPLE] for records in self._blocks()]
+        return calls_of(np.concatenate([np.empty(0, layout.STACK), *others]), self.process, self.pid)
+
+    def samples(self, calls: Calls) -> Iterator[Samples]:
+        """Yield the samples in parts. Raises TraceError."""
+        for records in self._blocks():
+            yield calls.samples(records)
+
+    def _blocks(self) -> Iterator[Records]:
+        for first in range(0, self.count, BLOCK):
+            yield self.stream.read_part(layout.STACK, first, first + BLOCK)
+
 
 def open_stacks(path: Path) -> StackFile:
     """Open a file of sampled stacks. Raises TraceError."""
@@ -130,18 +183,23 @@ def stacks_of(records: Records, process: int, pid: int) -> Stacks:
     records : (n,) of `layout.STACK`, in the order of the file
     process, pid : of the process
     """
+    calls = calls_of(records, process, pid)
+    samples = calls.samples(records)
+    sampled = int(np.count_nonzero(records["kind"] == StackKind.SAMPLE))
+    known = {one.name: getattr(calls, one.name) for one in fields(Calls)}
+    known["left_out"] += sampled - len(samples.stack)
+    return Stacks(**known, **samples._asdict())
+
+
+def calls_of(records: Records, process: int, pid: int) -> Calls:
+    """Put a file's functions and calls together; the parameters are those of `stacks_of`."""
     kind = records["kind"]
     functions, place_of = _functions(records[kind == StackKind.FUNCTION])
     calls = records[kind == StackKind.CALL]
-    caller, function, place_of_stack = _calls(calls, place_of)
-    samples = records[kind == StackKind.SAMPLE]
-    stack = np.array([place_of_stack.get(number, -1) for number in samples["number"].tolist()], np.int64)
-    good = (stack >= 0) & (samples["t_ns"] <= MAX_NS) & (samples["cpu_ns"] <= MAX_NS)
-    kept = samples[good]
-    return Stacks(
-        process, pid, functions, caller, function, kept["t_ns"].astype(np.int64), kept["cpu_ns"].astype(np.int64),
-        kept["tid"].astype(np.int64), stack[good], len(calls) - len(caller) + len(samples) - len(kept),
-    )  # fmt: skip
+    caller, function, places = _calls(calls, place_of)
+    number = np.array(sorted(places), np.int64)
+    place = np.array([places[one] for one in number.tolist()], np.int64)
+    return Calls(process, pid, functions, caller, function, number, place, left_out=len(calls) - len(caller))
 
 
 def _functions(records: Records) -> tuple[tuple[Function, ...], dict[int, int]]:

@@ -47,8 +47,9 @@ class Place:
 class ArrayFile:
     """A file of arrays, which has no name: it is gone when the process ends, however it ends."""
 
-    def __init__(self) -> None:
-        """Begin an empty one."""
+    def __init__(self, no_space: str = _NO_SPACE) -> None:
+        """Begin an empty one; `no_space` is a sentence with a place for `folder`, for when that is full."""
+        self._no_space = no_space
         self._folder = temporary_folder()
         self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115 - as `__exit__` closes it
         self._size = 0
@@ -72,7 +73,7 @@ class ArrayFile:
             try:
                 self._write(memoryview(one.tobytes()))
             except OSError as error:
-                raise TprofError(f"{_NO_SPACE.format(folder=self._folder)}: {error.strerror}") from error
+                raise TprofError(f"{self._no_space.format(folder=self._folder)}: {error.strerror}") from error
             self._size += one.nbytes
         return place
 

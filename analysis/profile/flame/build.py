@@ -9,24 +9,27 @@ import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.names import shown
 from tprof.analysis.profile.instances import SummedInstances
+from tprof.analysis.profile.stack_shares import weigh_stacks
 
 from tprof.errors import UsageError
 
-from .functions import add_functions
+from .functions import NodeStacks, add_functions
 from .parts import NestedParts
 from .paths import REST, ROOT, Paths, nodes_of, rows_of_parents
-from .stack_weights import weigh_stacks
 from .tree import OUTSIDE, Flame, NodeTotals, flame_of, joined, sums_of_instances
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     import pandas as pd
+    from tprof.analysis.attribution.stack_samples import StackTable
     from tprof.analysis.profile.cluster import ClusterProfile
     from tprof.analysis.profile.part_tables import PartTables
     from tprof.analysis.profile.profile import Profile
 
-    from .stack_weights import Weighed
+    from tprof.trace import Thread
+
+    from .tree import Sums
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -52,23 +55,41 @@ def flame(profile: Profile, by: Sequence[str] = ()) -> Flame:
         return _of_instances(profile.tasks, profile.own_s, profile.summary(), levels, host, quality)
     paths = Paths()
     node = instance_nodes(paths, profile.tasks, levels, host)
-    weighed = weigh_stacks(profile.recipe, profile.trace)
-    outside = [_outside(paths, one, levels, host) for one in weighed]
     sums = sums_of_instances(profile.tasks, profile.own_s, profile.summary(), node, len(paths))
+    weighed = weigh_stacks(profile.recipe, profile.trace)
+    stacks = NodeStacks()
+    rows = rows_of_parents(profile.tasks["instance"].to_numpy(), weighed.rows.instance)
+    stacks.add(weighed.rows, np.append(node, -1)[rows])
+    return _with_functions(profile, paths, sums, stacks, weighed.table, weighed.outside, levels, host)
+
+
+def _with_functions(
+    profile: Profile,
+    paths: Paths,
+    sums: Sums,
+    stacks: NodeStacks,
+    table: StackTable,
+    outside: Mapping[int, Floats],
+    levels: frozenset[str],
+    host: str,
+) -> Flame:
+    """Return a tree with functions below the tasks; `sums` are of its nodes."""
+    threads = {one.ordinal: one for one in profile.trace.threads}
+    nodes = {ordinal: _outside(paths, threads[ordinal], levels, host) for ordinal in outside}
+    sums = sums.grown(len(paths))
     least, most = 1 / max(profile.watts.idle, profile.watts.busy), max(profile.watts.idle, profile.watts.busy)
-    for one, at in zip(weighed, outside, strict=True):
-        sums.own_j[at] += one.outside_j
-        sums.own_low_j[at] += one.outside_j * least
-        sums.own_high_j[at] += one.outside_j * most
-        sums.own_s[at] += one.outside_s
-    nodes = [np.append(node, at)[one.row] for one, at in zip(weighed, outside, strict=True)]
-    split, stacked = add_functions(paths, sums, list(zip(weighed, nodes, strict=True)), profile.trace.tasks)
-    return flame_of(paths, split, quality, of_tasks=sums, stacked=stacked)
+    for ordinal, (joules, seconds) in outside.items():
+        at = nodes[ordinal]
+        sums.own_j[at] += joules
+        sums.own_low_j[at] += joules * least
+        sums.own_high_j[at] += joules * most
+        sums.own_s[at] += seconds
+    split, stacked = add_functions(paths, sums, stacks.below(nodes), table, profile.trace.tasks)
+    return flame_of(paths, split, profile.info["quality"], of_tasks=sums, stacked=stacked)
 
 
-def _outside(paths: Paths, one: Weighed, levels: frozenset[str], host: str) -> int:
+def _outside(paths: Paths, thread: Thread, levels: frozenset[str], host: str) -> int:
     """Return the node of a thread's time outside tasks."""
-    thread = one.thread
     top = paths.child(ROOT, host, "host") if "host" in levels else ROOT
     name = shown(thread.name) or f"thread-{thread.ordinal}"
     return paths.child(_top(paths, top, levels, (thread.pid, thread.tid, name)), OUTSIDE, REST)
@@ -117,10 +138,24 @@ def _of_parts(profile: Profile, instances: SummedInstances, levels: frozenset[st
         if len(tasks):
             totals.add(tasks, tasks["own_s"].to_numpy(float), node, len(paths))
 
-    for tasks, own_s in instances.pieces(_COLUMNS, backwards=True):
+    stacks, waiting = NodeStacks(), []
+    for (tasks, own_s), rows in instances.with_stacks(_COLUMNS):
+        before = nested.nodes(rows.instance)
         add(*nested.add(tasks.assign(own_s=own_s)))
-    add(*nested.rest())
-    return flame_of(paths, totals.sums(), profile.info["quality"])
+        node = np.where(before >= 0, before, nested.nodes(rows.instance))
+        known = (node >= 0) | (rows.instance == 0)
+        stacks.add(rows.taken(known), node[known])
+        if not known.all():
+            waiting.append(rows.taken(~known))
+    last, node = nested.rest()
+    add(last, node)
+    for rows in waiting:
+        at = rows_of_parents(last["instance"].to_numpy(np.uint64), rows.instance)
+        stacks.add(rows, node[at])
+    stored = instances.stored.stacks
+    if stored is None:
+        return flame_of(paths, totals.sums(), profile.info["quality"])
+    return _with_functions(profile, paths, totals.sums(), stacks, stored.sampled.table, stored.outside, levels, host)
 
 
 def instance_nodes(paths: Paths, tasks: pd.DataFrame, levels: frozenset[str], host: str) -> Integers:

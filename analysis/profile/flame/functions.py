@@ -14,18 +14,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.names import shown
+from tprof.analysis.profile.stack_shares import added
 
 from .paths import REST, ROOT, TASK
 from .tree import NONE_SAMPLED, Stacked, wilson
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from tprof.trace import Stacks, TaskEntry
-    from tprof.trace.stacks import Function
+    from tprof.analysis.attribution.stack_samples import StackTable
+    from tprof.analysis.profile.stack_shares import StackRows
+
+    from tprof.trace import TaskEntry
+    from tprof.trace.stacks import Calls, Function
 
     from .paths import Paths
-    from .stack_weights import Weighed
     from .tree import Sums
 
 Floats = NDArray[np.float64]
@@ -41,6 +44,35 @@ IMPORT = ("(import)", "", 0)
 DEEPER = ("(callers that were not recorded)", "", 0)
 
 
+class NodeStacks:
+    """Sampled stacks by node: sums over each node's distinct stacks, which are few."""
+
+    def __init__(self) -> None:
+        """Begin without any."""
+        self._sums: dict[tuple[int, int], Floats] = {}
+        self._outside: dict[tuple[int, int], Floats] = {}
+
+    def add(self, rows: StackRows, node: Integers) -> None:
+        """Add stacks, those in instances to the nodes of these."""
+        inside = rows.instance > 0
+        _add(self._sums, node[inside], rows.stack[inside], rows.sums[:, inside])
+        _add(self._outside, rows.thread[~inside], rows.stack[~inside], rows.sums[:, ~inside])
+
+    def below(self, outside: Mapping[int, int]) -> dict[tuple[int, int], Floats]:
+        """Return the sums of each node and stack; `outside` are the nodes of threads outside tasks, by ordinal."""
+        found = dict(self._sums)
+        for (ordinal, stack), sums in self._outside.items():
+            key = (outside[ordinal], stack)
+            found[key] = found.get(key, 0.0) + sums
+        return found
+
+
+def _add(known: dict[tuple[int, int], Floats], first: Integers, second: Integers, sums: Floats) -> None:
+    keys, sums = added((first, second), sums)
+    for at, key in enumerate(zip(*(one.tolist() for one in keys), strict=True)):
+        known[key] = known.get(key, 0.0) + sums[:, at]
+
+
 @dataclass
 class _Heap:
     """The sampled stacks of one node: by their functions, the sums of their weights."""
@@ -52,7 +84,7 @@ class _Heap:
     paths: dict[tuple[Frame, ...], list[float]] = field(default_factory=dict)
 
     def add(self, path: tuple[Frame, ...], sums: Sequence[float]) -> None:
-        """Add joules, seconds, squared joules and the number of some samples."""
+        """Add the same stacks."""
         joules, seconds, squares, count = sums
         self.joules += joules
         self.seconds += seconds
@@ -107,7 +139,11 @@ class TaskPlaces:
 
 
 def add_functions(
-    paths: Paths, sums: Sums, weighed: Sequence[tuple[Weighed, Integers]], entries: Sequence[TaskEntry]
+    paths: Paths,
+    sums: Sums,
+    stacks: Mapping[tuple[int, int], Floats],
+    table: StackTable,
+    entries: Sequence[TaskEntry],
 ) -> tuple[Sums, Stacked]:
     """Share each node's own figures among the functions that were sampled in it, and add their nodes.
 
@@ -115,14 +151,15 @@ def add_functions(
     ----------
     paths : the tree
     sums : of its nodes
-    weighed : the stacks of each thread, and the node of each stack
+    stacks : (4,) sums of each node and stack, as of `StackRows`
+    table : of the stacks
     entries : the tasks of the trace
 
     Returns
     -------
     The sums with the functions' nodes, and what is known of their samples.
     """
-    heaps = _heaps(paths, weighed, TaskPlaces(entries))
+    heaps = _heaps(paths, stacks, table, TaskPlaces(entries))
     bare = [node for node in range(len(paths)) if node not in heaps and (sums.own_j[node] > 0 or sums.own_s[node] > 0)]
     below: dict[int, list[tuple[int, list[float]]]] = {}
     for node, heap in heaps.items():
@@ -136,21 +173,19 @@ def add_functions(
     return _shared(paths, sums, heaps, below, unsampled)
 
 
-def _heaps(paths: Paths, weighed: Sequence[tuple[Weighed, Integers]], places: TaskPlaces) -> dict[int, _Heap]:
+def _heaps(
+    paths: Paths, stacks: Mapping[tuple[int, int], Floats], table: StackTable, places: TaskPlaces
+) -> dict[int, _Heap]:
     heaps: dict[int, _Heap] = defaultdict(_Heap)
-    for one, node in weighed:
-        if one.stacks is None or not len(node):
-            continue
-        keys, inverse = np.unique(np.stack((node, one.stack)), axis=1, return_inverse=True)
-        inverse = inverse.reshape(-1)
-        sums = [
-            np.bincount(inverse, weights=values)
-            for values in (one.weight_j, one.weight_s, one.weight_j**2, np.ones(len(node)))
-        ]
-        for at, (of, stack) in enumerate(keys.T.tolist()):
-            names = _names_of_tasks(paths, of)
-            path = places.below(names, frames_of(one.stacks, stack)) if names else frames_of(one.stacks, stack)
-            heaps[of].add(tuple(path), [float(values[at]) for values in sums])
+    frames: dict[int, tuple[Frame, ...]] = {}
+    names: dict[int, list[str]] = {}
+    for (node, stack), sums in sorted(stacks.items()):
+        if stack not in frames:
+            frames[stack] = frames_of(*table.find(stack))
+        if node not in names:
+            names[node] = _names_of_tasks(paths, node)
+        path = places.below(names[node], frames[stack]) if names[node] else frames[stack]
+        heaps[node].add(path, sums.tolist())
     return dict(heaps)
 
 
@@ -163,9 +198,9 @@ def _names_of_tasks(paths: Paths, node: int) -> list[str]:
     return names[::-1]
 
 
-def frames_of(stacks: Stacks, stack: int) -> tuple[Frame, ...]:
+def frames_of(calls: Calls, stack: int) -> tuple[Frame, ...]:
     """Return the functions of a stack; those of tprof and of Python's import only where it ends in them."""
-    functions = [stacks.functions[index] for index in stacks.path(stack)]
+    functions = [calls.functions[index] for index in calls.path(stack)]
     found = [_frame(one) for one in functions if not (one.is_own or _imports(one))]
     if functions and (functions[-1].is_own or _imports(functions[-1])):
         found.append(OWN if functions[-1].is_own else IMPORT)

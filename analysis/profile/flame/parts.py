@@ -68,6 +68,8 @@ class NestedParts:
 
     def add(self, tasks: pd.DataFrame) -> tuple[pd.DataFrame, Integers]:
         """Return those of a part's instances whose nodes are known now, and their nodes."""
+        if not len(tasks):
+            return tasks, np.empty(0, np.int64)
         ends_s = (tasks["start_s"] + tasks["duration_s"]).max()
         self._open = self._open.where(self._open.start_s <= ends_s)
         parents = tasks["parent"].to_numpy(np.uint64)
@@ -86,6 +88,10 @@ class NestedParts:
         self._found = self._found.then(placed.where(np.isin(ids, self._wanted)))
         self._open = self._open.then(placed)
         return tasks, node
+
+    def nodes(self, ids: Ids) -> Integers:
+        """Return the nodes of instances that came and can hold what is to come, or came last; -1 for others."""
+        return self._open.nodes(ids)
 
     def rest(self) -> tuple[pd.DataFrame, Integers]:
         """Return the instances that waited; one whose parent is nowhere is in none."""

@@ -156,15 +156,16 @@ def _distinct(key: Integers) -> tuple[Integers, Integers]:
 
 
 def rows_of_parents(instance: NDArray[np.uint64], parent: NDArray[np.uint64]) -> Integers:
-    """Return the row of each row's parent, -1 for none and for one that is not there.
+    """Return the rows of instances, such as those of each row's parent; -1 for none and for one that is not there.
 
     Parameters
     ----------
-    instance, parent : (n,) numbers of instances; parent 0 is none
+    instance : (n,) numbers of the instances that have rows
+    parent : (m,) those that are sought; 0 is none
     """
-    found = np.full(len(instance), -1, np.int64)
+    found = np.full(len(parent), -1, np.int64)
     nested = np.flatnonzero(parent != 0)
-    if not len(nested):
+    if not len(nested) or not len(instance):
         return found
     is_ordered = bool((instance[1:] > instance[:-1]).all())
     order = None if is_ordered else np.argsort(instance, kind="stable")

@@ -1,0 +1,390 @@
+"""What each sampled stack stands for: the joules and seconds of its thread since the sample before.
+
+Segments are cut where stacks were sampled and share the joules once more, so that a stack gets the power of its own
+time, not its segment's mean. A stack in a segment shorter than the time between samples stands for the others like it:
+its weight is its segment's power times the whole time since the sample before.
+
+Stacks of a window whose segments it has wholly are weighed there. Of other segments windows give parts, which
+`OpenStacks` adds in their order: of a segment its joules and those of its pieces, whose ratio scales the weights of its
+stacks, and of a stack the power of its piece. A recording in memory is one window. Distinct stacks of an instance are
+few, so sums are kept by instance and stack, O(n log n) for n samples of a window.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from tprof.analysis.attribution.gpu import SCOPE as GPU
+from tprof.analysis.attribution.segment_energy import sum_by
+from tprof.analysis.attribution.stack_cuts import Cuts, cut_at
+from tprof.analysis.attribution.stack_samples import SampledStacks, ThreadReach
+from tprof.analysis.attribution.windows import Window
+from tprof.analysis.models.fitted.stored_work import ArrayFile
+
+from tprof.trace.metadata import MAX_NS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tprof.analysis.attribution.load import Activity
+    from tprof.analysis.attribution.segments import Segments
+    from tprof.analysis.attribution.sharing import Sharing
+    from tprof.analysis.attribution.stack_samples import StackTable, ThreadStacks
+    from tprof.analysis.models.fitted.stored_work import Place
+
+    from tprof.trace import Trace
+
+    from .recipe import Again, Recipe
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+JOULES, SECONDS, SQUARES, COUNT = range(4)
+NO_THREAD = -1
+_NO_SPACE = (
+    "cannot write a temporary file of 56 bytes a sampled stack into {folder}, which a long recording needs (set TMPDIR "
+    "to another folder)"
+)
+
+
+class StackRows(NamedTuple):
+    """Sampled stacks by what ran them.
+
+    Attributes
+    ----------
+    instance : (n,) uint64, 0: none
+    thread : (n,) int64, ordinal of the thread if no instance ran, else -1
+    stack : (n,) int64, as of `StackTable`
+    sums : (4, n) joules and seconds that they stand for, squares of these joules, and number
+    """
+
+    instance: NDArray[np.uint64]
+    thread: Integers
+    stack: Integers
+    sums: Floats
+
+    @classmethod
+    def none(cls) -> StackRows:
+        """Return no stacks."""
+        return cls(*_Parts.none().rows)
+
+    @classmethod
+    def of(cls, instance: NDArray[np.uint64], thread: Integers, stack: Integers, sums: Floats) -> StackRows:
+        """Add the sums of the same stacks."""
+        thread = np.where(instance > 0, NO_THREAD, thread)
+        (instance, thread, stack), sums = added((instance, thread, stack), sums)
+        return cls(instance, thread, stack, sums)
+
+    def taken(self, which: NDArray[np.bool_]) -> StackRows:
+        """Return some of them."""
+        return StackRows(self.instance[which], self.thread[which], self.stack[which], self.sums[:, which])
+
+    def plus(self, later: StackRows) -> StackRows:
+        """Return both."""
+        return StackRows.of(*_both(self, later))
+
+
+class _OpenSegments(NamedTuple):
+    """Parts of segments that other windows have parts of: which they are, (n,) each, and (2, n) joules.
+
+    The joules are those of the segments and of their pieces.
+    """
+
+    thread: Integers
+    begin_ns: Integers
+    end_ns: Integers
+    sums: Floats
+
+
+class _OpenStacks(NamedTuple):
+    """Stacks in such segments.
+
+    Attributes
+    ----------
+    thread, begin_ns : (n,) of their segment
+    number : (n,) of each among the samples of its thread
+    end_ns : (n,) when the piece ends whose power they have
+    instance, stack : (n,) as of `StackRows`
+    sums : (3, n) joules before they are scaled, seconds and number, as far as this window knows them
+    """
+
+    thread: Integers
+    begin_ns: Integers
+    number: Integers
+    end_ns: Integers
+    instance: NDArray[np.uint64]
+    stack: Integers
+    sums: Floats
+
+
+@dataclass(frozen=True)
+class StackShares:
+    """What a window gives of sampled stacks.
+
+    Attributes
+    ----------
+    rows : stacks in segments that it has wholly
+    segments, stacks : parts of others
+    outside : by ordinal of a thread, its joules outside tasks and its CPU seconds there
+    """
+
+    rows: StackRows
+    segments: _OpenSegments
+    stacks: _OpenStacks
+    outside: dict[int, tuple[float, float]]
+
+
+def share_stacks(
+    window: Window,
+    activity: Activity,
+    stacks: Mapping[int, ThreadStacks],
+    plans: Sequence[tuple[Sharing, Again]],
+) -> StackShares:
+    """Weigh the stacks that were sampled in a window.
+
+    Parameters
+    ----------
+    window, activity : what ran in it
+    stacks : its samples by ordinal of the thread, of threads that have any at any time
+    plans : the shares of each domain that counts, and what computes them among pieces
+    """
+    threads = activity.segments
+    whole_j = _energies((plan for plan, _ in plans), [len(one.slot) for one in threads])
+    cuts = deque(cut_at(one, stacks[one.thread.ordinal]) if one.thread.ordinal in stacks else None for one in threads)
+    part_j = whole_j
+    if any(cut is not None and len(cut.before) for cut in cuts):
+        segments = [one if cut is None else cut.segments for one, cut in zip(threads, cuts, strict=True)]
+        owners = [None if cut is None else cut.owner for cut in cuts]
+        shared = (again(replace(activity, segments=segments), owners) for _, again in plans)
+        part_j = _energies(shared, [len(one.slot) for one in segments])
+        del segments, owners
+    outside: dict[int, tuple[float, float]] = {}
+    found = []
+    for one, energy_j, piece_j in zip(threads, whole_j, part_j, strict=True):
+        is_outside = one.slot == 0
+        own = is_outside & (one.t_ns[:-1] >= window.own_ns[0]) & (one.t_ns[:-1] < window.own_ns[1])
+        outside[one.thread.ordinal] = float(energy_j[is_outside].sum()), float(one.cpu_s[own].sum())
+        cut = cuts.popleft()  # its arrays are as large as all segments
+        if cut is not None:
+            found.append(_of_thread(window, one, stacks[one.thread.ordinal], cut, energy_j, piece_j))
+    nothing = _Parts.none()
+    rows, of_segments, of_stacks = (_joined([nothing, *found], part) for part in ("rows", "segments", "stacks"))
+    return StackShares(StackRows.of(*rows), _OpenSegments(*of_segments), _OpenStacks(*of_stacks), outside)
+
+
+def _energies(sharings: Iterable[Sharing], counts: Sequence[int]) -> list[Floats]:
+    """Return the joules of each thread's segments, of which there are so many."""
+    found = [np.zeros(count) for count in counts]
+    for sharing in sharings:
+        for group in sharing.load.groups():
+            shares, static_j = sharing.shares_of(group)
+            joules, begin = shares.energy_j if static_j is None else shares.energy_j + static_j, 0
+            for number in range(group.start, min(group.stop, len(found))):
+                found[number] += joules[begin : begin + counts[number]]
+                begin += counts[number] + 1
+    return found
+
+
+class _Parts(NamedTuple):
+    """What a thread gives: columns of `StackRows`, `_OpenSegments` and `_OpenStacks`."""
+
+    rows: tuple[NDArray[Any], ...]
+    segments: tuple[NDArray[Any], ...]
+    stacks: tuple[NDArray[Any], ...]
+
+    @classmethod
+    def none(cls) -> _Parts:
+        ids, whole = np.empty(0, np.uint64), np.empty(0, np.int64)
+        return cls(
+            (ids, whole, whole, np.empty((4, 0))),
+            (whole, whole, whole, np.empty((2, 0))),
+            (whole, whole, whole, whole, ids, whole, np.empty((3, 0))),
+        )
+
+
+def _joined(parts: Sequence[_Parts], name: str) -> list[NDArray[Any]]:
+    columns = zip(*(getattr(one, name) for one in parts), strict=True)
+    return [np.concatenate(column, axis=-1) for column in columns]
+
+
+def _of_thread(
+    window: Window, one: Segments, stacks: ThreadStacks, cut: Cuts, energy_j: Floats, piece_j: Floats
+) -> _Parts:
+    """Return what a thread gives, whose segments and pieces have these joules."""
+    begin_ns, end_ns = one.t_ns[:-1], one.t_ns[1:]
+    sum_j = sum_by(cut.owner, piece_j, len(energy_j))
+    wholly = (begin_ns >= window.since_ns) & (end_ns <= window.own_ns[1])
+    goes_on = np.flatnonzero(~wholly & (end_ns > begin_ns) & (end_ns > window.own_ns[0]))
+    length_ns = np.diff(cut.segments.t_ns)
+    # A sample at the very begin of its segment ends a piece of the one before, or none.
+    at = np.where(length_ns[cut.before] > 0, cut.before, np.minimum(cut.before + 1, len(length_ns) - 1))
+    of_segment = cut.owner[at]
+    gap_s, power_w = stacks.gap_ns[cut.sample] * 1e-9, _ratio(piece_j[at], length_ns[at] * 1e-9)
+    t_ns = stacks.t_ns[cut.sample]
+    own = (t_ns >= window.own_ns[0]) & (t_ns < window.own_ns[1])
+    instance = np.append(np.uint64(0), one.rows.instance)[one.slot[of_segment]]
+    stack = stacks.stack[cut.sample].astype(np.int64)
+    joules, seconds, count = power_w * gap_s, np.where(own, gap_s, 0.0), own.astype(np.float64)
+    here, others = wholly[of_segment], np.flatnonzero(~wholly[of_segment] & (own | (joules > 0)))
+    scaled_j = (joules * _ratio(energy_j, sum_j)[of_segment])[here]
+    thread = np.full(len(at), one.thread.ordinal)
+    number = stacks.first + cut.sample.start + np.arange(len(at))
+    return _Parts(
+        (
+            instance[here], thread[here], stack[here],
+            np.stack((scaled_j, seconds[here], scaled_j**2, count[here])),
+        ),
+        (
+            np.full(len(goes_on), one.thread.ordinal), begin_ns[goes_on], end_ns[goes_on],
+            np.stack((energy_j[goes_on], sum_j[goes_on])),
+        ),
+        (
+            thread[others], begin_ns[of_segment[others]], number[others], cut.segments.t_ns[at[others] + 1],
+            instance[others], stack[others], np.stack((joules, seconds, count))[:, others],
+        ),
+    )  # fmt: skip
+
+
+def _ratio(above: Floats, below: Floats) -> Floats:
+    return np.divide(above, below, out=np.zeros(len(above)), where=below > 0)
+
+
+def added(keys: Sequence[NDArray[Any]], sums: Floats) -> tuple[list[NDArray[Any]], Floats]:
+    """Return distinct keys in order, and the sums, (k, n), of those that are equal."""
+    if not len(keys[0]):
+        return list(keys), sums
+    order = np.lexsort(keys[::-1])
+    keys = [one[order] for one in keys]
+    is_new = np.ones(len(order), bool)
+    is_new[1:] = np.logical_or.reduce([one[1:] != one[:-1] for one in keys])
+    begins = np.flatnonzero(is_new)
+    return [one[begins] for one in keys], np.add.reduceat(sums[:, order], begins, axis=1)
+
+
+@dataclass
+class OpenStacks:
+    """Stacks whose segments run on from one window into the next.
+
+    Attributes
+    ----------
+    outside : by ordinal of a thread, its joules outside tasks and its CPU seconds there, of all windows so far
+    """
+
+    outside: dict[int, Floats] = field(default_factory=dict)
+    _segments: _OpenSegments = field(default_factory=lambda: _OpenSegments(*_Parts.none().segments))
+    _stacks: _OpenStacks = field(default_factory=lambda: _OpenStacks(*_Parts.none().stacks))
+    _known: list[NDArray[Any]] = field(default_factory=list)
+    _sums: Floats = field(default_factory=lambda: np.empty((4, 0)))
+
+    def __post_init__(self) -> None:
+        """Begin without stacks of segments that go on."""
+        none = _Parts.none().stacks
+        self._known = [none[0], none[1], none[4], none[5]]
+
+    def advance(self, window: Window, shares: StackShares) -> StackRows:
+        """Add what the next window gives; returns the stacks whose weights are known now."""
+        for ordinal, values in shares.outside.items():
+            self.outside[ordinal] = self.outside.get(ordinal, np.zeros(2)) + values
+        end_ns = window.own_ns[1]
+        self._end_pieces(shares.stacks, end_ns)
+        thread, begin_ns, ends_ns, sums = _both(self._segments, shares.segments)
+        (thread, begin_ns, ends_ns), sums = added((thread, begin_ns, ends_ns), sums)
+        over = ends_ns <= end_ns
+        of_segment = _places((self._known[0], self._known[1]), (thread, begin_ns))
+        done = over[of_segment]
+        scale = _ratio(sums[0], sums[1])[of_segment][done]
+        factors = np.stack((scale, np.ones(len(scale)), scale**2, np.ones(len(scale))))
+        of_thread, _, instance, stack = (one[done] for one in self._known)
+        found = StackRows.of(instance, of_thread, stack, self._sums[:, done] * factors)
+        self._known, self._sums = [one[~done] for one in self._known], self._sums[:, ~done]
+        self._segments = _OpenSegments(thread[~over], begin_ns[~over], ends_ns[~over], sums[:, ~over])
+        return shares.rows.plus(found)
+
+    def _end_pieces(self, stacks: _OpenStacks, end_ns: int) -> None:
+        """Add stacks by segment once the piece has ended whose power they have: no later window has a part of it."""
+        *keys, sums = _both(self._stacks, stacks)
+        keys, sums = added(keys, sums)
+        _, _, _, ends_ns, _, _ = keys
+        done = ends_ns <= end_ns
+        self._stacks = _OpenStacks(*(one[..., ~done] for one in (*keys, sums)))
+        thread, begin_ns, _, _, instance, stack = (one[done] for one in keys)
+        joules, seconds, count = sums[:, done]
+        ended = np.stack((joules, seconds, joules**2, count))
+        known = [np.concatenate(both) for both in zip(self._known, (thread, begin_ns, instance, stack), strict=True)]
+        self._known, self._sums = added(known, np.concatenate((self._sums, ended), axis=1))
+
+
+def _both(first: Iterable[NDArray[Any]], second: Iterable[NDArray[Any]]) -> list[NDArray[Any]]:
+    return [np.concatenate(both, axis=-1) for both in zip(first, second, strict=True)]
+
+
+def _places(keys: Sequence[Integers], among: Sequence[Integers]) -> NDArray[np.intp]:
+    """Return where pairs are among distinct pairs in order, which hold them all."""
+    both = [np.concatenate(one) for one in zip(among, keys, strict=True)]
+    order = np.lexsort(both[::-1])
+    number = np.empty(len(order), np.intp)
+    is_first = order < len(among[0])
+    number[order] = np.cumsum(is_first) - 1
+    return number[len(among[0]) :]
+
+
+class StoredStacks:
+    """The sampled stacks of a recording that is read in windows, in a file, by the window in which they were known.
+
+    Attributes
+    ----------
+    sampled : the samples
+    outside : as of `OpenStacks`
+    """
+
+    def __init__(self, sampled: SampledStacks) -> None:
+        """Begin without windows."""
+        self.sampled = sampled
+        self._open, self._file = OpenStacks(), ArrayFile(_NO_SPACE)
+        self._places: list[Place] = []
+        weakref.finalize(self, self._file.__exit__)
+
+    def add(self, window: Window, shares: StackShares) -> None:
+        """Add what the next window gives. Raises TprofError if there is no space."""
+        self._places.append(self._file.add(*self._open.advance(window, shares)))
+
+    def rows(self, number: int) -> StackRows:
+        """Return the stacks whose weights were known after a window."""
+        return StackRows(*self._file.read(self._places[number]))
+
+    @property
+    def outside(self) -> dict[int, Floats]:
+        """Those of all windows so far."""
+        return self._open.outside
+
+
+@dataclass(frozen=True)
+class WeighedStacks:
+    """All sampled stacks of a recording.
+
+    Attributes
+    ----------
+    rows : by instance and stack
+    table : the stacks
+    outside : as of `OpenStacks`
+    """
+
+    rows: StackRows
+    table: StackTable
+    outside: dict[int, Floats]
+
+
+def weigh_stacks(recipe: Recipe, trace: Trace) -> WeighedStacks:
+    """Read the trace and its stacks once more, and weigh all of them in memory."""
+    activity = recipe.read(trace)
+    reaches = (ThreadReach(one.thread, int(one.t_ns[0]), int(one.t_ns[-1])) for one in activity.segments)
+    sampled = SampledStacks(trace, reaches)
+    domains = [domain for domain in recipe.quanta if domain.counted and len(domain) and domain.scope != GPU]
+    plans = [recipe.plan_again(domain, activity) for domain in domains]
+    whole, state = Window((0, MAX_NS), 0, MAX_NS, ()), OpenStacks()
+    rows = state.advance(whole, share_stacks(whole, activity, sampled.between(0, MAX_NS), plans))
+    return WeighedStacks(rows, sampled.table, state.outside)

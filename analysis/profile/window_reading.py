@@ -1,0 +1,89 @@
+"""Reads what ran in a window of a recording: the segments of its threads, its instances and pools of native threads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from tprof.analysis.attribution.instances import join_rows
+from tprof.analysis.attribution.load import Activity
+from tprof.analysis.attribution.windows import read_window
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from tprof.analysis.attribution.instances import InstanceRows, Joined
+    from tprof.analysis.attribution.native_stream import CutPool, WindowPool
+    from tprof.analysis.attribution.segments import Segments
+    from tprof.analysis.attribution.survey import Survey
+    from tprof.analysis.attribution.windows import Window
+
+    from tprof.trace import Thread, Trace
+
+    from .recipe import Recipe
+
+
+def read_activity_of(
+    trace: Trace, recipe: Recipe, found: Survey, window: Window, columns: Collection[str] | None = None
+) -> tuple[Activity, Joined]:
+    """Read what ran in a window, and the instances of all threads in it, with the counts of columns, by default all.
+
+    Native threads are left out. Raises UnorderedError, TraceError.
+    """
+    return read_window_of(trace, recipe, found, window, columns)[:2]
+
+
+def read_window_of(
+    trace: Trace,
+    recipe: Recipe,
+    found: Survey,
+    window: Window,
+    columns: Collection[str] | None,
+    pools: Sequence[WindowPool] = (),
+) -> tuple[Activity, Joined, list[CutPool]]:
+    """Read the same with pools of native threads. Raises UnorderedError, TraceError."""
+    names = counters_of([one.thread for one in found.threads]) if columns is None else []
+    by_number = read_segments_of(trace, recipe, found, window, columns)
+    cuts: list[CutPool] = []
+    carried: list[InstanceRows] = []
+    for pool in pools:
+        cut = pool.cut(window, by_number, len(carried))
+        if cut is not None:
+            cuts.append(cut)
+            carried += [replace(one, counts={name: np.zeros(1) for name in names}) for one in cut.carried]
+    segments = [one for one in by_number if one is not None]
+    activity = Activity(segments, [one.pool for one in cuts], found.hidden, recipe.packages)
+    return activity, join_rows([*(one.rows for one in segments), *carried]), cuts
+
+
+def read_segments_of(
+    trace: Trace, recipe: Recipe, found: Survey, window: Window, columns: Collection[str] | None = None
+) -> list[Segments | None]:
+    """Read the segments of each thread in a window, with the counts of columns; None where it has none there.
+
+    Raises UnorderedError, TraceError.
+    """
+    names = counters_of([one.thread for one in found.threads]) if columns is None else ()
+    segments: list[Segments | None] = []
+    for number, one in enumerate(found.threads):
+        ordinal = one.thread.ordinal
+        part = read_window(
+            trace, one, window, recipe.model, packages=len(recipe.packages) > 1, columns=columns,
+            cut_off=found.cut_off.get(ordinal), mean=found.open_power(one.thread),
+        )  # fmt: skip
+        segments.append(part)
+        if part is None:
+            continue
+        if not part.counted:
+            part.modelled = part.modelled * found.means.uncounted
+        part.rows.thread = np.full(len(part.rows), number, np.int32)
+        absent = np.broadcast_to(np.nan, len(part.rows))
+        part.rows.counts = {name: part.rows.counts.get(name, absent) for name in names}
+    return segments
+
+
+def counters_of(threads: Sequence[Thread]) -> list[str]:
+    """Return the counters of threads in the order of a table of instances."""
+    names = dict.fromkeys(name for one in threads for name in one.columns)
+    return [name for name in names if name not in ("energy_uj", "cpu_ns")]
