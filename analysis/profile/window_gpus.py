@@ -106,7 +106,7 @@ def gpu_variance(
     return sum_by(codes[task[at]], ((gpu.most - gpu.least)[at] / 2 / NORMAL_95) ** 2, names)
 
 
-def gpu_errors(variance_j2: NDArray[np.float64], instances: NDArray[np.float64]) -> NDArray[np.float64]:
+def gpu_errors(variance_j2: NDArray[np.float64], instances: NDArray[np.floating | np.integer]) -> NDArray[np.float64]:
     """Return the standard error of the mean GPU joules of so many instances."""
     return np.asarray(np.sqrt(variance_j2) / np.maximum(instances, 1))
 
