@@ -278,8 +278,8 @@ static PyObject *longest_paths(PyObject *self, PyObject *args)
     struct tprof_graphs_by_source sorted;
     struct tprof_graphs_weights weights;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOOOOOOOOO", &given[0], &given[1], &given[2], &given[3], &of_share, &of_row, &of_weight,
-                          &of_order, &of_reached, &of_came))
+    if (!PyArg_ParseTuple(args, "OOOOOOOOOO", &given[0], &given[1], &given[2], &given[3], &of_share, &of_row,
+                          &of_weight, &of_order, &of_reached, &of_came))
         return NULL;
     if (!take_edges(&arrays, given, PyBUF_SIMPLE, &edges, &sorted))
         goto error;
