@@ -118,7 +118,7 @@ def _in_parts(
     return found
 
 
-def total(values: NDArray[np.float64]) -> float:
+def total(values: NDArray[Any]) -> float:
     """Return the sum of values."""
     return float(sum(values[block].sum() for block in blocks(len(values), values)))
 

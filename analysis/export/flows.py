@@ -20,10 +20,9 @@ class Flows:
     def __init__(self, waits: Ids, waits_for: Ids, first: int) -> None:
         """Sort the arrows by the instances at which they leave and arrive."""
         number = np.arange(first, first + len(waits), dtype=np.uint64)
-        self._ends = []
-        for ids in (waits_for, waits):
-            order = np.argsort(ids, kind="stable")
-            self._ends.append((ids[order], number[order]))
+        leaving, arriving = (np.argsort(ids, kind="stable") for ids in (waits_for, waits))
+        self._ends = [(waits_for[leaving], number[leaving]), (waits[arriving], number[arriving])]
+        self._waited_for = waits_for[arriving]
 
     @classmethod
     def of(cls, profile: Profile) -> Flows | None:
@@ -39,12 +38,17 @@ class Flows:
 
     def between(self, instances: Ids) -> PartFlows:
         """Return the arrows that leave or reach the instances of a part, by their rows."""
-        return PartFlows(
-            [
-                (numbers, np.searchsorted(ids, instances), np.searchsorted(ids, instances, side="right"))
-                for ids, numbers in self._ends
-            ]
-        )
+        return PartFlows([(numbers, *_reach(ids, instances)) for ids, numbers in self._ends])
+
+    def waited_for(self, instances: Ids) -> list[list[int]]:
+        """Return for each of some instances those from which arrows reach it."""
+        first, stop = _reach(self._ends[1][0], instances)
+        return [self._waited_for[begin:end].tolist() for begin, end in zip(first.tolist(), stop.tolist(), strict=True)]
+
+
+def _reach(ids: Ids, instances: Ids) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return where the arrows of each instance begin and end among arrows in order of ids."""
+    return np.searchsorted(ids, instances), np.searchsorted(ids, instances, side="right")
 
 
 class PartFlows:

@@ -98,7 +98,7 @@ class _Spans:
         self._root = self._id("recording")
         times = self._begin_ns, self._begin_ns + trace.end_ns - trace.start_ns
         self.recording = _span(trace_id, self._root, trace.path.name, times)
-        self._waited_for = _waited_for(host.profile)
+        self._flows = Flows.of(host.profile)
         self._quality = _attribute("tprof.energy_quality", str(host.profile.info["quality"]))
 
     def of(self, rows: pd.DataFrame) -> list[dict[str, Any]]:
@@ -111,6 +111,7 @@ class _Spans:
             rows["instance"].tolist(), rows["parent"].tolist(), rows["task"].cat.codes.tolist(), start_ns.tolist(),
             end_ns.tolist(), rows["tid"].tolist(), rows["failed"].tolist(), strict=True,
         )  # fmt: skip
+        waited_for = None if self._flows is None else self._flows.waited_for(rows["instance"].to_numpy())
         spans = []
         for place, (instance, parent, code, begin, end, tid, failed) in enumerate(columns):
             span = _span(self._trace_id, self._id(instance), names[code], (begin, end))
@@ -118,7 +119,7 @@ class _Spans:
             numbers = ((name, column[place]) for name, column in values.items())
             span["attributes"] = [_attribute(name, value) for name, value in numbers if math.isfinite(value)]
             span["attributes"] += [self._quality, _attribute("thread.id", int(tid))]
-            links = self._waited_for.get(instance, ())
+            links = [] if waited_for is None else waited_for[place]
             if links:
                 span["links"] = [{"traceId": self._trace_id, "spanId": self._id(one)} for one in links]
             if failed:
@@ -128,17 +129,6 @@ class _Spans:
 
     def _id(self, what: object) -> str:
         return _hex(8, *self._place, what)
-
-
-def _waited_for(profile: Profile) -> dict[int, list[int]]:
-    """Return for each instance that had to wait those that it waited for."""
-    flows = Flows.of(profile)
-    found: dict[int, list[int]] = {}
-    if flows is not None:
-        instance = profile.tasks["instance"].to_numpy()
-        for one, other in zip(instance[flows.waits].tolist(), instance[flows.waits_for].tolist(), strict=True):
-            found.setdefault(one, []).append(other)
-    return found
 
 
 def _span(trace_id: str, span_id: str, name: str, times: tuple[int, int]) -> dict[str, Any]:

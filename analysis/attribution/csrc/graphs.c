@@ -86,8 +86,7 @@ bool tprof_graphs_count_until(const int32_t *first, size_t rows, const int64_t *
             return false;
         while (low < high) {
             const int32_t middle = low + (high - low) / 2;
-            const bool counts_here =
-                inclusive ? t_ns[middle] <= until_ns[query] : t_ns[middle] < until_ns[query];
+            const bool counts_here = inclusive ? t_ns[middle] <= until_ns[query] : t_ns[middle] < until_ns[query];
             if (counts_here)
                 low = middle + 1;
             else

@@ -1,58 +1,11 @@
 /* What Python sees of the loops: functions that check their arrays, and run without the interpreter's lock. */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
-#include <string.h>
-
-#include "graphs.h"
+#include "arrays.h"
+#include "graphs_module.h"
 #include "loops.h"
 
-#define MOST_COLUMNS 64
-#define MOST_ARRAYS (MOST_COLUMNS + 8)
-
-/* Formats of the struct module, any of which an array may have. */
-#define INT32 "i"
-#define INT64 "lq"
-#define UINT8 "B"
-#define BOOL "?"
-#define UINT64 "LQ"
-#define FLOAT64 "d"
-
-/* The arrays of one call; all are released together. */
-struct arrays {
-    Py_buffer views[MOST_ARRAYS];
-    int taken;
-};
-
-static void release(struct arrays *arrays)
+static bool take_keys(struct tprof_arrays *arrays, PyObject *array, Py_ssize_t groups, struct tprof_loops_keys *keys)
 {
-    while (arrays->taken > 0)
-        PyBuffer_Release(&arrays->views[--arrays->taken]);
-}
-
-/* Return the elements of an array, or NULL with an error. `count` is how many there must be, -1: any. */
-static void *take(struct arrays *arrays, PyObject *array, const char *name, const char *formats, int flags,
-                  Py_ssize_t count)
-{
-    Py_buffer *view = &arrays->views[arrays->taken];
-    if (PyObject_GetBuffer(array, view, PyBUF_C_CONTIGUOUS | PyBUF_FORMAT | flags) != 0)
-        return NULL;
-    arrays->taken++;
-    const char *format = view->format == NULL ? UINT8 : view->format;
-    if (strlen(format) != 1 || strchr(formats, *format) == NULL) {
-        PyErr_Format(PyExc_ValueError, "%s must have the format %s, got %s", name, formats, format);
-        return NULL;
-    }
-    if (count >= 0 && view->len / view->itemsize != count) {
-        PyErr_Format(PyExc_ValueError, "%s must have %zd elements, got %zd", name, count, view->len / view->itemsize);
-        return NULL;
-    }
-    return view->buf;
-}
-
-static bool take_keys(struct arrays *arrays, PyObject *array, Py_ssize_t groups, struct tprof_loops_keys *keys)
-{
-    keys->at = take(arrays, array, "the keys", INT32, PyBUF_SIMPLE, -1);
+    keys->at = tprof_arrays_take(arrays, array, "the keys", INT32, PyBUF_SIMPLE, -1);
     if (keys->at == NULL)
         return false;
     keys->count = (size_t)arrays->views[arrays->taken - 1].len / sizeof *keys->at;
@@ -60,20 +13,11 @@ static bool take_keys(struct arrays *arrays, PyObject *array, Py_ssize_t groups,
     return true;
 }
 
-static PyObject *finished(struct arrays *arrays, bool good)
-{
-    release(arrays);
-    if (good)
-        Py_RETURN_NONE;
-    PyErr_SetString(PyExc_ValueError, "a key is negative, or not less than the number of groups");
-    return NULL;
-}
-
 static PyObject *add_by(PyObject *self, PyObject *args)
 {
     PyObject *key, *columns, *sums;
     Py_ssize_t groups;
-    struct arrays arrays = {.taken = 0};
+    struct tprof_arrays arrays = {.taken = 0};
     struct tprof_loops_keys keys;
     const double *column[MOST_COLUMNS];
     (void)self;
@@ -86,21 +30,21 @@ static PyObject *add_by(PyObject *self, PyObject *args)
     if (!take_keys(&arrays, key, groups, &keys))
         goto error;
     for (Py_ssize_t at = 0; at < count; at++) {
-        column[at] =
-            take(&arrays, PyTuple_GET_ITEM(columns, at), "a column", FLOAT64, PyBUF_SIMPLE, (Py_ssize_t)keys.count);
+        column[at] = tprof_arrays_take(&arrays, PyTuple_GET_ITEM(columns, at), "a column", FLOAT64, PyBUF_SIMPLE,
+                                       (Py_ssize_t)keys.count);
         if (column[at] == NULL)
             goto error;
     }
-    double *of_groups = take(&arrays, sums, "the sums", FLOAT64, PyBUF_WRITABLE, count * groups);
+    double *of_groups = tprof_arrays_take(&arrays, sums, "the sums", FLOAT64, PyBUF_WRITABLE, count * groups);
     if (of_groups == NULL)
         goto error;
     bool good;
     Py_BEGIN_ALLOW_THREADS
     good = tprof_loops_add(&keys, column, (size_t)count, of_groups);
     Py_END_ALLOW_THREADS
-    return finished(&arrays, good);
+    return tprof_arrays_finished(&arrays, good);
 error:
-    release(&arrays);
+    tprof_arrays_release(&arrays);
     return NULL;
 }
 
@@ -108,7 +52,7 @@ static PyObject *add_products_by(PyObject *self, PyObject *args)
 {
     PyObject *key, *of_x, *of_y, *of_centre_x, *of_centre_y, *sums;
     Py_ssize_t groups;
-    struct arrays arrays = {.taken = 0};
+    struct tprof_arrays arrays = {.taken = 0};
     struct tprof_loops_keys keys;
     const double *x, *y, *centre_x, *centre_y;
     double *of_groups;
@@ -120,52 +64,54 @@ static PyObject *add_products_by(PyObject *self, PyObject *args)
     if (!take_keys(&arrays, key, groups, &keys))
         goto error;
     const Py_ssize_t count = (Py_ssize_t)keys.count;
-    if ((x = take(&arrays, of_x, "x", FLOAT64, PyBUF_SIMPLE, count)) == NULL ||
-        (y = take(&arrays, of_y, "y", FLOAT64, PyBUF_SIMPLE, count)) == NULL ||
-        (centre_x = take(&arrays, of_centre_x, "the centres of x", FLOAT64, PyBUF_SIMPLE, groups)) == NULL ||
-        (centre_y = take(&arrays, of_centre_y, "the centres of y", FLOAT64, PyBUF_SIMPLE, groups)) == NULL ||
-        (of_groups = take(&arrays, sums, "the sums", FLOAT64, PyBUF_WRITABLE, 3 * groups)) == NULL)
+    if ((x = tprof_arrays_take(&arrays, of_x, "x", FLOAT64, PyBUF_SIMPLE, count)) == NULL ||
+        (y = tprof_arrays_take(&arrays, of_y, "y", FLOAT64, PyBUF_SIMPLE, count)) == NULL ||
+        (centre_x = tprof_arrays_take(&arrays, of_centre_x, "the centres of x", FLOAT64, PyBUF_SIMPLE, groups)) ==
+            NULL ||
+        (centre_y = tprof_arrays_take(&arrays, of_centre_y, "the centres of y", FLOAT64, PyBUF_SIMPLE, groups)) ==
+            NULL ||
+        (of_groups = tprof_arrays_take(&arrays, sums, "the sums", FLOAT64, PyBUF_WRITABLE, 3 * groups)) == NULL)
         goto error;
     bool good;
     Py_BEGIN_ALLOW_THREADS
     good = tprof_loops_add_products(&keys, x, y, centre_x, centre_y, of_groups);
     Py_END_ALLOW_THREADS
-    return finished(&arrays, good);
+    return tprof_arrays_finished(&arrays, good);
 error:
-    release(&arrays);
+    tprof_arrays_release(&arrays);
     return NULL;
 }
 
 static PyObject *find_extents(PyObject *self, PyObject *args)
 {
     PyObject *slot, *kinds, *flags, *first, *last, *failed, *ended;
-    struct arrays arrays = {.taken = 0};
+    struct tprof_arrays arrays = {.taken = 0};
     struct tprof_loops_keys keys;
     struct tprof_loops_extents found;
     const uint8_t *kind, *flag;
     (void)self;
     if (!PyArg_ParseTuple(args, "OOOOOOO", &slot, &kinds, &flags, &first, &last, &failed, &ended))
         return NULL;
-    found.first = take(&arrays, first, "the first samples", INT64, PyBUF_WRITABLE, -1);
+    found.first = tprof_arrays_take(&arrays, first, "the first samples", INT64, PyBUF_WRITABLE, -1);
     if (found.first == NULL)
         goto error;
     const Py_ssize_t groups = arrays.views[0].len / arrays.views[0].itemsize;
     if (!take_keys(&arrays, slot, groups, &keys))
         goto error;
     const Py_ssize_t count = (Py_ssize_t)keys.count;
-    if ((kind = take(&arrays, kinds, "the kinds", UINT8, PyBUF_SIMPLE, count)) == NULL ||
-        (flag = take(&arrays, flags, "the flags", UINT8, PyBUF_SIMPLE, count)) == NULL ||
-        (found.last = take(&arrays, last, "the last samples", INT64, PyBUF_WRITABLE, groups)) == NULL ||
-        (found.failed = take(&arrays, failed, "the failed ones", BOOL, PyBUF_WRITABLE, groups)) == NULL ||
-        (found.ended = take(&arrays, ended, "the ended ones", BOOL, PyBUF_WRITABLE, groups)) == NULL)
+    if ((kind = tprof_arrays_take(&arrays, kinds, "the kinds", UINT8, PyBUF_SIMPLE, count)) == NULL ||
+        (flag = tprof_arrays_take(&arrays, flags, "the flags", UINT8, PyBUF_SIMPLE, count)) == NULL ||
+        (found.last = tprof_arrays_take(&arrays, last, "the last samples", INT64, PyBUF_WRITABLE, groups)) == NULL ||
+        (found.failed = tprof_arrays_take(&arrays, failed, "the failed ones", BOOL, PyBUF_WRITABLE, groups)) == NULL ||
+        (found.ended = tprof_arrays_take(&arrays, ended, "the ended ones", BOOL, PyBUF_WRITABLE, groups)) == NULL)
         goto error;
     bool good;
     Py_BEGIN_ALLOW_THREADS
     good = tprof_loops_find_extents(&keys, kind, flag, &found);
     Py_END_ALLOW_THREADS
-    return finished(&arrays, good);
+    return tprof_arrays_finished(&arrays, good);
 error:
-    release(&arrays);
+    tprof_arrays_release(&arrays);
     return NULL;
 }
 
@@ -173,23 +119,23 @@ static PyObject *increase(PyObject *self, PyObject *args)
 {
     PyObject *of_values, *of_increments;
     double scale;
-    struct arrays arrays = {.taken = 0};
+    struct tprof_arrays arrays = {.taken = 0};
     (void)self;
     if (!PyArg_ParseTuple(args, "OdO", &of_values, &scale, &of_increments))
         return NULL;
-    double *increments = take(&arrays, of_increments, "the increments", FLOAT64, PyBUF_WRITABLE, -1);
+    double *increments = tprof_arrays_take(&arrays, of_increments, "the increments", FLOAT64, PyBUF_WRITABLE, -1);
     if (increments == NULL)
         goto error;
     const Py_ssize_t count = arrays.views[0].len / (Py_ssize_t)sizeof *increments;
-    const uint64_t *values = take(&arrays, of_values, "the values", UINT64, PyBUF_SIMPLE, count + 1);
+    const uint64_t *values = tprof_arrays_take(&arrays, of_values, "the values", UINT64, PyBUF_SIMPLE, count + 1);
     if (values == NULL)
         goto error;
     Py_BEGIN_ALLOW_THREADS
     tprof_loops_increase(values, (size_t)count, scale, increments);
     Py_END_ALLOW_THREADS
-    return finished(&arrays, true);
+    return tprof_arrays_finished(&arrays, true);
 error:
-    release(&arrays);
+    tprof_arrays_release(&arrays);
     return NULL;
 }
 
@@ -197,25 +143,25 @@ static PyObject *weigh(PyObject *self, PyObject *args)
 {
     PyObject *of_times, *of_cpu, *of_modelled;
     double nothing;
-    struct arrays arrays = {.taken = 0};
+    struct tprof_arrays arrays = {.taken = 0};
     const int64_t *t_ns;
     const double *cpu_s;
     (void)self;
     if (!PyArg_ParseTuple(args, "OOdO", &of_times, &of_cpu, &nothing, &of_modelled))
         return NULL;
-    double *modelled = take(&arrays, of_modelled, "the modelled power", FLOAT64, PyBUF_WRITABLE, -1);
+    double *modelled = tprof_arrays_take(&arrays, of_modelled, "the modelled power", FLOAT64, PyBUF_WRITABLE, -1);
     if (modelled == NULL)
         goto error;
     const Py_ssize_t count = arrays.views[0].len / (Py_ssize_t)sizeof *modelled;
-    if ((t_ns = take(&arrays, of_times, "the times", INT64, PyBUF_SIMPLE, count + 1)) == NULL ||
-        (cpu_s = take(&arrays, of_cpu, "the CPU time", FLOAT64, PyBUF_SIMPLE, count)) == NULL)
+    if ((t_ns = tprof_arrays_take(&arrays, of_times, "the times", INT64, PyBUF_SIMPLE, count + 1)) == NULL ||
+        (cpu_s = tprof_arrays_take(&arrays, of_cpu, "the CPU time", FLOAT64, PyBUF_SIMPLE, count)) == NULL)
         goto error;
     Py_BEGIN_ALLOW_THREADS
     tprof_loops_weigh(t_ns, cpu_s, (size_t)count, nothing, modelled);
     Py_END_ALLOW_THREADS
-    return finished(&arrays, true);
+    return tprof_arrays_finished(&arrays, true);
 error:
-    release(&arrays);
+    tprof_arrays_release(&arrays);
     return NULL;
 }
 
@@ -223,178 +169,32 @@ static PyObject *accumulate(PyObject *self, PyObject *args)
 {
     PyObject *of_times, *of_cpu, *of_grid, *of_totals;
     double used_s;
-    struct arrays arrays = {.taken = 0};
+    struct tprof_arrays arrays = {.taken = 0};
     const int64_t *grid_ns;
     double *total_s;
     (void)self;
     if (!PyArg_ParseTuple(args, "OOOdO", &of_times, &of_cpu, &of_grid, &used_s, &of_totals))
         return NULL;
-    const double *cpu_s = take(&arrays, of_cpu, "the CPU time", FLOAT64, PyBUF_SIMPLE, -1);
+    const double *cpu_s = tprof_arrays_take(&arrays, of_cpu, "the CPU time", FLOAT64, PyBUF_SIMPLE, -1);
     if (cpu_s == NULL)
         goto error;
     const Py_ssize_t count = arrays.views[0].len / (Py_ssize_t)sizeof *cpu_s;
-    const int64_t *t_ns = take(&arrays, of_times, "the times", INT64, PyBUF_SIMPLE, count + 1);
-    if (t_ns == NULL || (grid_ns = take(&arrays, of_grid, "the grid", INT64, PyBUF_SIMPLE, -1)) == NULL)
+    const int64_t *t_ns = tprof_arrays_take(&arrays, of_times, "the times", INT64, PyBUF_SIMPLE, count + 1);
+    if (t_ns == NULL || (grid_ns = tprof_arrays_take(&arrays, of_grid, "the grid", INT64, PyBUF_SIMPLE, -1)) == NULL)
         goto error;
     const Py_ssize_t grid_count = arrays.views[2].len / (Py_ssize_t)sizeof *grid_ns;
-    if ((total_s = take(&arrays, of_totals, "the totals", FLOAT64, PyBUF_WRITABLE, grid_count)) == NULL)
+    if ((total_s = tprof_arrays_take(&arrays, of_totals, "the totals", FLOAT64, PyBUF_WRITABLE, grid_count)) == NULL)
         goto error;
     bool ordered;
     Py_BEGIN_ALLOW_THREADS
     ordered = tprof_loops_accumulate(t_ns, cpu_s, (size_t)count, grid_ns, (size_t)grid_count, total_s, &used_s);
     Py_END_ALLOW_THREADS
-    release(&arrays);
+    tprof_arrays_release(&arrays);
     if (ordered)
         return PyFloat_FromDouble(used_s);
     Py_RETURN_NONE;
 error:
-    release(&arrays);
-    return NULL;
-}
-
-/* Take edges, and where they are sorted by source; the arrays of the latter are written if `flags` say so. */
-static bool take_edges(struct arrays *arrays, PyObject *const given[4], int flags, struct tprof_graphs_edges *edges,
-                       struct tprof_graphs_by_source *sorted)
-{
-    edges->source = take(arrays, given[0], "the sources", INT32, PyBUF_SIMPLE, -1);
-    if (edges->source == NULL)
-        return false;
-    const Py_ssize_t count = arrays->views[arrays->taken - 1].len / (Py_ssize_t)sizeof(int32_t);
-    if ((edges->target = take(arrays, given[1], "the targets", INT32, PyBUF_SIMPLE, count)) == NULL ||
-        (sorted->by_source = take(arrays, given[3], "the sorted edges", INT32, flags, count)) == NULL ||
-        (sorted->first = take(arrays, given[2], "the first edges", INT32, flags, -1)) == NULL)
-        return false;
-    const Py_ssize_t firsts = arrays->views[arrays->taken - 1].len / (Py_ssize_t)sizeof(int32_t);
-    if (firsts < 1 || firsts - 1 > INT32_MAX || count > INT32_MAX) {
-        PyErr_SetString(PyExc_ValueError, "too many nodes or edges, or no place for the end of the edges");
-        return false;
-    }
-    edges->count = (size_t)count;
-    edges->nodes = (size_t)(firsts - 1);
-    return true;
-}
-
-static PyObject *sort_graph(PyObject *self, PyObject *args)
-{
-    PyObject *given[4], *of_missing, *of_order;
-    struct arrays arrays = {.taken = 0};
-    struct tprof_graphs_edges edges;
-    struct tprof_graphs_by_source sorted;
-    int32_t *missing, *order;
-    size_t ordered = 0;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OOOOOO", &given[0], &given[1], &given[2], &given[3], &of_missing, &of_order))
-        return NULL;
-    if (!take_edges(&arrays, given, PyBUF_WRITABLE, &edges, &sorted) ||
-        (missing = take(&arrays, of_missing, "the missing ones", INT32, PyBUF_WRITABLE, (Py_ssize_t)edges.nodes)) ==
-            NULL ||
-        (order = take(&arrays, of_order, "the order", INT32, PyBUF_WRITABLE, (Py_ssize_t)edges.nodes)) == NULL) {
-        release(&arrays);
-        return NULL;
-    }
-    bool good;
-    Py_BEGIN_ALLOW_THREADS
-    good = tprof_graphs_sort(&edges, &sorted, missing, order, &ordered);
-    Py_END_ALLOW_THREADS
-    if (good) {
-        release(&arrays);
-        return PyLong_FromSize_t(ordered);
-    }
-    return finished(&arrays, good);
-}
-
-static PyObject *longest_paths(PyObject *self, PyObject *args)
-{
-    PyObject *given[4], *of_share, *of_row, *of_weight, *of_order, *of_reached, *of_came;
-    struct arrays arrays = {.taken = 0};
-    struct tprof_graphs_edges edges;
-    struct tprof_graphs_by_source sorted;
-    struct tprof_graphs_weights weights;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OOOOOOOOOO", &given[0], &given[1], &given[2], &given[3], &of_share, &of_row, &of_weight,
-                          &of_order, &of_reached, &of_came))
-        return NULL;
-    if (!take_edges(&arrays, given, PyBUF_SIMPLE, &edges, &sorted))
-        goto error;
-    const Py_ssize_t count = (Py_ssize_t)edges.count, nodes = (Py_ssize_t)edges.nodes;
-    double *reached = take(&arrays, of_reached, "what is reached", FLOAT64, PyBUF_WRITABLE, nodes);
-    int32_t *came = reached == NULL ? NULL : take(&arrays, of_came, "the last edges", INT32, PyBUF_WRITABLE, nodes);
-    if (came == NULL || (weights.share = take(&arrays, of_share, "the shares", FLOAT64, PyBUF_SIMPLE, count)) == NULL ||
-        (weights.row = take(&arrays, of_row, "the rows", INT32, PyBUF_SIMPLE, nodes)) == NULL ||
-        (weights.weight = take(&arrays, of_weight, "the weights", FLOAT64, PyBUF_SIMPLE, -1)) == NULL)
-        goto error;
-    weights.rows = (size_t)arrays.views[arrays.taken - 1].len / sizeof(double);
-    const int32_t *order = take(&arrays, of_order, "the order", INT32, PyBUF_SIMPLE, -1);
-    if (order == NULL)
-        goto error;
-    const size_t ordered = (size_t)arrays.views[arrays.taken - 1].len / sizeof(int32_t);
-    bool good;
-    Py_BEGIN_ALLOW_THREADS
-    good = tprof_graphs_longest(&edges, &sorted, &weights, order, ordered, reached, came);
-    Py_END_ALLOW_THREADS
-    return finished(&arrays, good);
-error:
-    release(&arrays);
-    return NULL;
-}
-
-static PyObject *raise_parents(PyObject *self, PyObject *args)
-{
-    PyObject *of_rows, *of_parents, *of_times;
-    struct arrays arrays = {.taken = 0};
-    const int32_t *parent;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OOO", &of_rows, &of_parents, &of_times))
-        return NULL;
-    const int32_t *row = take(&arrays, of_rows, "the rows", INT32, PyBUF_SIMPLE, -1);
-    if (row == NULL)
-        goto error;
-    const Py_ssize_t count = arrays.views[0].len / (Py_ssize_t)sizeof *row;
-    if ((parent = take(&arrays, of_parents, "the parents", INT32, PyBUF_SIMPLE, count)) == NULL)
-        goto error;
-    int64_t *t_ns = take(&arrays, of_times, "the times", INT64, PyBUF_WRITABLE, -1);
-    if (t_ns == NULL)
-        goto error;
-    const size_t rows = (size_t)arrays.views[2].len / sizeof *t_ns;
-    bool good;
-    Py_BEGIN_ALLOW_THREADS
-    good = tprof_graphs_raise_parents(row, parent, (size_t)count, t_ns, rows);
-    Py_END_ALLOW_THREADS
-    return finished(&arrays, good);
-error:
-    release(&arrays);
-    return NULL;
-}
-
-static PyObject *count_until(PyObject *self, PyObject *args)
-{
-    PyObject *of_first, *of_times, *of_rows, *of_until, *of_counts;
-    int inclusive;
-    struct arrays arrays = {.taken = 0};
-    const int32_t *row;
-    const int64_t *until_ns;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OOOOpO", &of_first, &of_times, &of_rows, &of_until, &inclusive, &of_counts))
-        return NULL;
-    const int32_t *first = take(&arrays, of_first, "the first times", INT32, PyBUF_SIMPLE, -1);
-    const int64_t *t_ns = first == NULL ? NULL : take(&arrays, of_times, "the times", INT64, PyBUF_SIMPLE, -1);
-    int32_t *counts = t_ns == NULL ? NULL : take(&arrays, of_counts, "the counts", INT32, PyBUF_WRITABLE, -1);
-    if (counts == NULL)
-        goto error;
-    const size_t firsts = (size_t)arrays.views[0].len / sizeof *first;
-    const size_t times = (size_t)arrays.views[1].len / sizeof *t_ns;
-    const Py_ssize_t queries = arrays.views[2].len / (Py_ssize_t)sizeof *counts;
-    if ((row = take(&arrays, of_rows, "the rows", INT32, PyBUF_SIMPLE, queries)) == NULL ||
-        (until_ns = take(&arrays, of_until, "the ends", INT64, PyBUF_SIMPLE, queries)) == NULL)
-        goto error;
-    bool good;
-    Py_BEGIN_ALLOW_THREADS
-    good = tprof_graphs_count_until(first, firsts == 0 ? 0 : firsts - 1, t_ns, times, row, until_ns, (size_t)queries,
-                                    inclusive != 0, counts);
-    Py_END_ALLOW_THREADS
-    return finished(&arrays, good);
-error:
-    release(&arrays);
+    tprof_arrays_release(&arrays);
     return NULL;
 }
 
@@ -402,12 +202,12 @@ static PyMethodDef methods[] = {
     {"accumulate", accumulate, METH_VARARGS, NULL},
     {"add_by", add_by, METH_VARARGS, NULL},
     {"add_products_by", add_products_by, METH_VARARGS, NULL},
-    {"count_until", count_until, METH_VARARGS, NULL},
+    {"count_until", tprof_graphs_module_count_until, METH_VARARGS, NULL},
     {"find_extents", find_extents, METH_VARARGS, NULL},
     {"increase", increase, METH_VARARGS, NULL},
-    {"longest_paths", longest_paths, METH_VARARGS, NULL},
-    {"raise_parents", raise_parents, METH_VARARGS, NULL},
-    {"sort_graph", sort_graph, METH_VARARGS, NULL},
+    {"longest_paths", tprof_graphs_module_longest_paths, METH_VARARGS, NULL},
+    {"raise_parents", tprof_graphs_module_raise_parents, METH_VARARGS, NULL},
+    {"sort_graph", tprof_graphs_module_sort_graph, METH_VARARGS, NULL},
     {"weigh", weigh, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

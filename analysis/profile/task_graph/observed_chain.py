@@ -52,7 +52,7 @@ class _Pieces:
     def table(self) -> pd.DataFrame:
         codes = np.array(self._kind, np.int8)[::-1]
         begin_ns, end_ns, row = (np.array(one, np.int64)[::-1] for one in (self._begin_ns, self._end_ns, self._row))
-        kinds = pd.Categorical.from_codes(codes, categories=list(self._kinds))
+        kinds = pd.Categorical.from_codes(codes, categories=pd.Index(list(self._kinds)))
         return pd.DataFrame(
             {"kind": kinds, "start_s": begin_ns * 1e-9, "duration_s": (end_ns - begin_ns) * 1e-9, "row": row}
         )

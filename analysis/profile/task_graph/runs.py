@@ -109,7 +109,7 @@ def read_thread_runs(
     order = sorted(threads)
     first = np.cumsum([0, *(sum(map(len, threads[one].row)) for one in order)])
 
-    def joined(name: str, kind: type[np.generic]) -> NDArray[np.generic]:
+    def joined(name: str, kind: type[Any]) -> NDArray[Any]:
         parts = [part for one in order for part in getattr(threads[one], name)]
         values = np.concatenate([np.empty(0, kind), *parts])
         for one in order:
@@ -163,8 +163,10 @@ def runs_of(threads: ThreadRuns, rows: int) -> Runs:
     is_first[threads.first] = True
     before[is_first[order]] = -1
     first = np.concatenate(([0], np.cumsum(np.bincount(threads.row, minlength=rows)))).astype(np.int32)
-    columns = (_in_order(values, order) for values in (threads.row, threads.begin_ns, threads.end_ns))
-    return Runs(*columns, _in_order(place, before), first)
+    return Runs(
+        _in_order(threads.row, order), _in_order(threads.begin_ns, order), _in_order(threads.end_ns, order),
+        _in_order(place, before), first,
+    )  # fmt: skip
 
 
 def _in_order(values: NDArray[Any], order: Rows) -> NDArray[Any]:

@@ -1,7 +1,7 @@
 """What the events of a task runtime say of each instance, found in two passes over parts of their files.
 
 All events of a recording take 41 bytes each in memory, and there are two to five for each instance. What tables and
-graphs need of them is the first spawn, the first release and whether it was stolen: 45 bytes an instance, in temporary
+graphs need of them is the first spawn, the first release and whether it was stolen: 49 bytes an instance, in temporary
 files where these are many. Dependences are read again where they are asked for.
 """
 
