@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,28 +49,33 @@ class NodeStacks:
 
     def __init__(self) -> None:
         """Begin without any."""
-        self._sums: dict[tuple[int, int], Floats] = {}
-        self._outside: dict[tuple[int, int], Floats] = {}
+        self._of_nodes = self._outside = _Sums(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((4, 0)))
 
     def add(self, rows: StackRows, node: Integers) -> None:
         """Add stacks, those in instances to the nodes of these."""
         inside = rows.instance > 0
-        _add(self._sums, node[inside], rows.stack[inside], rows.sums[:, inside])
-        _add(self._outside, rows.thread[~inside], rows.stack[~inside], rows.sums[:, ~inside])
+        self._of_nodes = self._of_nodes.plus(node[inside], rows.stack[inside], rows.sums[:, inside])
+        self._outside = self._outside.plus(rows.thread[~inside], rows.stack[~inside], rows.sums[:, ~inside])
 
-    def below(self, outside: Mapping[int, int]) -> dict[tuple[int, int], Floats]:
+    def below(self, outside: Mapping[int, int]) -> dict[tuple[int, int], list[float]]:
         """Return the sums of each node and stack; `outside` are the nodes of threads outside tasks, by ordinal."""
-        found = dict(self._sums)
-        for (ordinal, stack), sums in self._outside.items():
-            key = (outside[ordinal], stack)
-            found[key] = found.get(key, 0.0) + sums
-        return found
+        node = np.array([outside[ordinal] for ordinal in self._outside.owner.tolist()], np.int64)
+        found = self._of_nodes.plus(node, self._outside.stack, self._outside.sums)
+        keys = zip(found.owner.tolist(), found.stack.tolist(), strict=True)
+        return dict(zip(keys, found.sums.T.tolist(), strict=True))
 
 
-def _add(known: dict[tuple[int, int], Floats], first: Integers, second: Integers, sums: Floats) -> None:
-    keys, sums = added((first, second), sums)
-    for at, key in enumerate(zip(*(one.tolist() for one in keys), strict=True)):
-        known[key] = known.get(key, 0.0) + sums[:, at]
+class _Sums(NamedTuple):
+    """(4, n) sums of stacks, by node or thread and stack."""
+
+    owner: Integers
+    stack: Integers
+    sums: Floats
+
+    def plus(self, owner: Integers, stack: Integers, sums: Floats) -> _Sums:
+        keys = np.concatenate((self.owner, owner)), np.concatenate((self.stack, stack))
+        (owner, stack), sums = added(keys, np.concatenate((self.sums, sums), axis=1))
+        return _Sums(owner, stack, sums)
 
 
 @dataclass
@@ -141,7 +146,7 @@ class TaskPlaces:
 def add_functions(
     paths: Paths,
     sums: Sums,
-    stacks: Mapping[tuple[int, int], Floats],
+    stacks: Mapping[tuple[int, int], Sequence[float]],
     table: StackTable,
     entries: Sequence[TaskEntry],
 ) -> tuple[Sums, Stacked]:
@@ -174,18 +179,18 @@ def add_functions(
 
 
 def _heaps(
-    paths: Paths, stacks: Mapping[tuple[int, int], Floats], table: StackTable, places: TaskPlaces
+    paths: Paths, stacks: Mapping[tuple[int, int], Sequence[float]], table: StackTable, places: TaskPlaces
 ) -> dict[int, _Heap]:
     heaps: dict[int, _Heap] = defaultdict(_Heap)
     frames: dict[int, tuple[Frame, ...]] = {}
     names: dict[int, list[str]] = {}
-    for (node, stack), sums in sorted(stacks.items()):
+    for (node, stack), sums in stacks.items():
         if stack not in frames:
             frames[stack] = frames_of(*table.find(stack))
         if node not in names:
             names[node] = _names_of_tasks(paths, node)
         path = places.below(names[node], frames[stack]) if names[node] else frames[stack]
-        heaps[node].add(path, sums.tolist())
+        heaps[node].add(path, sums)
     return dict(heaps)
 
 
