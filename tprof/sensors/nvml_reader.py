@@ -176,6 +176,7 @@ class NvmlReader:
         """Read the GPUs that are due. Raises SensorError if none can be read."""
         found: list[Reading | Users] = []
         failed: list[tuple[_OpenGpu, Any]] = []
+        begin_s = time.monotonic()  # from which `period_s` counts
         for gpu in self._gpus:
             now_s = time.monotonic()
             if gpu.due_s > now_s and gpu.is_counted:  # power is read each time, so that its integral has its ends
@@ -189,7 +190,7 @@ class NvmlReader:
                 found.append(users)
         if failed and all(gpu.is_away for gpu in self._gpus):
             raise SensorError(f"cannot read {failed[0][0].domain.name}: {explain(failed[0][1])[0]}")
-        self.period_s = max(min(gpu.due_s for gpu in self._gpus) - time.monotonic(), SHORTEST_S)
+        self.period_s = max(min(gpu.due_s for gpu in self._gpus) - begin_s, SHORTEST_S)
         return found + [Reading(gpu.domain.name, None) for gpu, _ in failed]
 
     def close(self) -> None:
