@@ -120,12 +120,12 @@ def hidden_time(trace: Trace, reaches: Sequence[Reach], seen_at: Callable[[NDArr
 
 
 def _most_own_s(trace: Trace, reaches: Sequence[Reach]) -> float:
-    """Return the CPU seconds that tprof's own threads took at most: they keep to budgets."""
+    """Return the CPU seconds that tprof's own threads took at most: they keep to budgets, or say what they took."""
     read_ns = float(trace.end_ns - trace.start_ns)
     for pid in {one.pid for one in trace.native}:
         own = [one for one in reaches if one.pid == pid]
         read_ns += max((one.last_ns for one in own), default=0) - min((one.first_ns for one in own), default=0)
-    return OWN_SHARE * read_ns * 1e-9
+    return (OWN_SHARE * read_ns + trace.end.get("readers_cpu_ns", 0)) * 1e-9
 
 
 class _ByCpuTime:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 
 import numpy as np
 import pytest
+from support.fake_nvml import FakeGpu, FakeNvml
+from support.fake_sensor import wait_for
 from tprof.analysis import build_profile
 from tprof.analysis.attribution.hidden import SKEW_S, TICKS_S, Growth, HiddenSoFar, HiddenTime
 
@@ -257,3 +260,25 @@ def test_tprof_reads_clocks_in_every_process(tmp_path):
     activity = build_profile(trace).recipe.read(trace)
 
     assert activity.hidden.own_s == pytest.approx(0.06)
+
+
+def test_what_reading_a_slow_gpu_took_is_no_thread_of_the_programs(tmp_path, monkeypatch):
+    """A call of NVML computes for 4 ms on an H200, so a tenth of a core was said to be the program's."""
+    nvml, calls = FakeNvml(FakeGpu("GPU-a")).install(monkeypatch), []
+    monkeypatch.setenv("TPROF_SYSROOT", str(tmp_path))
+
+    def slow_count(_):
+        until_ns = time.thread_time_ns() + 4 * MS
+        while time.thread_time_ns() < until_ns:
+            pass
+        calls.append(1)
+        return 5000 + len(calls)
+
+    nvml.nvmlDeviceGetTotalEnergyConsumption = slow_count
+    with tprof.record(tmp_path / "t.tprof", energy="nvml", counters="none", idle_s=0) as recording:
+        calls.clear()
+        wait_for(lambda: len(calls) > 10, "reads")
+    activity = recording.profile().recipe.read(tprof.load(tmp_path / "t.tprof"))
+
+    assert tprof.load(tmp_path / "t.tprof").end["readers_cpu_ns"] >= 10 * 4 * MS
+    assert activity.hidden.own_s >= 0.04

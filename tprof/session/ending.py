@@ -34,6 +34,7 @@ class Ending:
     stopped : "end", "interrupted", "exit" or "error"
     lost_definitions : number of tasks that could not be written
     notes : sentences on what could not be read
+    readers_cpu_ns : CPU time of the thread on which Python reads sensors
     """
 
     session: Path
@@ -42,6 +43,7 @@ class Ending:
     stopped: str
     lost_definitions: int
     notes: tuple[str, ...] = ()
+    readers_cpu_ns: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain values for another process."""
@@ -74,6 +76,7 @@ class Ending:
             "uncounted_threads": ended["uncounted_threads"],
             "lost_definitions": self.lost_definitions,
             "dropped": {key.removeprefix("dropped_"): ended[key] for key in ended if key.startswith("dropped_")},
+            "readers_cpu_ns": self.readers_cpu_ns,
             "notes": notes,
         }
         if identity_of(self.session) != self.identity:

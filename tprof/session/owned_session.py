@@ -105,7 +105,8 @@ class OwnedSession:
 
     def ending(self, stopped: str, *, lost_definitions: int, notes: tuple[str, ...]) -> Ending:
         """Return what is written at the end."""
-        return Ending(self.path, self._identity, self._pid, stopped, lost_definitions, notes)
+        readers_cpu_ns = 0 if self._sensors is None else self._sensors.cpu_ns
+        return Ending(self.path, self._identity, self._pid, stopped, lost_definitions, notes, readers_cpu_ns)
 
     def unlock(self) -> None:
         """Let others see that the recording does not run any more."""

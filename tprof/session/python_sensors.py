@@ -250,6 +250,8 @@ class PythonSensors:
         self._thread: OwnThread | None = None
         self._stopping = self._ended = False
         self._problem: str | None = None
+        self.cpu_ns = 0
+        """CPU time of the thread until its last reading: a call of a GPU's driver may compute for some ms."""
 
     def start(self, *, strict: bool) -> None:
         """Start the thread, and wait until each sensor was read once, or for `FIRST_S`.
@@ -306,16 +308,18 @@ class PythonSensors:
                 self._problem = f"no thread could be started ({error})"
 
     def _run(self, thread: OwnThread) -> None:
-        due_s = 0.0
+        due_s, earlier_ns = 0.0, self.cpu_ns
         while not (self._stopping or thread.is_over(max(due_s - time.monotonic(), 0.0))):
             for one in self._opened:
                 if one.due_s <= time.monotonic() and not self._stopping:
                     one.poll()
             due_s = min(one.due_s for one in self._opened)
+            self.cpu_ns = earlier_ns + time.thread_time_ns()
         if self._stopping:
             self._read_last()
             for one in self._opened:
                 one.end()
+        self.cpu_ns = earlier_ns + time.thread_time_ns()
 
     def _read_last(self) -> None:
         """Read the joules of the program's last moments, which appear at a sensor's next update."""

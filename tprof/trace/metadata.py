@@ -105,6 +105,7 @@ _END: dict[str, Callable[[object], bool]] = {
     "notes": _is_list_of(_is_text),
     "process_count": _is_count,
     "processes": _is_list_of(_is_record),
+    "readers_cpu_ns": _is_count,
     "stopped": _is_text,
     "thread_count": _is_count,
     "uncounted_threads": _is_count,

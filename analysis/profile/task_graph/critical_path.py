@@ -171,7 +171,7 @@ def _longest(instances: Instances, execution: Execution) -> tuple[float, pd.Data
     constraints = build_constraints(execution)
     execution.release()
     net = Net.of(constraints)
-    span_s, chain = _path(instances, net, execution.own_ns * 1e-9)
+    span_s, chain = _path(instances, net, np.asarray(execution.own_ns * 1e-9, np.float64))
     heaviest_j, heaviest = _path(instances, net, np.asarray(np.fmax(execution.energy_j, 0.0), np.float64))
     return span_s, chain, heaviest_j, heaviest
 
