@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
-from tprof.analysis.models.calibration import Observations, fit
+from tprof.analysis.models.calibration import Observations, counter_models, fit
 from tprof.analysis.models.calibration.counter_models import fit_counters
-from tprof.analysis.models.calibration.measured_runs import counters_table, read_csv
+from tprof.analysis.models.calibration.measured_runs import Table, counters_table, read_csv
 
 from tprof.errors import UsageError
 
@@ -192,3 +192,47 @@ def test_one_group_says_nothing_of_what_was_not_seen(tmp_path):
 
     with pytest.raises(UsageError, match='all rows are of one group \\("a"\\)'):
         fit_counters(counters_table(read_csv(path), power="P", group="g", counters=None))
+
+
+def table_of(power_w, x):
+    """Return a table of one counter, with ten rows of each of the groups a, b, c."""
+    group = np.repeat(["a", "b", "c"], 10)
+    return Table(np.asarray(power_w, float), np.asarray(x, float)[:, None], ("x",), group)
+
+
+def test_a_line_is_chosen_where_groups_lie_outside_each_other_and_power_is_linear():
+    """A curve does not extrapolate: it is worse in each group that is left out."""
+    x = np.concatenate([np.linspace(begin, begin + 1, 10) for begin in (1, 20, 50)])
+
+    found = fit_counters(table_of(10 + 2 * x, x))
+
+    assert found.chosen == "line"
+    assert found.line_error == pytest.approx(0.0, abs=1e-9)
+    assert found.curve_error > 0.1
+    assert found.better_groups == found.groups == 3
+    assert found.coefficients == pytest.approx({"x": 2.0, "constant": 10.0})
+    assert found.left_out.predicted_w == pytest.approx(10 + 2 * x)
+
+
+@pytest.mark.parametrize(("line_off", "chosen"), [(0.9, "line"), (1.1, "curve")])
+def test_groups_are_counted_in_which_the_chosen_model_is_better(monkeypatch, line_off, chosen):
+    """Errors of the curve are 10, 20 and 40 %, those of the line 30 % in a, and about 20 % in each of the others."""
+    table = table_of(np.linspace(50, 80, 30), np.arange(30))
+    factor = {
+        "curve": np.repeat([1.1, 0.8, 1.4], 10),
+        "line": np.repeat([1.3, 1 - 0.2 * line_off, 1 + 0.2 * line_off], 10),
+    }
+    predicted = {name: table.power_w * one for name, one in factor.items()}
+    mean = np.full(30, table.power_w.mean())
+    monkeypatch.setattr(counter_models, "_left_out", lambda *_: (predicted["line"], predicted["curve"], mean))
+
+    found = fit_counters(table)
+
+    assert found.chosen == chosen
+    assert found.line_error == pytest.approx((0.3 + 0.4 * line_off) / 3)
+    assert found.curve_error == pytest.approx(0.7 / 3)
+    own = {"curve": [0.1, 0.2, 0.4], "line": [0.3, 0.2 * line_off, 0.2 * line_off]}
+    assert found.by_group == pytest.approx(dict(zip("abc", own[chosen], strict=True)))
+    assert found.better_groups == 2
+    assert (found.left_out.predicted_w == predicted[chosen]).all()
+    assert found.mean_error == pytest.approx(np.abs(mean / table.power_w - 1).mean())

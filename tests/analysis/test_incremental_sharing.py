@@ -263,3 +263,52 @@ def test_recorded_traces(tmp_path, end):
 
     assert figures["tasks_j"] > 0
     assert figures["measured_j"] > 0
+
+
+def lead_in(begin_ms, steps):
+    """Return a domain with quanta of 10 ms, whose block begins at a time that is said before a step or after the last.
+
+    Quantum n has n + 1 J; `steps` are how many of them come at a time.
+    """
+    domain = GrowingQuanta("package-0", None, 0.0)
+    number = 0
+    for place, count in enumerate(steps):
+        if place == len(steps) - 1:
+            domain.begin(begin_ms * MS)
+        edges_ns = np.arange(number + (place > 0), number + count + 1) * 10 * MS
+        domain.append(edges_ns, np.arange(number, number + count) + 1.0)
+        number += count
+    domain.begin(begin_ms * MS)
+    return domain
+
+
+@pytest.mark.parametrize("steps", [(6,), (2, 4), (5, 1), (1, 1, 1, 1, 1, 1)], ids=str)
+@pytest.mark.parametrize(
+    ("begin_ms", "lead_in_j", "left_j"),
+    [
+        (0, 0.0, [1, 2, 3, 4, 5, 6]),
+        (5, 0.5, [0.5, 2, 3, 4, 5, 6]),
+        (20, 3.0, [3, 4, 5, 6]),
+        (32, 6.8, [3.2, 5, 6]),
+        (58, 15 + 4.8, [1.2]),
+    ],
+)
+def test_joules_before_the_block_are_the_lead_in_and_a_cut_quantum_keeps_its_part(begin_ms, lead_in_j, left_j, steps):
+    domain = lead_in(begin_ms, steps)
+
+    assert domain.lead_in_j == pytest.approx(lead_in_j)
+    assert domain.known_j == pytest.approx(21.0)
+    assert domain.first_ns == begin_ms * MS
+    edges_ns, energy_j = domain.take(60 * MS)
+    assert energy_j == pytest.approx(left_j)
+    assert edges_ns.tolist() == [begin_ms * MS, *range((begin_ms // 10 + 1) * 10 * MS, 60 * MS + 1, 10 * MS)]
+
+
+def test_a_block_that_begins_after_all_quanta_leaves_none_of_them():
+    domain = lead_in(75, (3, 3))
+
+    assert domain.lead_in_j == pytest.approx(21.0)
+    assert domain.take(100 * MS)[1].tolist() == []
+    domain.append(np.array([80 * MS]), np.array([10.0]))
+    assert domain.lead_in_j == pytest.approx(21.0 + 7.5)
+    assert domain.take(100 * MS)[1] == pytest.approx([2.5])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from patches import patched
-from support import traces
+from support import earlier_blocks, traces
 
 import tprof
 from tprof.trace import layout, packed
@@ -23,16 +23,20 @@ FILES, SQUEEZED, PLAIN = range(3)
 
 @functools.cache
 def compressed_session() -> dict[str, bytes]:
-    """Return the files of a compressed session by name; its first thread has three blocks."""
+    """Return the files of a compressed session by name; its first thread has three blocks, one of an earlier format."""
     t_ns = np.arange(RECORDS) * 10**6
     instance = np.where(np.arange(RECORDS) % 2, 0, np.arange(RECORDS) // 2 + 1)
     task = np.where(instance == 0, -1, instance % 2)
-    thread = {"t_ns": t_ns, "instance": instance, "task": task, "cpu_ns": t_ns // 2}
+    counts = {"cpu_ns": t_ns // 2, "instructions": t_ns // 2 * 3 + np.arange(RECORDS) ** 2 % 1000}
+    thread = {"t_ns": t_ns, "instance": instance, "task": task} | counts
     with tempfile.TemporaryDirectory() as place:
         path = traces.write(Path(place) / "s.tprof", threads=[thread])
         rows = tprof.load(path).threads[0].read().view(np.uint8).reshape(RECORDS, -1)
         compress(path)
-        blocks = [packed.encode(rows[at : at + RECORDS_A_BLOCK], at) for at in range(0, RECORDS, RECORDS_A_BLOCK)]
+        blocks = [
+            (packed.encode if at else earlier_blocks.encode)(rows[at : at + RECORDS_A_BLOCK], at)
+            for at in range(0, RECORDS, RECORDS_A_BLOCK)
+        ]
         packed.packed_path(path / STREAM).write_bytes(packed.file_header(rows.shape[1]) + b"".join(blocks))
         return traces.contents(path)
 
@@ -54,9 +58,11 @@ def _with_block(whole: bytes, number: int, way: int, data: bytes) -> bytes:
     blocks = list(_blocks(whole))
     start, stop = blocks[number % len(blocks)]
     header = whole[start : start + layout.BLOCK_HEADER.itemsize]
+    is_zlib = np.frombuffer(header, layout.BLOCK_HEADER)["codec"][0] == layout.CODEC_ZLIB
+    bits = zlib.MAX_WBITS if is_zlib else -zlib.MAX_WBITS
     body = whole[start + layout.BLOCK_HEADER.itemsize : stop]
-    parts = patched(data, {"body": zlib.decompress(body) if way == PLAIN else body, "header": header})
-    body = zlib.compress(parts["body"]) if way == PLAIN else parts["body"]
+    parts = patched(data, {"body": zlib.decompress(body, bits) if way == PLAIN else body, "header": header})
+    body = zlib.compress(parts["body"], wbits=bits) if way == PLAIN else parts["body"]
     header = bytearray(parts["header"].ljust(layout.BLOCK_HEADER.itemsize, b"\0"))  # a change may cut it
     fields = np.frombuffer(header, layout.BLOCK_HEADER, 1)
     fields["length"], fields["checksum"] = len(body), zlib.crc32(body)
@@ -84,6 +90,6 @@ def changes(_: Path) -> list[bytes]:
         for way in (SQUEEZED, PLAIN)
         for block in range(3)
         for part in (0, 1)
-        for offset in (0, 8, 16, 24, 32, 2000)
+        for offset in (0, 8, 16, 24, 28, 32, 40, 2000)
     ]
     return [*of_files, *of_blocks]

@@ -1,15 +1,17 @@
 """A compressed session: the same records and figures, and nothing lost whatever happens meanwhile."""
 
 import os
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import earlier_blocks, noisy_counters
 
 import tprof
-from tprof.errors import TprofError, UsageError
+from tprof.errors import TprofError, TraceError, UsageError
 from tprof.live import Meter
 from tprof.trace import compress as compressing
 from tprof.trace import layout, packed
@@ -59,19 +61,116 @@ def test_records_and_figures_stay_and_the_disk_gets_room(session):
     assert again.before_bytes == again.after_bytes == done.after_bytes
 
 
+@st.composite
+def some_records(draw):
+    """Return records of some length, with numbers of all sizes and few different ones."""
+    words, count = draw(st.sampled_from([4, 5, 8, 16])), draw(st.integers(1, 60))
+    number = st.one_of(st.integers(0, 2**64 - 1), st.integers(0, 3), st.just(2**64 - 1))
+    rows = draw(st.lists(st.lists(number, min_size=words, max_size=words), min_size=count, max_size=count))
+    return np.array(rows, np.uint64).view(np.uint8).reshape(count, 8 * words)
+
+
+@pytest.mark.parametrize("encode", [packed.encode, earlier_blocks.encode], ids=["now", "before 1.9"])
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.tuples(*[st.integers(0, 2**64 - 1)] * 4), min_size=1, max_size=60))
-def test_any_records_come_back(rows):
-    """Whatever is in the records, they are restored byte by byte."""
-    given_rows = np.array(rows, np.uint64).view(np.uint8).reshape(len(rows), 32)
+@given(some_records())
+def test_any_records_come_back(encode, rows):
+    """Whatever is in the records, they are restored byte by byte, also those that an earlier version compressed."""
     name = Path(os.environ.get("TMPDIR", "/tmp")) / f"tprof-packed-{os.getpid()}.samples"  # noqa: S108 - hypothesis and tmp_path
-    packed.packed_path(name).write_bytes(packed.file_header(32) + packed.encode(given_rows, 0))
+    packed.packed_path(name).write_bytes(packed.file_header(rows.shape[1]) + encode(rows, 0))
     try:
-        out = np.zeros_like(given_rows)
-        packed.open_packed(name, 32).read_into(out, 0)
+        out = np.zeros_like(rows)
+        damaged = packed.open_packed(name, rows.shape[1]).read_into(out, 0)
     finally:
         packed.packed_path(name).unlink()
-    assert (out == given_rows).all()
+    assert not damaged
+    assert (out == rows).all()
+
+
+@pytest.mark.parametrize("count", [1, 2, 1023, 4095, 4096, packed.MOST_RECORDS])
+@pytest.mark.parametrize("counters", [0, 3, 9])
+def test_samples_come_back_whatever_the_size_of_their_block(tmp_path, count, counters):
+    rows = noisy_counters.samples(count, counters)
+    (tmp_path / "a.samples.packed").write_bytes(packed.file_header(rows.shape[1]) + packed.encode(rows, 0))
+
+    out = np.zeros_like(rows)
+    assert not packed.open_packed(tmp_path / "a.samples", rows.shape[1]).read_into(out, 0)
+
+    assert (out == rows).all()
+
+
+@pytest.mark.parametrize(("counters", "most_bytes"), [(6, 10.5), (11, 16.0)])
+def test_noisy_counters_take_little_more_than_their_noise(counters, most_bytes):
+    """After tasks of 100 us, whose counters each have an error of a tenth of their own."""
+    rows = noisy_counters.samples(packed.MOST_RECORDS, counters)
+    noise = noisy_counters.noise_bytes(counters)
+
+    stored = len(packed.encode(rows, 0)) / len(rows)
+
+    assert noise < stored < min(1.12 * noise, most_bytes)
+
+
+SOUND = bytes([1, 2, 0, 16, 16])
+
+
+@pytest.mark.parametrize(
+    ("codec", "grouped_by", "methods"),
+    [
+        (2, 16, bytes([1, 2, 0, 19, 16])),  # by itself
+        (2, 16, bytes([1, 2, 0, 20, 16])),  # by a later column
+        (2, 16, bytes([16, 2, 0, 16, 16])),  # the first one by another
+        (2, 16, bytes([1, 2, 0, 3, 16])),  # no method
+        (2, 16, bytes([1, 2, 2, 16, 16])),  # of the column that says the groups, in groups
+        (2, 16, bytes([1, 2, 16, 16, 16])),  # the same, by another one
+        (2, 40, SOUND),  # beyond the record
+        (3, 16, SOUND),
+        (1, 16, SOUND),
+        (1, 0, bytes([1, 2, 0, 0, 0])),
+    ],
+)
+def test_a_block_written_in_no_known_way_is_damaged_whatever_its_checksum(tmp_path, codec, grouped_by, methods):
+    rows = noisy_counters.samples(100, 1)
+    blocks = [bytearray(packed.encode(rows, first)) for first in (0, 100, 200)]
+    header = np.frombuffer(blocks[1], BLOCK_HEADER, 1)
+    assert (header["codec"], header["grouped_by"], bytes(header["methods"][0])[:5]) == (2, 16, SOUND)
+    header["codec"], header["grouped_by"], header["methods"] = codec, grouped_by, np.void(methods.ljust(16, b"\0"))
+    (tmp_path / "a.samples.packed").write_bytes(packed.file_header(40) + b"".join(blocks))
+
+    out = np.zeros((300, 40), np.uint8)
+    damaged = packed.open_packed(tmp_path / "a.samples", 40).read_into(out, 0)
+
+    assert [(one.first, one.count) for one in damaged] == [(100, 100)]
+    assert (out == np.concatenate((rows, np.zeros_like(rows), rows))).all()
+
+
+@pytest.mark.parametrize("change", ["a rate less", "a rate more", "no first numbers", "a column less", "another group"])
+def test_content_of_the_wrong_length_is_damaged(tmp_path, change):
+    rows = noisy_counters.samples(100, 1)
+    block = packed.encode(rows, 0)
+    plain = zlib.decompress(block[BLOCK_HEADER.itemsize :], -zlib.MAX_WBITS)
+    content = {
+        "a rate less": plain[:-4],
+        "a rate more": plain + bytes(4),
+        "no first numbers": plain[: 100 * 40],
+        "a column less": plain[800:],
+        "another group": plain[: 2 * 800 + 5] + b"\x77" + plain[2 * 800 + 6 :],
+    }[change]
+    stored = zlib.compress(content, wbits=-zlib.MAX_WBITS)
+    header = np.frombuffer(bytearray(block[: BLOCK_HEADER.itemsize]), BLOCK_HEADER).copy()
+    header["length"], header["checksum"] = len(stored), zlib.crc32(stored)
+    (tmp_path / "a.samples.packed").write_bytes(packed.file_header(40) + header.tobytes() + stored)
+
+    damaged = packed.open_packed(tmp_path / "a.samples", 40).read_into(np.zeros((100, 40), np.uint8), 0)
+
+    assert [(one.first, one.count) for one in damaged] == [(0, 100)]
+
+
+def test_a_file_of_a_later_version_is_refused(tmp_path):
+    header = np.frombuffer(bytearray(packed.file_header(40)), layout.PACKED_HEADER).copy()
+    header["major"] += 1
+    (tmp_path / "a.samples.packed").write_bytes(header.tobytes() + packed.encode(noisy_counters.samples(9, 1), 0))
+
+    with pytest.raises(TraceError, match=r"a\.samples\.packed is compressed as by a newer tprof: update tprof"):
+        packed.open_packed(tmp_path / "a.samples", 40)
 
 
 @pytest.mark.parametrize("step", ["blocks", "stream"])

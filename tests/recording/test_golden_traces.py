@@ -100,3 +100,14 @@ def test_the_samples_of_1_8_are_as_long_as_their_columns_need(tmp_path):
         assert [former.read()[name].tolist() for name in former.columns] == [
             one.read()[name].tolist() for name in one.columns
         ]
+
+
+def test_the_samples_of_1_9_are_compressed_by_rates_and_in_groups(tmp_path):
+    before, now = (
+        tprof.load(traces.copy(GOLDEN / name, tmp_path / name)).threads for name in ("format-1.8", "format-1.9")
+    )
+
+    plans = [block.plan for one in now for block in one.stream.packed.blocks]
+    assert [one.grouped_by for one in plans] == [16, 16]
+    assert max(max(one.methods) for one in plans) >= 16
+    assert [one.read().tolist() for one in now] == [one.read().tolist() for one in before]

@@ -165,7 +165,7 @@ def test_write_trace_writes_the_documented_bytes(tmp_path):
 
     content = traces.samples_of(tmp_path / "t.tprof").read_bytes()
 
-    assert content[:32].hex() == "5450524f460d0a1a010008000403020101000000001000000000000040000000"
+    assert content[:32].hex() == "5450524f460d0a1a010009000403020101000000001000000000000040000000"
     assert content[40:48].hex() == "0500000006000000"
     assert content[64:80].hex() == "0100000000000000" * 2
     assert content[320:324] == "é".encode() + b"\0\0"

@@ -8,7 +8,7 @@
 
 #define TPROF_MAGIC "TPROF\r\n\x1a"
 #define TPROF_MAJOR 1
-#define TPROF_MINOR 8
+#define TPROF_MINOR 9
 #define TPROF_FITTED_MAJOR 2 /* of samples as long as their columns need, which earlier readers refuse */
 #define TPROF_BESIDE_MAJOR 2 /* of a stream whose records are in files beside it: earlier readers refuse it */
 #define TPROF_ENDIAN 0x01020304u

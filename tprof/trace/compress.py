@@ -26,7 +26,7 @@ from .user_files import replace_file
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .packed import Bytes
+    from .block_content import Bytes
     from .segments import Segments
     from .stream import Stream
 

@@ -13,7 +13,7 @@ from . import layout
 from .kinds import NativeKind, StackKind, StreamKind
 
 if TYPE_CHECKING:
-    from .packed import Bytes
+    from .block_content import Bytes
 
 Records = np.ndarray[Any, np.dtype[np.void]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]

@@ -8,7 +8,7 @@ import numpy as np
 
 MAGIC = b"TPROF\r\n\x1a"
 MAJOR = 1
-MINOR = 8
+MINOR = 9
 BESIDE_MAJOR = 2
 """Of a stream whose records are in other files beside it, so that earlier readers refuse it."""
 ENDIAN = 0x01020304
@@ -23,9 +23,9 @@ NO_CPU = 0xFFFF
 NO_WORKER = 0xFFFF
 NO_STACK = 0xFFFF_FFFF
 PACKED_MAGIC = b"TPROFZ\r\n"
-PACKED_MAJOR = 1
+PACKED_MAJOR = 2
 BLOCK_MARK = 0x4B434C42
-CODEC_ZLIB = 1
+CODEC_ZLIB, CODEC_DEFLATE = 1, 2
 MOST_WORDS = 16
 
 
@@ -70,7 +70,8 @@ BLOCK_HEADER = np.dtype(
         ("count", "<u4"),
         ("length", "<u4"),
         ("checksum", "<u4"),
-        ("", "V4"),
+        ("grouped_by", "u1"),
+        ("", "V3"),
         ("methods", f"V{MOST_WORDS}"),
     ]
 )

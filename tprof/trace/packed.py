@@ -1,7 +1,6 @@
 """The compressed records of a stream: a file beside it with blocks of records, documented in docs/trace-format.md.
 
-A block has the records' columns of eight bytes, one after the other. A column holds differences of neighbours where
-these have more bytes that are zero. Its first bytes stand first, then its second ones, and so on; zlib compresses that.
+What is in a block is the subject of `block_content`.
 """
 
 from __future__ import annotations
@@ -15,35 +14,30 @@ from bisect import bisect_right
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tprof.errors import TraceError
 
 from . import layout
+from .block_content import Plan, decode_content, encode_content
 from .user_files import UnreadableError, open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from numpy.typing import NDArray
+    from .block_content import Bytes
 
 ENDING = ".packed"
-LEVEL = 3
-"""Of zlib: the next one takes more than twice the time for a tenth fewer bytes."""
 MOST_RECORDS = 1 << 15
 """Of a block: as many have their columns in a processor's cache."""
-PLAIN, DIFFERENCES = 0, 1
 LOST = -1
 """In place of the checksum of a block whose header is damaged."""
 LEAST_BLOCK_BYTES = 1024
 """Of a block with the most records: zlib makes a thousandth of its bytes at best."""
 _WORD = 8
 _SEARCHED = 1 << 20
-_TRIED = 2048
-
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 @dataclass(frozen=True)
@@ -54,7 +48,7 @@ class Block:
     ----------
     first, count : the records
     at, length : bytes of the file that hold them, the block's header left out
-    checksum, methods : of these bytes, and by column
+    checksum, codec, plan : of these bytes, how they are compressed, and how columns are written
     """
 
     first: int
@@ -62,7 +56,8 @@ class Block:
     at: int
     length: int
     checksum: int
-    methods: bytes
+    codec: int
+    plan: Plan
 
     @property
     def stop(self) -> int:
@@ -199,7 +194,7 @@ def _blocks(fd: int, size: int, record_bytes: int) -> Iterator[Block]:
             elif block.first > first:
                 if last is not None:
                     yield last
-                last = Block(first, block.first - first, at, 0, LOST, b"")
+                last = replace(block, first=first, count=block.first - first, at=at, length=0, checksum=LOST)
         if last is not None:
             yield last
         last, at, first = block, block.end, block.stop
@@ -219,14 +214,15 @@ def _block(fd: int, at: int, size: int, record_bytes: int) -> Block | None:
         at=at + len(head),
         length=int(header["length"]),
         checksum=int(header["checksum"]),
-        methods=bytes(header["methods"]),
+        codec=int(header["codec"]),
+        plan=Plan(int(header["grouped_by"]), bytes(header["methods"])),
     )
     sound = (
         int(header["mark"]) == layout.BLOCK_MARK
-        and int(header["codec"]) == layout.CODEC_ZLIB
+        and block.codec in (layout.CODEC_ZLIB, layout.CODEC_DEFLATE)
         and 0 < block.count <= MOST_RECORDS
         and block.end <= size
-        and set(block.methods[: record_bytes // _WORD]) <= {PLAIN, DIFFERENCES}
+        and block.plan.is_sound(record_bytes // _WORD, block.codec)
     )
     return block if sound else None
 
@@ -289,43 +285,16 @@ def encode(records: Bytes, first: int) -> bytes:
     records : (n, record_bytes) uint8
     first : number of the first one in its stream
     """
-    columns = np.ascontiguousarray(records.view("<u8").T)
-    methods = bytearray(layout.MOST_WORDS)
-    for place, column in enumerate(columns):
-        tried = column[:_TRIED]
-        differences = np.diff(tried)
-        if np.count_nonzero(differences.view(np.uint8)) < np.count_nonzero(tried[1:].view(np.uint8)):
-            methods[place] = DIFFERENCES
-    for column, method in zip(columns, methods, strict=False):
-        if method == DIFFERENCES:
-            column[1:] -= column[:-1].copy()
-    planes = columns.view(np.uint8).reshape(len(columns), -1, _WORD).transpose(0, 2, 1)
-    squeezed = zlib.compress(np.ascontiguousarray(planes).data, LEVEL)
+    plan, stored = encode_content(records)
     header = np.zeros((), layout.BLOCK_HEADER)
     header["mark"], header["count"], header["first"] = layout.BLOCK_MARK, len(records), first
-    header["length"], header["checksum"], header["codec"] = len(squeezed), zlib.crc32(squeezed), layout.CODEC_ZLIB
-    header["methods"] = np.void(bytes(methods))
-    return header.tobytes() + squeezed
+    header["length"], header["checksum"], header["codec"] = len(stored), zlib.crc32(stored), layout.CODEC_DEFLATE
+    header["grouped_by"], header["methods"] = plan.grouped_by, np.void(plan.methods)
+    return header.tobytes() + stored
 
 
-def _decode(block: Block, squeezed: bytes, record_bytes: int) -> Bytes | None:
+def _decode(block: Block, stored: bytes, record_bytes: int) -> Bytes | None:
     """Return a block's records, (count, record_bytes); None if it is damaged."""
-    expected = block.count * record_bytes
-    plain = b""
-    if zlib.crc32(squeezed) == block.checksum:
-        try:
-            plain = zlib.decompressobj().decompress(squeezed, expected + 1)
-        except zlib.error:
-            plain = b""
-    if len(plain) != expected:
+    if zlib.crc32(stored) != block.checksum:
         return None
-    planes = np.frombuffer(plain, np.uint8).reshape(-1, _WORD, block.count)
-    records = np.zeros((block.count, record_bytes // _WORD), np.uint64)
-    words: NDArray[np.uint8] = np.empty((block.count, _WORD), np.uint8)
-    for place, plane in enumerate(planes):
-        if not plane.any():
-            continue
-        words[:] = plane.T
-        column = words.view(np.uint64)[:, 0]
-        records[:, place] = np.cumsum(column, dtype=np.uint64) if block.methods[place] == DIFFERENCES else column
-    return records.view(np.uint8)
+    return decode_content(stored, block.count, record_bytes, block.plan, block.codec)

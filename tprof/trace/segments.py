@@ -20,7 +20,8 @@ from .packed import ENDING, PackedFile, open_packed, packed_path
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .packed import Block, Bytes
+    from .block_content import Bytes
+    from .packed import Block
 
 HEAD = ".head"
 MOST_RECORDS = 1 << 24
