@@ -125,7 +125,7 @@ def _most_own_s(trace: Trace, reaches: Sequence[Reach]) -> float:
     for pid in {one.pid for one in trace.native}:
         own = [one for one in reaches if one.pid == pid]
         read_ns += max((one.last_ns for one in own), default=0) - min((one.first_ns for one in own), default=0)
-    return (OWN_SHARE * read_ns + trace.end.get("readers_cpu_ns", 0)) * 1e-9
+    return (OWN_SHARE * read_ns + float(trace.end.get("readers_cpu_ns", 0))) * 1e-9
 
 
 class _ByCpuTime:
