@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 from tprof.analysis.attribution.accounts import Account, NativeTotals, Totals, settle
-from tprof.analysis.attribution.gpu import SCOPE as GPU
-from tprof.analysis.attribution.gpu import gpu_use, settle_gpu
+from tprof.analysis.attribution.gpu import settle_gpu
+from tprof.analysis.attribution.gpu_use import SCOPE as GPU
+from tprof.analysis.attribution.gpu_use import gpu_use
 from tprof.analysis.attribution.instances import join_rows
 from tprof.analysis.attribution.load import idle_power_w
 from tprof.analysis.attribution.segment_energy import sum_by

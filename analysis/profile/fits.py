@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tprof.analysis.attribution.gpu import SCOPE as GPU
+from tprof.analysis.attribution.gpu_use import SCOPE as GPU
 from tprof.analysis.models import needs_fit
 from tprof.analysis.models.fitted import Belief, fit_powers
 from tprof.analysis.models.fitted.stored_work import StoredWork

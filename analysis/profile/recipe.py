@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.analysis.attribution.gpu import SCOPE as GPU
-from tprof.analysis.attribution.gpu import idle_watts
+from tprof.analysis.attribution.gpu_use import SCOPE as GPU
+from tprof.analysis.attribution.gpu_use import idle_watts
 from tprof.analysis.attribution.load import read_activity
 from tprof.analysis.attribution.meter_delay import SOURCE as METER
 from tprof.analysis.attribution.meter_delay import MeterDelay, aligned, find_delay

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.gpu import SCOPE as GPU
+from tprof.analysis.attribution.gpu_use import SCOPE as GPU
 from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.attribution.stack_cuts import Cuts, cut_at
 from tprof.analysis.attribution.stack_samples import SampledStacks, ThreadReach

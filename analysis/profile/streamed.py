@@ -8,20 +8,17 @@ memory instead; `why_in_memory` says so.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from tprof.analysis.attribution.accounts import Account
-from tprof.analysis.attribution.gpu import SCOPE as GPU
-from tprof.analysis.attribution.gpu import gpu_use, takes_all_that_ran
-from tprof.analysis.attribution.load import Activity, idle_power_w, losses
-from tprof.analysis.attribution.long_arrays import computed, is_any, release, zeros
+from tprof.analysis.attribution.gpu_use import SCOPE as GPU
+from tprof.analysis.attribution.gpu_use import gpu_use, takes_all_that_ran
+from tprof.analysis.attribution.load import Activity, idle_power_w
+from tprof.analysis.attribution.long_arrays import computed
 from tprof.analysis.attribution.native_stream import survey_pools
-from tprof.analysis.attribution.open_instances import OpenInstances
-from tprof.analysis.attribution.stack_samples import SampledStacks, ThreadReach
 from tprof.analysis.attribution.survey import survey
 from tprof.analysis.attribution.windows import STEP, Reach, cut_windows
 from tprof.analysis.models.fitted.powers import mean_errors
@@ -32,24 +29,21 @@ from tprof import log
 from .fits import Ran, needs_fits
 from .fits import fitted as fit_powers_of
 from .information import Found, Said, accounts_table, completed, informed, limits_of
-from .instances import SampleIndex, SummedInstances
+from .instances import SummedInstances
 from .memory import record_count
-from .parallel_maps import Processes, Threads, usual_threads
+from .parallel_maps import Threads, usual_threads
 from .profile import Profile
-from .profile_warnings import Facts, SampleFacts, stuck_sensor_warnings
-from .stack_shares import StoredStacks
 from .stored_instances import Piece
 from .streamed_fit import counted, fitted_domains, reach_of, store_run
-from .task_graph import ServedSegments, services_of
+from .task_graph import services_of
 from .window_gpus import WindowGpus, gpu_errors, without_gpus
-from .window_pools import PoolSums
-from .window_reading import read_activity_of, read_segments_of, read_window_of
-from .window_shares import Job, Sharer, Summed, Sums, Tables
+from .window_reading import read_segments_of, read_window_of
+from .window_shares import Summed, Sums
+from .window_stream import WindowStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Sequence
 
-    import pandas as pd
     from numpy.typing import NDArray
     from tprof.analysis.attribution.native_stream import StreamedPools
     from tprof.analysis.attribution.quanta import Quanta
@@ -57,15 +51,12 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.survey import Survey
     from tprof.analysis.attribution.windows import Window
 
-    from tprof.trace import Thread, Trace
+    from tprof.trace import Trace
 
     from .parallel_maps import Map
     from .recipe import Prepared, Recipe
     from .stored_instances import Progress
     from .streamed_fit import FittedDomain
-    from .task_graph.services import Service
-    from .window_gpus import GpuSums
-    from .window_shares import Kept, Part, WindowShares
 
     Mask = NDArray[np.bool_]
 
@@ -73,8 +64,6 @@ WINDOW_SAMPLES = 250_000
 """Of a window, about: its arrays stay in memory that is used again, and in caches as far as they can."""
 STREAMED_FROM = 4_000_000
 """Samples and readings of a long recording."""
-MOST_SENT = 4_000_000
-"""Quanta with estimated edges that are sent to other processes, 34 bytes each."""
 STEPS = 8
 """A window has so many of the times by which samples are found, or more."""
 
@@ -146,7 +135,7 @@ def build_streamed(
     gpus = WindowGpus.of(trace, recipe)
     said = Said.of(trace)
     services = services_of(said.events, trace)
-    stream = _Stream(trace, recipe, found, windows, fitted, pools, gpus, map or usual_threads(), services)
+    stream = WindowStream(trace, recipe, found, windows, fitted, pools, gpus, map or usual_threads(), services)
     sums: list[Sums] = []
     shared = stream.run(
         Summed(trace, recipe, stream.threads),
@@ -226,194 +215,6 @@ def _fitted(
 
         chosen = fit_powers_of(recipe, trace, ran, asked=asked)
         return chosen, fitted_domains(chosen, run, read, windows, progress), run.modelled
-
-
-@dataclass
-class _Shared:
-    """What all windows found; `stuck` are warnings by domain."""
-
-    accounts: dict[str, Account]
-    stuck: dict[str, list[str]]
-    facts: SampleFacts
-    pools: PoolSums | None
-    gpus: GpuSums | None
-    served: ServedSegments
-
-
-@dataclass
-class _Domain:
-    """One domain's account so far, and in which quanta anything ran."""
-
-    quanta: Quanta
-    number: int | None
-    sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(6))
-    ran: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
-
-    def account(self) -> Account:
-        if not len(self.quanta) or not is_any(self.quanta.valid):
-            return Account(self.quanta.name, *[float("nan")] * 7)
-        return Account(self.quanta.name, self.quanta.measured_j, *self.sums.tolist())
-
-
-@dataclass(frozen=True)
-class _Stream:
-    """A recording that is read window by window, as often as that is needed.
-
-    The pools' joules are `known` when all windows have been shared once; then `services` are looked at no more.
-    """
-
-    trace: Trace
-    recipe: Recipe
-    found: Survey
-    windows: Sequence[Window]
-    fitted: Mapping[str, FittedDomain]
-    pools: StreamedPools | None
-    gpus: WindowGpus | None
-    map: Map
-    services: Sequence[Service]
-    known: PoolSums | None = None
-
-    @cached_property
-    def domains(self) -> tuple[Quanta, ...]:
-        """The quanta whose joules windows share, of all domains."""
-        return without_gpus(self.recipe.quanta)
-
-    @property
-    def threads(self) -> list[Thread]:
-        """Those with samples."""
-        return [one.thread for one in self.found.threads]
-
-    def share(
-        self,
-        complete: Callable[[pd.DataFrame], pd.DataFrame],
-        sink: Callable[[Piece], None],
-        progress: Progress | None = None,
-        stacks: StoredStacks | None = None,
-    ) -> None:
-        """Share all joules once more, and give the instances of each window, whose table is completed, to a sink.
-
-        The window's sampled stacks are stored too.
-        """
-        tables = Tables(self.trace, self.recipe, self.threads)
-        self.run(tables, lambda piece: sink(Piece(complete(piece.tasks), piece.own_s)), progress, stacks)
-
-    def begin_stacks(self) -> StoredStacks:
-        """Read the sampled stacks, none of them weighed yet."""
-        first_ns, last_ns = self.trace.reach_ns
-        return StoredStacks(
-            SampledStacks(
-                self.trace,
-                (
-                    ThreadReach(one.thread, max(int(one.t_ns[0]), first_ns), min(one.end_ns, last_ns))
-                    for one in self.found.threads
-                ),
-            )
-        )
-
-    def segments(self) -> Iterator[tuple[tuple[int, int], list[Segments]]]:
-        """Yield for each window when the segments begin that count in it, and those of its threads."""
-        columns = self.recipe.model.columns
-        for window in self.windows:
-            yield window.own_ns, read_activity_of(self.trace, self.recipe, self.found, window, columns)[0].segments
-
-    @property
-    def index(self) -> SampleIndex:
-        """The times of some samples of all threads."""
-        t_ns = np.concatenate([np.empty(0, np.int64), *(one.t_ns for one in self.found.threads)])
-        return SampleIndex(np.sort(t_ns), self.found.step)
-
-    def run(
-        self,
-        keep: Kept[Part],
-        sink: Callable[[Part], None],
-        progress: Progress | None,
-        stacks: StoredStacks | None = None,
-    ) -> _Shared:
-        """Share the joules of all windows; `sink` takes what is kept of instances that have ended."""
-        counted = [self._shared_quanta(one) for one in self.domains if one.counted]
-        numbers = {one.name: number for number, one in enumerate(counted)}
-        domains = [_Domain(one, numbers.get(one.name), ran=zeros(len(one), bool)) for one in self.domains]
-        instances, facts = OpenInstances(counted), Facts()
-        pools = None if self.pools is None else PoolSums(self.pools, len(counted), len(self.trace.tasks))
-        gpus: list[GpuSums] = []
-        share = Sharer.of(self.trace, self.recipe, self.found, self.fitted, keep, self.gpus, self.services)
-        served = ServedSegments(self.services)
-        jobs: Iterable[Job] = (self._job(number, stacks) for number in range(len(self.windows)))
-        # Maps of others may take all jobs at once.
-        taken = jobs if isinstance(self.map, Threads | Processes) else list(jobs)
-        shared: Iterable[WindowShares[Part]] = (usual_threads() if self._is_large else self.map)(share, taken)
-        for number, (window, shares) in enumerate(zip(self.windows, shared, strict=True)):
-            _add(domains, shares, window, instances)
-            facts.add(shares.samples)
-            served = served.plus(shares.served)
-            held = None if self.pools is None else self.pools.held[number]
-            rows, totals = instances.advance(window, shares.ids, shares.parts, held)
-            if pools is not None:
-                pools.add(shares.pools)
-            if stacks is not None and shares.stacks is not None:
-                stacks.add(window, shares.stacks)
-            every = np.ones(len(rows), bool)
-            if self.gpus is not None and shares.gpus is not None:
-                more = shares.gpus.plus(self.gpus.taken(rows, totals, every))
-                gpus = [one.plus(more) for one in gpus] or [more]
-            later = keep(rows, totals, every, is_last=window.is_last)
-            sink(shares.kept.plus(later))
-            for one in domains:
-                one.quanta.release()
-            for fitted in self.fitted.values():
-                fitted.release()
-            if progress is not None:
-                progress("instances", number + 1, len(self.windows))
-        accounts = {one.quanta.name: one.account() for one in domains}
-        stuck = {
-            one.quanta.name: stuck_sensor_warnings(one.quanta, one.ran, self.trace.start_ns)
-            for one in domains
-            if is_any(one.quanta.stuck)
-        }
-        of_gpus = next(iter(gpus), None)
-        if self.gpus is not None and of_gpus is not None:
-            settled = self.gpus.settled(of_gpus)
-            accounts, stuck = accounts | settled[0], stuck | settled[1]
-        known = replace(facts.known(), losses=tuple(losses(self.trace)))
-        return _Shared(accounts, stuck, known, pools, of_gpus, served)
-
-    @property
-    def _is_large(self) -> bool:
-        """Whether other processes would each have a large copy of the estimated edges."""
-        return not isinstance(self.map, Threads) and any(len(one.quanta) > MOST_SENT for one in self.fitted.values())
-
-    def _job(self, number: int, stacks: StoredStacks | None) -> Job:
-        """Return a window with what is known of it: quanta next to its own may share the joules of its segments."""
-        window = self.windows[number]
-        ends_ns: list[int] = []
-        for whole, which in zip(map(self._shared_quanta, self.domains), window.quanta, strict=True):
-            if which.stop > which.start:
-                near = whole.edges_ns[max(which.start - 1, 0) : which.stop + 3]
-                ends_ns += [int(near[0]), int(near[-1])]
-                release(whole.edges_ns)
-        quanta = tuple(whole.part(which) for whole, which in zip(self.domains, window.quanta, strict=True))
-        hidden = self.found.hidden.part(min(ends_ns, default=0), max(ends_ns, default=0))
-        sampled = None if stacks is None else stacks.sampled.between(window.own_ns[0], window.until_ns)
-        if self.pools is None:
-            return Job(window, quanta, hidden, stacks=sampled)
-        joules = None if self.known is None else self.known.joules
-        return Job(window, quanta, hidden, self.pools.in_window(number, joules), self.pools.held[number], sampled)
-
-    def _shared_quanta(self, domain: Quanta) -> Quanta:
-        fitted = self.fitted.get(domain.name)
-        return domain if fitted is None else fitted.quanta
-
-
-def _add(domains: Sequence[_Domain], shares: WindowShares[Any], window: Window, instances: OpenInstances) -> None:
-    """Add what a window gives of each domain."""
-    for one, found, which in zip(domains, shares.domains, window.quanta, strict=True):
-        if found is None:
-            continue
-        one.sums += found.sums
-        if found.ran is not None:
-            one.ran[which] = found.ran
-        if one.number is not None:
-            instances.note_dynamic(one.number, which, found.dynamic_j)
 
 
 def _idle_watts(

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.analysis.attribution.gpu import SCOPE, gpu_use, share_marked
+from tprof.analysis.attribution.gpu import share_marked
+from tprof.analysis.attribution.gpu_use import SCOPE, gpu_use
 from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.names import places
 

@@ -15,7 +15,8 @@ from support.fake_cuda import BUSY_W, IDLE_W, UUID, FakeDevice, FakeTorch, count
 from support.fake_nvml import FakeNvml
 from support.fake_sensor import wait_for
 from support.properties import examples
-from tprof.analysis.attribution.gpu import GpuUse, _Stream, _used
+from tprof.analysis.attribution.gpu import _Stream
+from tprof.analysis.attribution.gpu_use import GpuUse, used_parts
 from tprof.analysis.profile.grouped import GroupSums
 from tprof.analysis.profile.moments import joined_summary, moments
 
@@ -336,7 +337,7 @@ def test_uses_that_are_noted_out_of_order_count_once(spans, processes):
     )
     edges_ns = np.arange(0, 101, 5) * SECOND_NS
 
-    own, other, _ = _used(GpuUse((), users, frozenset({1}), None, ()), edges_ns)
+    own, other, _ = used_parts(GpuUse((), users, frozenset({1}), None, ()), edges_ns)
 
     parts = (1.0, 0.0) if None in processes.values() else (processes.get(1, 0.0), processes.get(9, 0.0))
     for used, part in ((own, parts[0]), (other, parts[1])):

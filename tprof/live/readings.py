@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tprof import _core
-from tprof.analysis.attribution.gpu import SCOPE as GPU
+from tprof.analysis.attribution.gpu_use import SCOPE as GPU
 from tprof.analysis.attribution.hidden import Growth, Hidden, HiddenSoFar
 from tprof.analysis.attribution.incremental import GrowingQuanta, Rows
 from tprof.errors import TraceError
