@@ -18,6 +18,7 @@ from support.properties import examples
 from support.streamed_profiles import assert_same, in_order, streamed
 from support.task_graphs import Flat, Lane, Nested
 from tprof.analysis.export import format_named
+from tprof.analysis.profile.parallel_maps import Processes
 from tprof.analysis.profile.task_graph import path_facts
 
 import tprof
@@ -163,6 +164,13 @@ def test_whatever_events_say_windows_say_the_same(lanes) -> None:
 
         if len(whole.events):
             assert_same_runtime(whole, parts)
+
+
+def test_processes_share_the_windows_of_a_runtime(tmp_path) -> None:
+    """What segments show of workers comes from all of them; events stay in one."""
+    trace = flat(tmp_path / "x.tprof", np.random.default_rng(3))
+
+    assert_same_runtime(streamed(trace, "cputime", map=map), streamed(trace, "cputime", map=Processes(2)))
 
 
 def test_files_of_a_runtime_hold_the_same_if_it_is_read_in_windows(tmp_path) -> None:

@@ -2,8 +2,8 @@
 
 What an instance needed may have been made on another host, and workers may have been idle on all of them, so this is
 what every host contributes before the graph is built. It takes 77 bytes an instance, 44 a run and 8 a dependence, in
-temporary files where there are many, and is read from the instances of a profile as they come: all at once, or window by
-window.
+temporary files where there are many, and is read from the instances of a profile as they come: all at once, or
+window by window.
 """
 
 from __future__ import annotations
