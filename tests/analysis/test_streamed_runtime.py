@@ -20,6 +20,7 @@ from support.task_graphs import Flat, Lane, Nested
 from tprof.analysis.export import format_named
 from tprof.analysis.profile.parallel_maps import Processes
 from tprof.analysis.profile.task_graph import path_facts
+from tprof.runtime import Runtime, current
 
 import tprof
 from tprof.trace import EventKind, Kind
@@ -164,6 +165,36 @@ def test_whatever_events_say_windows_say_the_same(lanes) -> None:
 
         if len(whole.events):
             assert_same_runtime(whole, parts)
+
+
+@tprof.task(updates="data")
+def change(data) -> None:
+    data += sum(range(2_000))
+
+
+@tprof.task
+def parent(count) -> None:
+    data = np.zeros(4)
+    for _ in range(count):
+        change(data)
+        change(data[:2])
+    current().wait()
+
+
+def test_a_recorded_program_streams(tmp_path) -> None:
+    """What the runtime itself wrote, with tasks that spawn others, wait for them and steal."""
+    options = {"energy": "estimate", "counters": "none", "watts": (4, 6)}
+    with tprof.record(tmp_path / "x.tprof", **options), Runtime(workers=3):
+        for _ in range(60):
+            parent(10)
+    trace = tprof.load(tmp_path / "x.tprof")
+    whole = trace.profile("cputime", attribute_native=False)
+    parts = streamed(trace, "cputime", samples=200, attribute_native=False)
+
+    assert len(whole.dependences)
+    assert len(whole.starvation) > 1
+    assert_same(whole, parts)
+    assert_same_runtime(whole, parts)
 
 
 def test_processes_share_the_windows_of_a_runtime(tmp_path) -> None:
