@@ -1,4 +1,4 @@
-"""Arrays with a value for each reading of a sensor: in memory while they are short, else in temporary files.
+"""Arrays with a value for each reading or instance: in memory while they are short, else in temporary files.
 
 A sensor that is read each millisecond has 86 million readings a day. A file has no name, so it is gone when nothing
 uses it, however the process ends. Its pages are mapped into memory: the kernel writes them when it needs the memory,
@@ -28,8 +28,8 @@ MOST_HELD = 1 << 20
 PLACES = 32
 """Places that are looked at before pages are released: the kernel maps 64 kB around each, and a search looks at 30."""
 _NO_SPACE = (
-    "cannot make a temporary file of {megabytes:,.0f} MB in {folder}, which the many readings of this recording need "
-    "(set TMPDIR to another folder)"
+    "cannot make a temporary file of {megabytes:,.0f} MB in {folder}, which the many readings or instances of this "
+    "recording need (set TMPDIR to another folder)"
 )
 
 

@@ -18,7 +18,9 @@ from support.properties import examples
 from support.streamed_profiles import assert_same, in_order, streamed
 from support.task_graphs import Flat, Lane, Nested
 from tprof.analysis.export import format_named
+from tprof.analysis.profile.parallel_maps import Processes
 from tprof.analysis.profile.task_graph import path_facts
+from tprof.runtime import Runtime, current
 
 import tprof
 from tprof.trace import EventKind, Kind
@@ -163,6 +165,43 @@ def test_whatever_events_say_windows_say_the_same(lanes) -> None:
 
         if len(whole.events):
             assert_same_runtime(whole, parts)
+
+
+@tprof.task(updates="data")
+def change(data) -> None:
+    data += sum(range(2_000))
+
+
+@tprof.task
+def parent(count) -> None:
+    data = np.zeros(4)
+    for _ in range(count):
+        change(data)
+        change(data[:2])
+    current().wait()
+
+
+def test_a_recorded_program_streams(tmp_path) -> None:
+    """What the runtime itself wrote, with tasks that spawn others, wait for them and steal."""
+    options = {"energy": "estimate", "counters": "none", "watts": (4, 6)}
+    with tprof.record(tmp_path / "x.tprof", **options), Runtime(workers=3):
+        for _ in range(60):
+            parent(10)
+    trace = tprof.load(tmp_path / "x.tprof")
+    whole = trace.profile("cputime", attribute_native=False)
+    parts = streamed(trace, "cputime", samples=200, attribute_native=False)
+
+    assert len(whole.dependences)
+    assert len(whole.starvation) > 1
+    assert_same(whole, parts)
+    assert_same_runtime(whole, parts)
+
+
+def test_processes_share_the_windows_of_a_runtime(tmp_path) -> None:
+    """What segments show of workers comes from all of them; events stay in one."""
+    trace = flat(tmp_path / "x.tprof", np.random.default_rng(3))
+
+    assert_same_runtime(streamed(trace, "cputime", map=map), streamed(trace, "cputime", map=Processes(2)))
 
 
 def test_files_of_a_runtime_hold_the_same_if_it_is_read_in_windows(tmp_path) -> None:

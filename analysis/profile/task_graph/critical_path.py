@@ -172,7 +172,7 @@ def _longest(instances: Instances, execution: Execution) -> tuple[float, pd.Data
     execution.release()
     net = Net.of(constraints)
     span_s, chain = _path(instances, net, np.asarray(execution.own_ns * 1e-9, np.float64))
-    heaviest_j, heaviest = _path(instances, net, np.asarray(np.fmax(execution.energy_j, 0.0), np.float64))
+    heaviest_j, heaviest = _path(instances, net, np.where(execution.energy_j > 0, execution.energy_j, 0.0))
     return span_s, chain, heaviest_j, heaviest
 
 

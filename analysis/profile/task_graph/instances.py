@@ -1,8 +1,8 @@
 """The instances of one host as its own trace has them, and those of several hosts on one clock.
 
 What an instance needed may have been made on another host, and workers may have been idle on all of them, so this is
-what every host contributes before the graph is built. It takes 77 bytes an instance, 44 a run and 8 a dependence,
-in temporary files where there are many, and is read from the instances of a profile as they come: all at once, or
+what every host contributes before the graph is built. It takes 77 bytes an instance, 44 a run and 8 a dependence, in
+temporary files where there are many, and is read from the instances of a profile as they come: all at once, or
 window by window.
 """
 
