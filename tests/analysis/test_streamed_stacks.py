@@ -102,6 +102,16 @@ def test_functions_by_fitted_powers_are_those_of_the_whole(seed, samples, timed)
         assert_same_tree(trace.profile("fitted").flame(), streamed(trace, "fitted", samples=samples).flame(), 1e-5)
 
 
+def test_functions_beside_native_threads_are_those_of_the_whole(tmp_path) -> None:
+    """Whose pools share the joules with the pieces of segments as with these."""
+    rng = np.random.default_rng(1)
+    path = nested_runs.write(tmp_path / "x.tprof", rng, pools=1)
+    add_stacks(path, rng, 60)
+    trace = tprof.load(path)
+
+    assert_same_tree(trace.profile("ipc").flame(), streamed(trace, "ipc", samples=90).flame())
+
+
 @pytest.mark.parametrize("by", [("process", "thread"), ("host",)])
 def test_levels_above_the_tasks_are_those_of_the_whole(tmp_path, by) -> None:
     """Of time outside tasks too."""
