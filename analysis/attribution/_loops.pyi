@@ -9,6 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+def accumulate(
+    t_ns: NDArray[np.int64],
+    cpu_s: NDArray[np.float64],
+    grid_ns: NDArray[np.int64],
+    used_s: float,
+    total_s: NDArray[np.float64],
+    /,
+) -> float | None:
+    """Add CPU seconds of segments, (n,), to those used before; returns the sum, None if the times decrease.
+
+    `t_ns`, (n + 1,), are the begins of the segments and the last end; those of no length count nothing. `total_s`,
+    (m,), is set to the sum up to each of the times of `grid_ns`, (m,), which do not decrease and lie between the first
+    and the last of these.
+    """
+
 def add_by(
     key: NDArray[np.int32], columns: tuple[NDArray[np.float64], ...], groups: int, sums: NDArray[np.float64], /
 ) -> None:

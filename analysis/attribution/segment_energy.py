@@ -30,7 +30,9 @@ _LARGEST = 1 << 18
 
 
 def sum_by(key: NDArray[Any], weights: Floats, count: int) -> Floats:
-    """Return the sums of weights with equal keys: (count,) float64."""
+    """Return the sums of weights with equal keys, which are less than `count`: (count,) float64."""
+    if key.dtype == np.int32:
+        return sums_by(np.ascontiguousarray(key), [np.ascontiguousarray(weights, np.float64)], count)[0]
     return np.bincount(key, weights=weights, minlength=count).astype(np.float64, copy=False)
 
 

@@ -214,11 +214,6 @@ class _Piece(NamedTuple):
     fields: Fields
     closed: bool
 
-    @property
-    def t_ns(self) -> NDArray[np.uint64]:
-        """Times of the samples, (n,)."""
-        return self.fields["t_ns"][:-1]
-
 
 def _pieces(trace: Trace, thread: Thread, names: Collection[str], step: int) -> Iterator[_Piece]:
     """Read fields of a thread in parts, each with the sample after it as its end, if there is one."""
@@ -243,33 +238,33 @@ def _pass(trace: Trace, thread: Thread, grid_ns: Times, step: int, cut_off: CutO
     names = ["t_ns", "instance", *(name for name in thread.columns if name == "cpu_ns")]
     for piece in _pieces(trace, thread, names, step):
         end_ns = thread_end_ns(trace, piece.thread)
-        t_ns = np.append(np.minimum(piece.t_ns, np.uint64(max(end_ns, 0))).view(np.int64), end_ns)
-        if (t_ns[1:] < t_ns[:-1]).any():
-            raise UnorderedError("its time stamps go backwards")
-        index.append(t_ns[:-1:step])
-        cpu_s = _cpu_s(piece, t_ns, None if piece.closed else cut_off)
-        cpu_s[t_ns[1:] == t_ns[:-1]] = 0.0
-        cumulative_s = np.concatenate(([used_s], used_s + np.cumsum(cpu_s)))
-        used_s = float(cumulative_s[-1])
+        t_ns = np.minimum(piece.fields["t_ns"], np.uint64(max(end_ns, 0))).view(np.int64)
+        t_ns[-1] = end_ns
+        index.append(t_ns[:-1:step].copy())
         first, last = np.searchsorted(grid_ns, (t_ns[0], t_ns[-1]))
-        at_s[first:last] = np.interp(grid_ns[first:last], t_ns, cumulative_s)
-        at_s[last:] = used_s
+        within = slice(first, max(first, last))
+        cpu_s = _cpu_s(piece, t_ns, None if piece.closed else cut_off)
+        total_s = _loops.accumulate(t_ns, cpu_s, grid_ns[within], used_s, at_s[within])
+        if total_s is None:
+            raise UnorderedError("its time stamps go backwards")
+        used_s = total_s
+        at_s[within.stop :] = used_s
     return at_s, np.concatenate(index)
 
 
 def _cpu_s(piece: _Piece, t_ns: Times, cut_off: CutOff | None) -> Floats:
     """Return the CPU seconds of segments as `make_segments` does."""
     thread, instance = piece.thread, piece.fields["instance"][:-1]
-    wall_s = np.diff(t_ns) * 1e-9
     if "cpu_ns" not in piece.fields:
-        return np.where(instance != 0, wall_s, 0.0)
+        return np.where(instance != 0, np.diff(t_ns) * 1e-9, 0.0)
     values = piece.fields["cpu_ns"]
     ends = thread.end_columns if thread.first_drop_ns is None else {}
     values[-1] = ends["cpu_ns"] if "cpu_ns" in ends else values[-2]
     cpu_s = np.empty(len(values) - 1)
     _loops.increase(values, 1e-9, cpu_s)
     if not ends and instance[-1] != 0:
-        cpu_s[-1] = wall_s[-1] if cut_off is None else min(cut_off.cpu_s, wall_s[-1])
+        last_s = int(t_ns[-1] - t_ns[-2]) * 1e-9
+        cpu_s[-1] = last_s if cut_off is None else min(cut_off.cpu_s, last_s)
     return cpu_s
 
 

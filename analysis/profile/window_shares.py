@@ -124,7 +124,7 @@ class Summed:
         sums_s: dict[tuple[int, int, str], float] = {}
         numbers = rows.numbers
         begins = np.flatnonzero(np.concatenate((numbers[:1] >= 0, numbers[1:] != numbers[:-1])))
-        runs_s = np.add.reduceat(np.nan_to_num(rows.cpu_s), begins) if len(begins) else begins
+        runs_s = np.add.reduceat(np.where(np.isnan(rows.cpu_s), 0.0, rows.cpu_s), begins) if len(begins) else begins
         for number, cpu_s in zip(numbers[begins].tolist(), runs_s.tolist(), strict=True):
             key = self._threads[number]
             sums_s[key] = sums_s.get(key, 0.0) + cpu_s

@@ -22,7 +22,7 @@ from tprof.benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, 
 from tprof.trace import load_session, write_trace
 
 from .children import in_child
-from .streamed_speed import streamed_figures
+from .streamed_speed import recorded_figure, streamed_figures
 
 if TYPE_CHECKING:
     import os
@@ -112,6 +112,7 @@ def _measure(base: Path, extent: Extent, numbers: NDArray[np.int64]) -> list[Fig
         ),
         Figure("peak memory, 4 cores", tuple(run.peak_bytes / trace_bytes for run in few), "× trace", 3),
         *streamed_figures(few_path, tenth_path, extent.samples, extent.rounds),
+        recorded_figure(base, extent.samples, extent.rounds),
         fitted_over_cputime(extent, directory=base),
         _fitted_with_absent(base, extent),
         Figure("np.argsort of as many int64", tuple(run.argsort_s for run in few), "s"),

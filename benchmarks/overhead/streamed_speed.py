@@ -1,7 +1,8 @@
 """What a summary of a recording costs that is read window by window: beside reading and copying its bytes.
 
 Both are done in turn in the same run. Reading and copying takes whole files of samples into memory, as a profile in
-memory does first.
+memory does first. Besides a written recording there is a recorded one, of a thread that only calls tasks: its samples
+are smaller, and are read twice, since their CPU time is compared with that of the process.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from typing import TYPE_CHECKING
 
 from tprof.benchmarks.measured_figures import Figure
 
+import tprof
 from tprof.trace import load_session
 
+from .call_cost import task
 from .children import in_child
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
 OVER_BYTES = 1.5
 MOST_MB = 1000.0
+SAMPLES_PER_TASK = 2
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,21 @@ def streamed_figures(whole: Path, tenth: Path, samples: int, rounds: int) -> lis
             note="1: time grows as the number of samples",
         ),
     ]
+
+
+def recorded_figure(base: Path, samples: int, rounds: int) -> Figure:
+    """Return the figure of a recording of this machine's sensors, or of an estimate, which is made for it."""
+    path = base / "recorded.tprof"
+    in_child(_record, path, samples // SAMPLES_PER_TASK)
+    runs = [_streamed(path) for _ in range(rounds)]
+    name = f"{samples:,} recorded samples, summary in windows, over reading and copying the bytes"
+    return Figure(name, tuple(one.seconds / one.copied_s for one in runs), "×", OVER_BYTES)
+
+
+def _record(path: Path, tasks: int) -> None:
+    with tprof.record(path):
+        for _ in range(tasks):
+            task()
 
 
 def _streamed(path: Path) -> Streamed:

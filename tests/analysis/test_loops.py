@@ -98,3 +98,26 @@ def test_segments_without_power_weigh_by_cpu_time_and_those_of_no_length_not(see
     _loops.weigh(t_ns, cpu_s, 1e-3, modelled)
 
     np.testing.assert_array_equal(modelled, expected)
+
+
+@examples(50)
+@given(st.integers(0, 2**31), st.integers(1, 200), st.floats(0.0, 1e3))
+def test_cpu_time_adds_up_to_each_time_but_for_segments_of_no_length(seed, size, used_s) -> None:
+    rng = np.random.default_rng(seed)
+    t_ns = np.cumsum(rng.integers(0, 3, size + 1))
+    cpu_s = rng.random(size)
+    grid_ns = np.arange(t_ns[0], t_ns[-1])
+    total_s = np.full(len(grid_ns), np.nan)
+
+    after_s = _loops.accumulate(t_ns, cpu_s, grid_ns, used_s, total_s)
+
+    lasting_s = np.where(np.diff(t_ns) > 0, cpu_s, 0.0)
+    np.testing.assert_allclose(after_s, used_s + lasting_s.sum(), rtol=1e-12)
+    cumulative_s = used_s + np.concatenate(([0.0], np.cumsum(lasting_s)))
+    np.testing.assert_allclose(total_s, np.interp(grid_ns, t_ns, cumulative_s), rtol=1e-12)
+
+
+def test_no_cpu_time_adds_up_over_times_that_decrease() -> None:
+    t_ns = np.array([5, 7, 6])
+
+    assert _loops.accumulate(t_ns, np.ones(2), np.empty(0, np.int64), 0.0, np.empty(0)) is None

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from .segments import Segments
 
 HOLES_FROM_BYTES = 1 << 30
-PIECE = 1 << 12
-"""Records that are read at a time, where they are read in pieces."""
+PIECE = 1 << 15
+"""Records that are read at a time, where they are read in pieces: 1 to 2 MB, which the last cache holds."""
 _FIELDS = tuple(layout.HEADER.names or ())
 
 Header = dict[str, Any]
@@ -170,13 +170,13 @@ class Stream:
     def read_pieces(
         self, dtype: np.dtype[np.void], first: int, stop: int
     ) -> Iterator[np.ndarray[Any, np.dtype[np.void]]]:
-        """Yield the records of `read_part` in pieces that stay in a processor's cache; each may overwrite the last."""
+        """Yield the records of `read_part` in pieces that stay in the last cache; each may overwrite the one before."""
         stop = min(stop, self.count)
         pieces = [(begin, min(begin + PIECE, stop)) for begin in range(first, stop, PIECE)]
         if self._beside is not None:
             yield from (self.read_part(dtype, begin, end) for begin, end in pieces)
             return
-        records = np.empty(PIECE, dtype)
+        records = np.empty(max(min(PIECE, stop - first), 0), dtype)
         fd = _open(self.path)
         try:
             for begin, end in pieces:

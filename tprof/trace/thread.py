@@ -114,7 +114,7 @@ def read_fields(threads: Sequence[Thread], names: Collection[str]) -> tuple[Fiel
     """Read some fields of the samples of threads of one process with the same columns, one thread after the other.
 
     Returns each field, as `Thread.read` does, in an array of its own with one place more after the samples of each
-    thread that has any, and how many samples each thread has. They are copied while they are in a processor's cache.
+    thread that has any, and how many samples each thread has. They are copied piece by piece, from a cache.
     Raises TraceError.
     """
     first = threads[0]

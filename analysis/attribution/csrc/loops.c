@@ -106,3 +106,24 @@ void tprof_loops_weigh(const int64_t *t_ns, const double *cpu_s, size_t count, d
         modelled[at] = t_ns[at + 1] == t_ns[at] ? 0 : power;
     }
 }
+
+bool tprof_loops_accumulate(const int64_t *t_ns, const double *cpu_s, size_t count, const int64_t *grid_ns,
+                            size_t grid_count, double *total_s, double *used_s)
+{
+    double sum_s = *used_s;
+    size_t next = 0;
+    while (next < grid_count && grid_ns[next] < t_ns[0])
+        next++;
+    for (size_t at = 0; at < count; at++) {
+        const int64_t length_ns = t_ns[at + 1] - t_ns[at];
+        if (length_ns < 0)
+            return false;
+        if (length_ns == 0)
+            continue;
+        for (; next < grid_count && grid_ns[next] < t_ns[at + 1]; next++)
+            total_s[next] = sum_s + cpu_s[at] / (double)length_ns * (double)(grid_ns[next] - t_ns[at]);
+        sum_s += cpu_s[at];
+    }
+    *used_s = sum_s;
+    return true;
+}

@@ -45,4 +45,10 @@ void tprof_loops_increase(const uint64_t *values, size_t count, double scale, do
  * place more, the last end. */
 void tprof_loops_weigh(const int64_t *t_ns, const double *cpu_s, size_t count, double nothing, double *modelled);
 
+/* Set total_s[i] to the CPU seconds of segments up to grid_ns[i], as far as it lies between the first and the last of
+ * `count` + 1 times, on top of *used_s, which goes on to their end. Both times do not decrease; segments of no length
+ * count nothing. Returns false if the times of segments decrease. */
+bool tprof_loops_accumulate(const int64_t *t_ns, const double *cpu_s, size_t count, const int64_t *grid_ns,
+                            size_t grid_count, double *total_s, double *used_s);
+
 #endif

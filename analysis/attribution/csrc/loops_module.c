@@ -218,7 +218,41 @@ error:
     return NULL;
 }
 
+static PyObject *accumulate(PyObject *self, PyObject *args)
+{
+    PyObject *of_times, *of_cpu, *of_grid, *of_totals;
+    double used_s;
+    struct arrays arrays = {.taken = 0};
+    const int64_t *grid_ns;
+    double *total_s;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOOdO", &of_times, &of_cpu, &of_grid, &used_s, &of_totals))
+        return NULL;
+    const double *cpu_s = take(&arrays, of_cpu, "the CPU time", FLOAT64, PyBUF_SIMPLE, -1);
+    if (cpu_s == NULL)
+        goto error;
+    const Py_ssize_t count = arrays.views[0].len / (Py_ssize_t)sizeof *cpu_s;
+    const int64_t *t_ns = take(&arrays, of_times, "the times", INT64, PyBUF_SIMPLE, count + 1);
+    if (t_ns == NULL || (grid_ns = take(&arrays, of_grid, "the grid", INT64, PyBUF_SIMPLE, -1)) == NULL)
+        goto error;
+    const Py_ssize_t grid_count = arrays.views[2].len / (Py_ssize_t)sizeof *grid_ns;
+    if ((total_s = take(&arrays, of_totals, "the totals", FLOAT64, PyBUF_WRITABLE, grid_count)) == NULL)
+        goto error;
+    bool ordered;
+    Py_BEGIN_ALLOW_THREADS
+    ordered = tprof_loops_accumulate(t_ns, cpu_s, (size_t)count, grid_ns, (size_t)grid_count, total_s, &used_s);
+    Py_END_ALLOW_THREADS
+    release(&arrays);
+    if (ordered)
+        return PyFloat_FromDouble(used_s);
+    Py_RETURN_NONE;
+error:
+    release(&arrays);
+    return NULL;
+}
+
 static PyMethodDef methods[] = {
+    {"accumulate", accumulate, METH_VARARGS, NULL},
     {"add_by", add_by, METH_VARARGS, NULL},
     {"add_products_by", add_products_by, METH_VARARGS, NULL},
     {"find_extents", find_extents, METH_VARARGS, NULL},
