@@ -23,6 +23,8 @@ def inner(n):
 print("printed")
 inner(10), Tile().blur(), dumps(1)
 """,
+    "left open": """import os, pathlib
+[str(one.resolve()) for one in pathlib.Path('/proc/self/fd').iterdir() if '.jsonl' in os.readlink(one)]""",
     "names": "sorted(_tprof.summary().index)",
     "restored": "[type(one).__name__ for one in (spin, inner, Tile.blur, Tile.make, dumps)]",
     "await": """%%tprof --energy estimate
@@ -79,6 +81,10 @@ def test_the_joules_are_shown_with_their_label(outputs):
 
 def test_functions_of_the_notebook_of_the_cell_and_of_modules_are_tasks(outputs):
     assert value(outputs["names"]) == "['Tile.blur', 'Tile.make', 'cell', 'dumps', 'inner', 'spin']"
+
+
+def test_a_recorded_cell_leaves_no_file_of_its_session_open(outputs):
+    assert value(outputs["left open"]) == "[]"
 
 
 def test_functions_are_afterwards_what_they_were(outputs):

@@ -82,6 +82,12 @@ class Matches:
             return
         self._file.append(dumps(line).encode() + b"\n")
 
+    def close(self) -> None:
+        """Close the file of a recording that has ended, where the process goes on."""
+        if self._file is not None:
+            self._file.close()
+        self._file = self._process = None
+
     def gathered(self, session: Path | None) -> Gathered:
         """Combine the matches of all processes of the session."""
         lines = list(self._lines)

@@ -60,6 +60,7 @@ class Marking:
     def end(self) -> None:
         """Put the functions back, unless the program has replaced them meanwhile."""
         _running.remove(self)
+        self.matches.close()
         for owner, name, original, task in reversed(self._replaced):
             if vars(owner).get(name) is task:
                 setattr(owner, name, original)
