@@ -34,6 +34,12 @@ STEP = 4096
 """Of so many samples one's time is kept, at most, by which those of a window are found."""
 
 
+CUTS = 4
+"""A thread has so many known or estimated times in a window, or more."""
+PER_THREAD = 1000
+"""Of a window, samples for each thread that lives at the same time: each takes time of its own in each window."""
+
+
 class UnorderedError(Exception):
     """Samples whose windows cannot be told, or read, apart from the others."""
 
@@ -55,12 +61,18 @@ class IndexedThread:
     step: int
     end_ns: int
 
-    @property
-    def weights(self) -> NDArray[np.int64]:
-        """How many samples begin with each of the times, (m,)."""
+    def times(self, most: int) -> tuple[Times, Times]:
+        """Return times of samples and how many come from each on, at most so many; between known times evenly."""
         counts = np.full(len(self.t_ns), self.step)
         counts[-1] = self.thread.count - self.step * (len(counts) - 1)
-        return counts
+        if most >= self.step:
+            return self.t_ns, counts
+        pieces = -(-counts // most)
+        place = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+        lengths_ns = np.diff(self.t_ns, append=self.end_ns)
+        t_ns, length_ns, count, parts = (np.repeat(one, pieces) for one in (self.t_ns, lengths_ns, counts, pieces))
+        begun = count * place // parts
+        return t_ns + (length_ns * (place / parts)).astype(np.int64), count * (place + 1) // parts - begun
 
 
 @dataclass(frozen=True)
@@ -107,6 +119,14 @@ class Reach(NamedTuple):
         return cls(quanta.edges_ns[:-1], quanta.edges_ns[1:])
 
 
+def most_at_once(threads: Sequence[IndexedThread]) -> int:
+    """Return how many threads had samples at the same time, at most."""
+    begin_ns = np.sort(np.array([one.t_ns[0] for one in threads], np.int64))
+    end_ns = np.sort(np.array([one.end_ns for one in threads], np.int64))
+    ended = np.searchsorted(end_ns, begin_ns, side="right")
+    return int((np.arange(1, len(begin_ns) + 1) - ended).max(initial=0))
+
+
 def cut_windows(threads: Sequence[IndexedThread], domains: Sequence[Reach], samples: int) -> list[Window]:
     """Cut a recording where quanta of the domain with the longest ones begin.
 
@@ -136,12 +156,14 @@ def _cuts(threads: Sequence[IndexedThread], domains: Sequence[Reach], samples: i
     """Return the times between windows, increasing."""
     if not threads:
         return np.empty(0, np.int64)
-    t_ns = np.concatenate([one.t_ns for one in threads])
+    # Many threads with few known times each would make windows that are much larger than others.
+    times = [one.times(max(samples // (CUTS * len(threads)), 1)) for one in threads]
+    t_ns = np.concatenate([one for one, _ in times])
     first_ns, last_ns = t_ns.min(), max(one.end_ns for one in threads)
     step = min(STEP, samples)
     of_quanta = [taken(one.begin_ns, np.arange(step - 1, len(one.begin_ns), step)) for one in domains]
     t_ns = np.concatenate([t_ns, *of_quanta])
-    weights = [*(one.weights for one in threads), *(np.full(len(one), step) for one in of_quanta)]
+    weights = [*(counts for _, counts in times), *(np.full(len(one), step) for one in of_quanta)]
     order = np.argsort(t_ns, kind="stable")
     before = np.cumsum(np.concatenate(weights)[order])
     at = np.flatnonzero(np.diff(before // samples)) + 1

@@ -30,7 +30,7 @@ from .native_threads import NativeBounds, PoolFacts, native_facts
 from .profile import Profile
 from .profile_warnings import SampleFacts, ran_in, stuck_sensor_warnings
 from .recipe import prepare
-from .streamed import WINDOW_SAMPLES, build_streamed, why_in_memory
+from .streamed import build_streamed, why_in_memory
 from .tables import tasks_table
 from .task_sums import TaskSums, limits_j
 from .window_gpus import gpu_errors, gpu_variance
@@ -84,7 +84,7 @@ def build_profile(  # noqa: PLR0913 - one parameter an option
     max_power_w: float | None = None,
     attribute_native: bool = True,
     tables: bool = True,
-    window_samples: int = WINDOW_SAMPLES,
+    window_samples: int | None = None,
     progress: Progress | None = None,
     map: Map | None = None,  # noqa: A002 - it stands in for the built-in one
 ) -> Profile:
@@ -101,7 +101,7 @@ def build_profile(  # noqa: PLR0913 - one parameter an option
     tables : whether the table of instances is made now. Without it, and where it does not fit into memory, the
         recording is read window by window, in memory that does not grow with its samples, as far as
         `tprof.analysis.profile.streamed.why_in_memory` gives no reason against it. The figures are the same
-    window_samples : of such a window, about
+    window_samples : of such a window, about; None: a quarter of a million, or a thousand of each thread if that is more
     progress : called for each of them with what is done, how many are, and how many there are
     map : calls a function for each window, by default on a few threads: a pool's or an engine's, with which windows
         are shared at the same time. The files must be there under the same path. The figures do not depend on it, to

@@ -20,7 +20,7 @@ from tprof.analysis.attribution.load import Activity, idle_power_w
 from tprof.analysis.attribution.long_arrays import computed
 from tprof.analysis.attribution.native_stream import survey_pools
 from tprof.analysis.attribution.survey import survey
-from tprof.analysis.attribution.windows import STEP, Reach, cut_windows
+from tprof.analysis.attribution.windows import PER_THREAD, STEP, Reach, cut_windows, most_at_once
 from tprof.analysis.models.fitted.powers import mean_errors
 from tprof.analysis.models.fitted.stored_work import ArrayFile
 
@@ -102,7 +102,7 @@ def build_streamed(
     prepared: Prepared,
     *,
     asked: str,
-    samples: int,
+    samples: int | None = None,
     progress: Progress | None = None,
     map: Map | None = None,  # noqa: A002 - it stands in for the built-in one
 ) -> Profile:
@@ -113,7 +113,7 @@ def build_streamed(
     trace : a whole recording
     prepared : what was decided from its readings
     asked : the model that was asked for
-    samples : of a window, about
+    samples : of a window, about; None: `WINDOW_SAMPLES`, or more where many threads live at the same time
     progress : called with what is done, how many windows are, and how many there are
     map : calls a function for each window, and returns what that does in the order of the windows, as the built-in one
         does; None: on a few threads of this process
@@ -125,8 +125,9 @@ def build_streamed(
     """
     recipe = prepared.recipe
     log.info("analysis", "streaming %s: %d threads, %d domains", trace.path, len(trace.threads), len(recipe.whole))
-    step = min(STEP, max(samples // STEPS, 1))
+    step = min(STEP, max((samples or WINDOW_SAMPLES) // STEPS, 1))
     found = survey(trace, recipe.model, recipe.packages, step, map if isinstance(map, Threads) else usual_threads())
+    samples = samples or max(WINDOW_SAMPLES, PER_THREAD * most_at_once(found.threads))
     reach = [reach_of(one) if needs_fits(recipe, asked) else Reach.of(one) for one in without_gpus(recipe.quanta)]
     windows = tuple(cut_windows(found.threads, reach, samples))
     found, pools = _with_pools(trace, recipe, found, windows)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import tprof
 
 
-def streamed(trace: tprof.Trace, *arguments: object, samples: int = 50, **options: object) -> Profile:
+def streamed(trace: tprof.Trace, *arguments: object, samples: int | None = 50, **options: object) -> Profile:
     """Return the profile of a trace in windows of so few samples; fails if it was not read in windows."""
     profile = trace.profile(*arguments, tables=False, window_samples=samples, **options)
     assert isinstance(profile.instances, SummedInstances)
