@@ -23,8 +23,9 @@ def inner(n):
 print("printed")
 inner(10), Tile().blur(), dumps(1)
 """,
-    "left open": """import os, pathlib
-[str(one.resolve()) for one in pathlib.Path('/proc/self/fd').iterdir() if '.jsonl' in os.readlink(one)]""",
+    "left open": """import os
+paths = [os.path.realpath(f'/proc/self/fd/{number}') for number in os.listdir('/proc/self/fd')]
+[path for path in paths if path.endswith('.jsonl')]""",
     "names": "sorted(_tprof.summary().index)",
     "restored": "[type(one).__name__ for one in (spin, inner, Tile.blur, Tile.make, dumps)]",
     "await": """%%tprof --energy estimate
