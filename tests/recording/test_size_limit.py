@@ -18,10 +18,10 @@ import tprof
 from tprof.errors import TraceError, UsageError
 from tprof.live import Meter
 from tprof.session.options import RecordingOptions
-from tprof.trace import ring
+from tprof.trace import packed, ring
 from tprof.trace.compress import compress, compress_sealed
 from tprof.trace.digests import digest, thinned
-from tprof.trace.gone import read_gone
+from tprof.trace.gone import Gone, read_gone, write_gone
 from tprof.trace.kinds import NativeKind, StreamKind
 from tprof.trace.layout import NATIVE, READING
 from tprof.trace.ring import Ring
@@ -163,6 +163,7 @@ def test_a_reader_that_came_before_reads_what_was_compressed_meanwhile(session):
 
 def test_files_before_a_gap_are_no_part_of_the_trace(session):
     """A removal that was cut short is finished by what gone.json says, and by the gap."""
+    write_gone(session, Gone(max_bytes=LIMIT))
     segment_path(session / "threads" / "00000000.samples", 3).unlink()
 
     assert tprof.load(session).threads[0].stream.gone == 4 * RECORDS
@@ -326,6 +327,33 @@ def test_samples_that_a_full_last_segment_lacks_are_not_there(tmp_path):
     last.write_bytes(content[: -2 * (len(content) // RECORDS)])
 
     assert tprof.load(path).threads[0].count == 2 * RECORDS - 2
+
+
+@pytest.mark.parametrize("number", [0, 2])
+@pytest.mark.parametrize("is_compressed", [False, True])
+@pytest.mark.parametrize("left", [None, 0, 300])
+def test_without_a_limit_a_segment_that_is_missing_or_cut_loses_its_records_only(session, number, is_compressed, left):
+    """The others keep their places, and the loss is said once with its time."""
+    before = tprof.load(session).threads[0].read()
+    if is_compressed:
+        compress(session)
+    segment = segment_path(session / "threads" / "00000000.samples", number)
+    file = packed.packed_path(segment) if is_compressed else segment
+    content = file.read_bytes()
+    file.unlink()
+    if left is not None:
+        file.write_bytes(content[:left])
+
+    trace = tprof.load(session)
+    after = trace.threads[0].read()
+
+    kept = np.ones(len(before), bool)
+    kept[number * RECORDS : (number + 1) * RECORDS] = False
+    assert (after[kept] == before[kept]).all()
+    assert (after["instance"][~kept] == 0).sum() >= RECORDS - (0 if left is None else left // 32)
+    lost = [text for text in trace.profile("cputime").info["warnings"] if " lost " in text]
+    assert len(lost) == 1
+    assert "a file of 00000000.samples is missing, or cut; that time counts as `runtime`" in lost[0]
 
 
 def test_a_segment_that_is_a_link_is_not_followed(session, tmp_path):

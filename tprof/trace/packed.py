@@ -36,8 +36,14 @@ LOST = -1
 """In place of the checksum of a block whose header is damaged."""
 LEAST_BLOCK_BYTES = 1024
 """Of a block with the most records: zlib makes a thousandth of its bytes at best."""
+NOWHERE = 0
+"""The place of a block that is in no file."""
 _WORD = 8
 _SEARCHED = 1 << 20
+
+
+class NewerFormatError(TraceError):
+    """A trace of a newer version: rejected completely, not read in part."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,11 @@ class Block:
     def end(self) -> int:
         """Where the next block begins."""
         return self.at + self.length
+
+
+def lost_block(first: int, count: int) -> Block:
+    """Return the block of records that no file has."""
+    return Block(first, count, NOWHERE, 0, LOST, layout.CODEC_DEFLATE, Plan(0, b""))
 
 
 @dataclass(frozen=True)
@@ -171,7 +182,7 @@ def _check(path: Path, head: bytes, record_bytes: int) -> int:
     if header is None or bytes(header["magic"]) != layout.PACKED_MAGIC:
         raise TraceError(f"{path} holds no compressed records of a trace: leave it and its stream out")
     if int(header["major"]) > layout.PACKED_MAJOR:
-        raise TraceError(f"{path} is compressed as by a newer tprof: update tprof")
+        raise NewerFormatError(f"{path} is compressed as by a newer tprof: update tprof")
     if int(header["endian"]) != layout.ENDIAN or int(header["record_bytes"]) != record_bytes:
         raise TraceError(f"{path} is damaged: its header contradicts its stream's; leave both out")
     return int(header["segment"])

@@ -23,10 +23,11 @@ from .manifest import read_end, read_manifest
 from .metadata import MAX_NS, packages_of_cpus, process_ends, sound_end, sound_manifest, start_ns_of
 from .missing_files import missing_readings, missing_tables, missing_threads
 from .native import NativeFile, open_native
+from .packed import NewerFormatError
 from .readings import Readings, read_readings
 from .running import is_running
 from .stacks import StackFile, open_stacks
-from .stream import NewerFormatError, check_major
+from .stream import check_major
 from .sums import keeps_summary
 from .sums_trace import SumsTrace, load_sums, refusal
 from .tasks import TaskTable

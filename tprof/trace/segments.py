@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from tprof.errors import TraceError
 
-from .packed import ENDING, PackedFile, open_packed, packed_path
+from .directory import GONE
+from .packed import ENDING, NewerFormatError, PackedFile, lost_block, open_packed, packed_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +56,7 @@ class Segments:
     stream : the file beside which they are
     record_bytes, records : of a record; in a segment that is whole
     head : what is kept of removed segments, before all others; None: nothing
-    first, flushed : the first segment that is there; records of the stream's body, removed ones too
+    first, flushed : the first segment of the trace; records of the stream's body, removed ones too
     """
 
     stream: Path
@@ -97,7 +98,8 @@ class Segments:
     def read_into(self, records: Bytes, first: int) -> list[Block]:
         """Fill records, (n, record_bytes), from place `first` on; all are there. Raises TraceError, OSError.
 
-        Returns the damaged blocks, by their places here, whose records stay as they are.
+        Returns the damaged blocks, by their places here, whose records stay as they are. What a file lacks that nobody
+        removed for a size limit is a block too.
         """
         done, damaged = 0, []
         if self.head is not None and first < self.before:
@@ -107,7 +109,10 @@ class Segments:
         while done < len(records):
             segment, at = divmod(number, self.records)
             taken = min(self.records - at, len(records) - done)
-            lost = read_segment(segment_path(self.stream, segment), records[done : done + taken], at)
+            whole = min(self.records, self.flushed - segment * self.records)
+            lost = read_segment(segment_path(self.stream, segment), records[done : done + taken], at, whole)
+            if lost is None and not _has_limit(self.stream):
+                lost = [lost_block(0, whole)]
             if lost is None:
                 raise TraceError(
                     f"the oldest records of {self.stream} were removed while they were read, as its recording has a "
@@ -122,7 +127,8 @@ class Segments:
 def find_segments(stream: Path, record_bytes: int, records: int, flushed: int) -> Segments:
     """Find the segments of a stream whose body has `flushed` records.
 
-    Segments before a gap, such as a removal leaves that was interrupted, are not part of the trace.
+    Segments before a gap, such as a removal for a size limit leaves that was interrupted, are not part of the trace.
+    Where there was no limit, what is missing is lost.
 
     Raises
     ------
@@ -137,12 +143,19 @@ def find_segments(stream: Path, record_bytes: int, records: int, flushed: int) -
             first -= 1
         if head is None or first == least or first * records >= flushed:
             break
+    if first > least and not _has_limit(stream):
+        first = least
     return Segments(stream, record_bytes, records, head, first, flushed)
 
 
 def _head(stream: Path, record_bytes: int) -> PackedFile | None:
     path = head_path(stream)
     return open_packed(path, record_bytes) if os.path.lexists(packed_path(path)) else None
+
+
+def _has_limit(stream: Path) -> bool:
+    """Return whether a size limit removed something of the stream's session: before that, a file there says so."""
+    return os.path.lexists(stream.parent.parent / GONE)
 
 
 def _is_there(path: Path) -> bool:
@@ -157,46 +170,60 @@ def _records_in(path: Path, record_bytes: int) -> int:
         return open_packed(path, record_bytes).stop if os.path.lexists(packed_path(path)) else 0
 
 
-def read_segment(path: Path, records: Bytes, at: int) -> list[Block] | None:
+def read_segment(path: Path, records: Bytes, at: int, whole: int | None = None) -> list[Block] | None:
     """Fill records, (n, record_bytes), from place `at` of a segment on; returns damaged blocks, None if it is gone.
 
-    A segment may be compressed between two looks, and is removed only after that, so the plain file comes first.
+    Where it is known how many records the whole segment has, those that its file lacks are a damaged block. A segment
+    may be compressed between two looks, and is removed only after that, so the plain file comes first.
 
     Raises
     ------
     TraceError
-        If it is damaged.
+        If it has too few records, and it is not known how many there were.
     OSError
         If it cannot be read.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
-        return _read_packed(path, records, at)
+        return _read_packed(path, records, at, whole)
     try:
         view, size, done = records.data.cast("B"), records.shape[1], 0
         while done < len(view):
             got = os.preadv(fd, [view[done : done + (1 << 26)]], at * size + done)
             if not got:
-                raise TraceError(f"{path} is cut: leave its stream out, or record again")
+                break
             done += got
+        if done < len(view):
+            return _cut(path, at + done // size, whole)
     finally:
         os.close(fd)
     return []
 
 
-def _read_packed(path: Path, records: Bytes, at: int) -> list[Block] | None:
+def _read_packed(path: Path, records: Bytes, at: int, whole: int | None) -> list[Block] | None:
     if not os.path.lexists(packed_path(path)):
         return None
     try:
         packed = open_packed(path, records.shape[1])
+    except NewerFormatError:
+        raise
     except TraceError:
-        if os.path.lexists(packed_path(path)):
+        if not os.path.lexists(packed_path(path)):
+            return None
+        if whole is None:
             raise
-        return None
-    if packed.stop < at + len(records):
-        raise TraceError(f"{packed.path} is damaged: it has {packed.stop} records; leave its stream out")
-    return packed.read_into(records, at)
+        return [lost_block(0, whole)]
+    there = min(max(packed.stop - at, 0), len(records))
+    damaged = packed.read_into(records[:there], at) if there else []
+    return damaged if there == len(records) else damaged + _cut(packed.path, packed.stop, whole)
+
+
+def _cut(path: Path, count: int, whole: int | None) -> list[Block]:
+    """Return the block of what a file lacks that has so many records. Raises TraceError if it is not known."""
+    if whole is None:
+        raise TraceError(f"{path} is cut: it has {count} whole records, and more are needed; record again")
+    return [lost_block(count, whole - count)]
 
 
 def segments_of(stream: Path) -> Iterator[tuple[int, Path, bool]]:

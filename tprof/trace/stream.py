@@ -13,7 +13,7 @@ from tprof.errors import TraceError
 
 from . import kinds, layout
 from .metadata import MAX_NS
-from .packed import open_packed
+from .packed import NOWHERE, NewerFormatError, open_packed
 from .plain_values import parse_trace_json
 from .segments import MOST_RECORDS, find_segments
 from .user_files import UnreadableError, open_regular
@@ -33,10 +33,6 @@ _FIELDS = tuple(layout.HEADER.names or ())
 Header = dict[str, Any]
 
 
-class NewerFormatError(TraceError):
-    """A trace of a newer version: rejected completely, not read in part."""
-
-
 @dataclass(frozen=True)
 class Damage:
     """Records that cannot be restored, of a compressed block.
@@ -46,6 +42,7 @@ class Damage:
     first, count : the records
     begin_ns, end_ns : times of the records before and after them; None: there are none
     stand_in : the record that stands for each of them
+    is_there : whether a damaged file has them; else it is missing or was cut
     """
 
     first: int
@@ -53,6 +50,7 @@ class Damage:
     begin_ns: int | None
     end_ns: int | None
     stand_in: bytes
+    is_there: bool
 
 
 @dataclass(frozen=True)
@@ -99,7 +97,8 @@ class Stream:
             begin_s, end_s = ((t_ns - start_ns) * 1e-9 for t_ns in (begin_ns, begin_ns if end_ns is None else end_ns))
             until = "its end" if end_ns is None else f"{end_s:.6g} s"
             lost = f"{what} lost {one.count} records from {begin_s:.6g} s to {until} of the recording"
-            found.append(f"{lost}: a compressed block of {self.path.name} is damaged")
+            why = f"a compressed block of {self.path.name} is damaged"
+            found.append(f"{lost}: {why if one.is_there else f'a file of {self.path.name} is missing, or cut'}")
         return found
 
     def number(self, field: str) -> int:
@@ -221,7 +220,8 @@ class Stream:
                 or self.header["start_ns"].to_bytes(8, "little").ljust(self.header["record_bytes"], b"\0")
             )
             stand_in = _stand_in(like, kinds.StreamKind(self.header["kind"]))
-            known = self.damaged[block.first] = Damage(block.first, block.count, begin_ns, end_ns, stand_in)
+            is_there = block.at != NOWHERE
+            known = self.damaged[block.first] = Damage(block.first, block.count, begin_ns, end_ns, stand_in, is_there)
         return known
 
     def _record(self, at: int, step: int) -> bytes | None:
