@@ -33,6 +33,8 @@ Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
 CHUNK_STEPS = 32
 """So many steps of the index are read at a time."""
+CHUNKS = 8
+"""So many of these are read one after the other; others may be at the same time."""
 
 
 @dataclass
@@ -177,12 +179,15 @@ def survey(
     def seen_at(grid_ns: Times) -> Floats:
         total_s = np.zeros(len(grid_ns))
 
-        def passed(thread: Thread) -> tuple[Floats, Times]:
-            return _pass(trace, thread, grid_ns, step, cut_off.get(thread.ordinal))
+        def passed(part: tuple[Thread, range]) -> tuple[Floats, Times]:
+            return _pass(trace, *part, grid_ns, step, cut_off.get(part[0].ordinal))
 
-        for thread, (at_s, t_ns) in zip(threads, map(passed, threads), strict=True):
-            indexed.append(index_thread(trace, thread, t_ns, step))
+        parts = [(one, part) for one in threads for part in _parts(one.count, CHUNKS * CHUNK_STEPS * step)]
+        times: dict[int, list[Times]] = {one.ordinal: [] for one in threads}
+        for (thread, _), (at_s, t_ns) in zip(parts, map(passed, parts), strict=True):
+            times[thread.ordinal].append(t_ns)
             total_s += at_s - at_s[0]
+        indexed.extend(index_thread(trace, one, np.concatenate(times[one.ordinal]), step) for one in threads)
         seen.append(total_s)
         return total_s
 
@@ -215,28 +220,36 @@ class _Piece(NamedTuple):
     closed: bool
 
 
-def _pieces(trace: Trace, thread: Thread, names: Collection[str], step: int) -> Iterator[_Piece]:
-    """Read fields of a thread in parts, each with the sample after it as its end, if there is one."""
-    size = CHUNK_STEPS * step
-    for begin in range(0, thread.count, size):
+def _parts(count: int, size: int) -> Iterator[range]:
+    return (range(begin, min(begin + size, count)) for begin in range(0, count, size))
+
+
+def _pieces(
+    trace: Trace, thread: Thread, names: Collection[str], step: int, part: range | None = None
+) -> Iterator[_Piece]:
+    """Read fields of samples, all or some, in pieces, each with the sample after it as its end, if there is one."""
+    size, which = CHUNK_STEPS * step, range(thread.count) if part is None else part
+    for begin in range(which.start, which.stop, size):
         count = min(size + 1, thread.count - begin)
-        part = replace(thread, first=thread.first + begin, count=count)
-        fields, (there,) = read_fields([part], names)
+        piece = replace(thread, first=thread.first + begin, count=count)
+        fields, (there,) = read_fields([piece], names)
         if begin + size >= thread.count or there < count:
             if there:
-                yield _Piece(part, fields, closed=False)
+                yield _Piece(piece, fields, closed=False)
             return
         fields = {name: values[:-1] for name, values in fields.items()}
         ends = {name: int(fields[name][-1]) for name in thread.columns if name in fields}
         end_ns = min(int(fields["t_ns"][-1]), thread_end_ns(trace, thread))
-        yield _Piece(replace(part, end_ns=end_ns, end_columns=ends, first_drop_ns=None), fields, closed=True)
+        yield _Piece(replace(piece, end_ns=end_ns, end_columns=ends, first_drop_ns=None), fields, closed=True)
 
 
-def _pass(trace: Trace, thread: Thread, grid_ns: Times, step: int, cut_off: CutOff | None) -> tuple[Floats, Times]:
-    """Return the CPU seconds of a thread's segments up to some times, and its index."""
-    at_s, used_s, index = np.zeros(len(grid_ns)), 0.0, []
+def _pass(
+    trace: Trace, thread: Thread, part: range, grid_ns: Times, step: int, cut_off: CutOff | None
+) -> tuple[Floats, Times]:
+    """Return the CPU seconds of some of a thread's segments up to some times, and the index of their samples."""
+    at_s, used_s, index = np.zeros(len(grid_ns)), 0.0, [np.empty(0, np.int64)]
     names = ["t_ns", "instance", *(name for name in thread.columns if name == "cpu_ns")]
-    for piece in _pieces(trace, thread, names, step):
+    for piece in _pieces(trace, thread, names, step, part):
         end_ns = thread_end_ns(trace, piece.thread)
         t_ns = np.minimum(piece.fields["t_ns"], np.uint64(max(end_ns, 0))).view(np.int64)
         t_ns[-1] = end_ns
