@@ -1,21 +1,16 @@
 /* How many works a second the scheduler's C code runs on so many workers, without Python: for scripts/scheduler-rates.
  * Parents, which are all queued before the first worker begins, spawn works that touch up to three of their parent's own
- * tiles; these spin for some nanoseconds. Objects of Python are counters here, in front of each body, as in
- * tests/support/graph_stress.c. Usage: rates WORKERS PARENTS CHILDREN SPIN_NS ACCESSES */
+ * tiles; these spin for some nanoseconds. Usage: rates WORKERS PARENTS CHILDREN SPIN_NS ACCESSES */
 #include "queues.h"
-#include "regions.h"
 
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-enum { MOST_WORKERS = 64, TILES = 16, HEAD = 16 };
+enum { MOST_WORKERS = 64, TILES = 16 };
 
-const struct tprof_runtime_api *tprof_api;
-_Thread_local struct thread *tprof_current_thread;
 static struct scheduler scheduler = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+#include "scheduler_alone.h"
+
 static unsigned children, accesses;
 static long spin_ns;
 
@@ -24,22 +19,6 @@ struct body {
     double *tiles;
 };
 
-static _Atomic size_t *head_of(void *body)
-{
-    return (_Atomic size_t *)(void *)((char *)body - HEAD);
-}
-static void *make(size_t size)
-{
-    char *memory = calloc(1, HEAD + size);
-    atomic_store((_Atomic size_t *)(void *)memory, 1);
-    return memory + HEAD;
-}
-void *tprof_ref(void *body)
-{
-    if (body != NULL)
-        atomic_fetch_add(head_of(body), 1);
-    return body;
-}
 static void drop_work(struct work *work)
 {
     while (work != NULL && atomic_fetch_sub(head_of(work), 1) == 1) {
@@ -58,42 +37,9 @@ static void drop_work(struct work *work)
         work = parent;
     }
 }
-PyObject *tprof_ref_object(PyObject *object)
+static void finish(struct deferred *deferred)
 {
-    return object;
-}
-void tprof_defer_decref(struct deferred *deferred, PyObject *object)
-{
-    (void)deferred, (void)object;
-}
-void tprof_defer_unref(struct deferred *deferred, void *body)
-{
-    (void)deferred;
-    if (body != NULL)
-        drop_work(body);
-}
-void tprof_add_edge(struct deferred *deferred, uint64_t number)
-{
-    (void)deferred, (void)number;
-}
-struct tprof_graph_event *tprof_new_event(struct deferred *deferred, uint64_t generation)
-{
-    (void)deferred, (void)generation;
-    return NULL;
-}
-static void run_deferred(struct deferred *deferred)
-{
-    tprof_graph_settle(&scheduler, false, deferred);
-    tprof_wake_deferred(deferred);
-    for (struct work *work = deferred->ended, *next; work != NULL; work = next) {
-        next = work->next;
-        for (uint32_t i = 0; i < work->node->successor_count; i++)
-            drop_work(work->node->successors[i].work);
-        free(work->node->successors);
-        work->node->successors = NULL;
-        work->node->successor_count = 0;
-        drop_work(work);
-    }
+    run_deferred(deferred);
     if (deferred->table != NULL) {
         struct deferred freed = {0};
         tprof_table_free(deferred->table, &freed);
@@ -139,10 +85,10 @@ static void spawn(struct work *parent, struct body *body, unsigned number)
         exit(2);
     tprof_graph_settle(&scheduler, false, &deferred);
     drop_work(work);
-    run_deferred(&deferred);
+    finish(&deferred);
     struct deferred after = {0};
     atomic_fetch_sub(&domain->entering, 1);
-    run_deferred(&after);
+    finish(&after);
     drop_work(work);
 }
 static void run_body(struct work *work)
@@ -166,7 +112,7 @@ static void run_work(struct work *work)
     run_body(work);
     thread->work = NULL;
     tprof_graph_body_ended(work, &deferred);
-    run_deferred(&deferred);
+    finish(&deferred);
     drop_work(work);
 }
 static bool rest(struct thread *thread)
@@ -185,7 +131,7 @@ static bool step(struct thread *thread)
     struct work *work = tprof_queue_take(&scheduler, thread, &victim, &deferred);
     if (work != NULL)
         tprof_search_ended(thread, &deferred);
-    run_deferred(&deferred);
+    finish(&deferred);
     if (work == NULL)
         return rest(thread);
     run_work(work);

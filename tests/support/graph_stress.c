@@ -1,20 +1,14 @@
 /* The scheduler without Python, for ThreadSanitizer: threads spawn works whose bodies read and add to plain bytes, cancel
  * some and run some themselves; workers run the others, and sleep. A dependence that orders nothing is a data race, and is
- * reported; a work that is left, or a worker that is not woken, keeps the program from ending. Usage: graph_stress WORKS SEED.
- * Objects of Python are counters here, in front of each body. */
+ * reported; a work that is left, or a worker that is not woken, keeps the program from ending. Usage: graph_stress WORKS SEED. */
 #include "queues.h"
-#include "regions.h"
 
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+enum { SPAWNERS = 2, WORKERS = 3, ROOM = 24, HANDLES = 4, MOST_ACCESSES = 3 };
 
-enum { SPAWNERS = 2, WORKERS = 3, ROOM = 24, HANDLES = 4, MOST_ACCESSES = 3, HEAD = 16 };
-
-const struct tprof_runtime_api *tprof_api;
-_Thread_local struct thread *tprof_current_thread;
 static struct scheduler scheduler = {.mutex = PTHREAD_MUTEX_INITIALIZER, .slot_count = WORKERS, .active = WORKERS};
+
+#include "scheduler_alone.h"
+
 static unsigned char room[ROOM];
 static long added[HANDLES];
 static _Atomic long expected; /* what the bodies that ran have added */
@@ -29,25 +23,6 @@ struct body {
     _Atomic bool ran;
 };
 
-static _Atomic size_t *head_of(void *body)
-{
-    return (_Atomic size_t *)(void *)((char *)body - HEAD);
-}
-
-static void *make(size_t size)
-{
-    char *memory = calloc(1, HEAD + size);
-    atomic_store((_Atomic size_t *)(void *)memory, 1);
-    return memory + HEAD;
-}
-
-void *tprof_ref(void *body)
-{
-    if (body != NULL)
-        atomic_fetch_add(head_of(body), 1);
-    return body;
-}
-
 static void drop_work(struct work *work)
 {
     if (atomic_fetch_sub(head_of(work), 1) > 1)
@@ -55,49 +30,6 @@ static void drop_work(struct work *work)
     tprof_node_drop(work->node);
     free(work->callable);
     free((char *)work - HEAD);
-}
-
-/* A handle is never freed: its table is. */
-PyObject *tprof_ref_object(PyObject *object)
-{
-    return object;
-}
-
-void tprof_defer_decref(struct deferred *deferred, PyObject *object)
-{
-    (void)deferred, (void)object;
-}
-
-void tprof_defer_unref(struct deferred *deferred, void *body)
-{
-    (void)deferred;
-    if (body != NULL)
-        drop_work(body);
-}
-
-void tprof_add_edge(struct deferred *deferred, uint64_t number)
-{
-    (void)deferred, (void)number;
-}
-
-struct tprof_graph_event *tprof_new_event(struct deferred *deferred, uint64_t generation)
-{
-    (void)deferred, (void)generation;
-    return NULL;
-}
-
-static void run_deferred(struct deferred *deferred)
-{
-    tprof_graph_settle(&scheduler, false, deferred);
-    tprof_wake_deferred(deferred);
-    for (struct work *work = deferred->ended, *next; work != NULL; work = next) {
-        next = work->next;
-        for (uint32_t i = 0; i < work->node->successor_count; i++)
-            drop_work(work->node->successors[i].work);
-        free(work->node->successors);
-        work->node->successor_count = 0;
-        drop_work(work);
-    }
 }
 
 static void run_body(struct body *body)
