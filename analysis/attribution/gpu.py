@@ -89,14 +89,14 @@ class GpuShares:
     warnings: tuple[str, ...]
     is_window: bool
 
-    def of_rows(self, rows: InstanceRows) -> GpuTotals:
-        """Return the joules of a table's instances, where the ids increase."""
+    def of_rows(self, rows: InstanceRows) -> tuple[GpuTotals, NDArray[np.bool_]]:
+        """Return the joules of a table's instances, and which of them have any share; the ids must increase."""
         if not len(self.ids):
-            return GpuTotals(*np.zeros((3, len(rows))))
+            return GpuTotals(*np.zeros((3, len(rows)))), np.zeros(len(rows), bool)
         place = np.minimum(np.searchsorted(self.ids, rows.instance), len(self.ids) - 1)
         is_known = self.ids[place] == rows.instance
         of_ids = (self.totals.joules, self.totals.least, self.totals.most)
-        return GpuTotals(*(np.where(is_known, one[place], 0.0) for one in of_ids))
+        return GpuTotals(*(np.where(is_known, one[place], 0.0) for one in of_ids)), is_known
 
     def covers(self, rows: InstanceRows) -> NDArray[np.bool_]:
         """Return which instances a valid quantum covers, at least in part."""
@@ -123,10 +123,10 @@ class GpuShares:
 
 def share_marked(quanta: Quanta, use: GpuUse, idle_w: float | None) -> GpuShares | None:
     """Share one GPU's joules among the instances for which streams are marked; None: it takes all that ran to tell."""
-    ids = np.unique(np.concatenate([np.empty(0, np.uint64), *(part.instance for part in use.parts)]))
-    ids = ids[ids != 0]
     if takes_all_that_ran(use):
         return None
+    ids = np.unique(np.concatenate([np.empty(0, np.uint64), *(part.instance for part in use.parts)]))
+    ids = ids[ids != 0]
     streams = _streams(use, ids, quanta.edges_ns)
     return _shares(quanta, use, idle_w, ids, streams, np.ones(len(quanta), bool))
 
@@ -146,7 +146,8 @@ def settle_gpu(
         shares = _shares(quanta, use, idle_w, rows.instance, *_only_task(quanta, use, segments, joined))
         of_rows, found = shares.totals, len(rows)
     else:
-        of_rows, found = shares.of_rows(rows), int(np.isin(shares.ids, rows.instance).sum())
+        of_rows, is_known = shares.of_rows(rows)
+        found = int(is_known.sum())
     if totals is not None:
         totals.add_gpu(of_rows, shares.covers(rows))
     return shares.settled(float(of_rows.joules.sum()), found)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.quanta import Quanta
 
 Floats = NDArray[np.float64]
-_NORMAL_95 = 1.96
+NORMAL_95 = 1.96
 
 
 def mean_interval(
@@ -37,7 +37,7 @@ def mean_interval(
     instances) and the model's error (the same for all of them) add in squares.
     """
     spread_j = np.where(count > 1, np.nan_to_num(std), 0.0)
-    half = _NORMAL_95 * np.sqrt((spread_j**2 + resolution_j**2 / 3.0) / np.maximum(count, 1) + model_error_j**2)
+    half = NORMAL_95 * np.sqrt((spread_j**2 + resolution_j**2 / 3.0) / np.maximum(count, 1) + model_error_j**2)
     return np.maximum(mean - half, 0.0), mean + half
 
 
@@ -54,7 +54,7 @@ def run_half(count: NDArray[np.int64], resolution_j: Floats, model_error_j: Floa
     -----
     The spread between instances is not in it, in contrast to `mean_interval`: the instances that ran are all of them.
     """
-    return np.asarray(_NORMAL_95 * np.sqrt(count * resolution_j**2 / 3.0 + (count * model_error_j) ** 2))
+    return np.asarray(NORMAL_95 * np.sqrt(count * resolution_j**2 / 3.0 + (count * model_error_j) ** 2))
 
 
 def part_reach(reach_j: Floats, half_squares: Floats, part: Floats, most_j: Floats) -> Floats:
@@ -73,7 +73,7 @@ def part_reach(reach_j: Floats, half_squares: Floats, part: Floats, most_j: Floa
     bounded by their own resolution (a uniform error, independent between instances), which adds in squares; for all
     instances of a task nothing is added.
     """
-    own_j = np.minimum(_NORMAL_95 * np.sqrt(half_squares / 3.0 * np.clip(1 - part, 0.0, 1.0)), np.maximum(most_j, 0.0))
+    own_j = np.minimum(NORMAL_95 * np.sqrt(half_squares / 3.0 * np.clip(1 - part, 0.0, 1.0)), np.maximum(most_j, 0.0))
     return np.asarray(np.hypot(reach_j, own_j))
 
 
@@ -146,5 +146,5 @@ def fitted_interval(mean: Floats, std: Floats, count: NDArray[np.int64], error_j
     The fit's error and that of sampling instances add in squares.
     """
     spread_j = np.where(count > 1, np.nan_to_num(std), 0.0)
-    half = _NORMAL_95 * np.sqrt(error_j**2 + spread_j**2 / np.maximum(count, 1))
+    half = NORMAL_95 * np.sqrt(error_j**2 + spread_j**2 / np.maximum(count, 1))
     return np.maximum(mean - half, 0.0), mean + half

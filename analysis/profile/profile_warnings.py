@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tprof.analysis.names import shown
 
+from .intervals import NORMAL_95
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -224,8 +226,9 @@ def fit_warnings(fits: Mapping[str, Fit], names: Sequence[str]) -> list[str]:
             out.append(f"the power of {_list(unresolved)} is not resolved on {domain}: their intervals reach zero")
         level_w = fit.level_w
         if fit.static_error_w > UNCERTAIN_LEVEL * max(level_w, 1e-12):
+            half_w = NORMAL_95 * fit.static_error_w
             out.append(
-                f"static power of {domain} is uncertain ({level_w:.3g} ± {1.96 * fit.static_error_w:.2g} W), and with "
+                f"static power of {domain} is uncertain ({level_w:.3g} ± {half_w:.2g} W), and with "
                 "it the common level of all tasks: leave a third of a second idle in the recording"
             )
     return out

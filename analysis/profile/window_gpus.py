@@ -15,6 +15,8 @@ from tprof.analysis.attribution.gpu_use import SCOPE, gpu_use
 from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.names import places
 
+from .intervals import NORMAL_95
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tprof.analysis.attribution.accounts import Account, GpuTotals, Totals
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     from tprof.trace import Trace
 
     from .recipe import Recipe
-
-NORMAL_95 = 1.96
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,9 @@ class WindowGpus:
         """Let instances take their joules of the GPUs that count; returns what some of them took of all."""
         joules, found = np.zeros(len(self.shares)), np.zeros(len(self.shares), np.int64)
         for number, one in enumerate(self.shares):
-            of_rows = one.of_rows(rows)
+            of_rows, is_known = one.of_rows(rows)
             joules[number] = of_rows.joules[which].sum()
-            found[number] = np.isin(rows.instance[which], one.ids).sum()
+            found[number] = np.count_nonzero(is_known & which)
             if one.quanta.counted:
                 totals.add_gpu(of_rows, one.covers(rows))
         variance_j2 = np.zeros(self.names)

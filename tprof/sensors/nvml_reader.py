@@ -100,7 +100,7 @@ class Updates:
             self._count = 0
 
     def _count_in(self, steps: int, window: tuple[float, float]) -> None:
-        """Go on with a series; it tells the time between updates once it does so better than the one before."""
+        """Go on with a series; it sets the time between updates once it knows it better than the one before."""
         self._count += steps
         widths_s = window[1] - window[0] + self._series[1] - self._series[0]
         if widths_s / 2 / self._count <= self._error_s:

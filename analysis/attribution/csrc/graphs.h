@@ -1,6 +1,6 @@
 /* Passes over a graph of instances whose steps depend on each other, so that NumPy cannot make them.
  *
- * Called by loops_module.c, which checks sizes, from any thread and without the interpreter's lock. No array overlaps one
+ * Called by graphs_module.c, which checks sizes, from any thread and without the interpreter's lock. No array overlaps one
  * that is written. A function returns false at an index that is none of the array that it leads into. */
 #ifndef TPROF_GRAPHS_H
 #define TPROF_GRAPHS_H

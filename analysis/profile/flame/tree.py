@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from tprof.analysis.profile.intervals import part_reach
+from tprof.analysis.profile.intervals import NORMAL_95, part_reach
 
 from .paths import ROOT, Paths
 
@@ -23,7 +23,6 @@ ADDED = ("energy_j", "energy_low_j", "energy_high_j", "time_s", *OWN, "samples")
 """Columns that are added where trees are joined; of these those of a node itself."""
 NONE_SAMPLED = "(no stack sampled)"
 OUTSIDE = "(outside tasks)"
-NORMAL_95 = 1.96
 
 
 @dataclass(frozen=True, repr=False)
