@@ -36,7 +36,7 @@ PyObject *tprof_task_run(struct task *self, PyObject *const *args, size_t count,
     const bool slowed = __atomic_load_n(&tprof_pause_share, __ATOMIC_RELAXED) != 0;
     const uint64_t began_ns = slowed ? tprof_now_ns() : 0;
     PyObject *result = PyObject_Vectorcall(self->function, args, count, names);
-    tprof_leave(&frame, TPROF_FINISH, result == NULL ? TPROF_FAILED : 0);
+    tprof_leave_call(&frame, TPROF_FINISH, result == NULL ? TPROF_FAILED : 0);
     if (slowed)
         tprof_pause_after(&frame, began_ns);
     return result;

@@ -41,7 +41,7 @@ static PyObject *call(PyObject *callable, PyObject *const *args, size_t count, P
     if (!entered)
         return PyObject_Vectorcall(self->method, args, count, names);
     PyObject *result = PyObject_Vectorcall(self->method, args, count, names);
-    tprof_leave(&frame, TPROF_FINISH, result == NULL ? TPROF_FAILED : 0);
+    tprof_leave_call(&frame, TPROF_FINISH, result == NULL ? TPROF_FAILED : 0);
     return result;
 }
 

@@ -203,8 +203,7 @@ uint64_t tprof_counters_anchor(struct tprof_counters *counters, uint64_t *now_ns
             break;
     }
     counters->switches_seen = seen;
-    counters->anchor_cpu_ns = cpu_ns;
-    counters->anchor_ns = at_ns;
+    counters->behind_ns = at_ns - cpu_ns;
     *now_ns = at_ns;
     return cpu_ns;
 }

@@ -50,7 +50,10 @@ struct tprof_counters {
      * it stands still the CPU time has advanced exactly as the wall clock has, and no system call is needed. */
     const volatile struct perf_event_mmap_page *switches;
     uint32_t switches_seen;
-    uint64_t anchor_cpu_ns, anchor_ns, last_cpu_ns;
+    int columns;           /* of the plan; an absent one stays 0 */
+    uint64_t behind_ns;    /* CLOCK_MONOTONIC less the CPU time, while the thread stays scheduled */
+    uint64_t last_cpu_ns;
+    uint64_t values[TPROF_MAX_EVENTS];
 
     int group_count; /* that have an open event; 0: none could be opened */
     struct tprof_counter_group groups[TPROF_MAX_GROUPS];
@@ -60,8 +63,6 @@ struct tprof_counters {
     bool read_by_user;
     uint64_t user_cpu_ns;
     struct tprof_papi_set papi;
-    int columns; /* of the plan; an absent one stays 0 */
-    uint64_t values[TPROF_MAX_EVENTS];
 };
 
 /* Open for the calling thread. Returns a mask of the columns that are absent; *error is the errno of the first,

@@ -54,7 +54,7 @@ bool tprof_native_file_is_open(void)
 
 void tprof_native_file_forget(void)
 {
-    stream.header = NULL;
+    tprof_stream_forget(&stream);
 }
 
 void tprof_native_write(const struct tprof_native *record)

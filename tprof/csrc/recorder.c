@@ -64,6 +64,19 @@ static void unlink_unlocked(struct tprof_thread *thread)
         thread->next->previous = thread->previous;
 }
 
+static const uint64_t *last_energy(const struct tprof_plan *plan, int cpu)
+{
+    static const uint64_t none;
+    const int package = cpu >= 0 && cpu < TPROF_MAX_CPUS ? plan->package_of_cpu[cpu] : -1;
+    return package < 0 ? &none : &plan->live->energy_uj[package];
+}
+
+void tprof_thread_moved(struct tprof_thread *thread, int cpu)
+{
+    thread->cpu = cpu;
+    thread->energy_uj = last_energy(thread->plan, cpu);
+}
+
 /* Called by the owner, or by the thread that stops the recording when the owner is not busy. */
 static void write_end(struct tprof_thread *thread, uint32_t reason, uint64_t cpu_ns)
 {
@@ -71,7 +84,7 @@ static void write_end(struct tprof_thread *thread, uint32_t reason, uint64_t cpu
     if (header == NULL)
         return;
     header->end_ns = tprof_sample_time_ns(thread);
-    header->end_columns[0] = tprof_last_energy_uj(thread->plan, tprof_processor());
+    header->end_columns[0] = __atomic_load_n(last_energy(thread->plan, tprof_processor()), __ATOMIC_RELAXED);
     header->end_columns[1] = cpu_ns;
     (void)tprof_counters_read(&thread->counters, false);
     for (int i = 0; i < thread->counters.columns; i++)
@@ -247,7 +260,9 @@ static struct tprof_thread *make_thread(struct tprof_plan *plan)
     }
     thread->generation = plan->generation;
     thread->plan = plan;
+    thread->live = plan->live;
     thread->task = TPROF_NO_TASK;
+    tprof_thread_moved(thread, tprof_processor());
     (void)pthread_getcpuclockid(pthread_self(), &thread->clock);
     thread->tid = (pid_t)syscall(SYS_gettid);
     open_file(thread);

@@ -18,22 +18,27 @@
 #include "stream.h"
 
 struct tprof_thread {
+    /* What each sample needs, beside the first fields of `counters` and `stream`: few cache lines. */
     uint64_t generation;
-    struct tprof_plan *plan;
+    bool busy;     /* it is writing: samples of signal handlers are dropped, an end waits */
+    bool finished; /* the recording has ended, and so has this file; under the lock */
+    int cpu;       /* of the last sample */
+    uint32_t task;
+    uint64_t instance; /* that runs now; 0: none */
+    uint64_t next_instance;
+    uint64_t last_ns;            /* of the last sample: the next one is not before it */
+    const uint64_t *energy_uj;   /* the last reading of the package of `cpu` */
+    struct tprof_live *live;     /* of the plan */
+    struct tprof_counters counters;
     struct tprof_stream stream;
+
+    struct tprof_plan *plan;
     struct tprof_stream graph; /* events of a runtime; begun with the first one */
     bool graph_begun;
-    struct tprof_counters counters;
-    uint64_t instance; /* that runs now; 0: none */
-    uint32_t task;
-    uint64_t next_instance;
-    uint64_t last_ns; /* of the last sample: the next one is not before it */
     uint64_t span; /* the instance of OpenTelemetry's current span; 0: none */
     pid_t tid;
-    int lost_error;                /* errno of the file that could not be made, or 0 */
-    bool busy;                     /* it is writing: samples of signal handlers are dropped, an end waits */
-    bool finished;                 /* the recording has ended, and so has this file; under the lock */
-    clockid_t clock;               /* CPU time of this thread, readable by the thread that stops the recording */
+    int lost_error;  /* errno of the file that could not be made, or 0 */
+    clockid_t clock; /* CPU time of this thread, readable by the thread that stops the recording */
     struct tprof_thread *next, *previous;
 };
 
@@ -83,7 +88,7 @@ static inline struct tprof_thread *tprof_current_thread(uint64_t generation)
 /* The time of the next sample. Two snapshots of the fast clock may differ by some nanoseconds. */
 static inline uint64_t tprof_sample_time_ns(const struct tprof_thread *thread)
 {
-    const uint64_t now_ns = tprof_fast_now_ns(&thread->plan->live->clock);
+    const uint64_t now_ns = tprof_fast_now_ns(&thread->live->clock);
     return now_ns < thread->last_ns ? thread->last_ns : now_ns;
 }
 
@@ -92,7 +97,7 @@ static inline uint64_t tprof_cpu_time_ns(struct tprof_counters *counters, uint64
     uint64_t cpu_ns;
     if (counters->switches != NULL &&
         __atomic_load_n(&counters->switches->lock, __ATOMIC_ACQUIRE) == counters->switches_seen)
-        cpu_ns = counters->anchor_cpu_ns + (*now_ns - counters->anchor_ns);
+        cpu_ns = *now_ns - counters->behind_ns;
     else
         cpu_ns = tprof_counters_anchor(counters, now_ns);
     /* Time of a hypervisor or an interrupt shows only at the next anchor: never let the sum fall. */
@@ -102,10 +107,14 @@ static inline uint64_t tprof_cpu_time_ns(struct tprof_counters *counters, uint64
     return cpu_ns;
 }
 
-static inline uint64_t tprof_last_energy_uj(const struct tprof_plan *plan, int cpu)
+/* The thread runs on this processor (negative: not known) from now on. */
+void tprof_thread_moved(struct tprof_thread *thread, int cpu);
+
+static inline uint64_t tprof_last_energy_uj(struct tprof_thread *thread, int cpu)
 {
-    const int package = cpu >= 0 && cpu < TPROF_MAX_CPUS ? plan->package_of_cpu[cpu] : -1;
-    return package < 0 ? 0 : __atomic_load_n(&plan->live->energy_uj[package], __ATOMIC_RELAXED);
+    if (cpu != thread->cpu)
+        tprof_thread_moved(thread, cpu);
+    return __atomic_load_n(thread->energy_uj, __ATOMIC_RELAXED);
 }
 
 /* Begin to write to the thread's files: true unless its recording has ended. The thread marks itself as busy and then
@@ -152,7 +161,7 @@ static inline void tprof_sample(struct tprof_thread *thread, uint8_t kind, uint8
             for (int i = 0; i < counters->columns; i++)
                 sample->columns[2 + i] = counters->values[i];
         }
-        sample->columns[0] = tprof_last_energy_uj(thread->plan, cpu);
+        sample->columns[0] = tprof_last_energy_uj(thread, cpu);
         sample->t_ns = thread->last_ns = now_ns;
         sample->instance = thread->instance;
         sample->task = thread->task;
@@ -196,13 +205,25 @@ static inline bool tprof_frame_holds(const struct tprof_frame *frame)
            frame->thread->generation == frame->generation;
 }
 
-static inline void tprof_leave(const struct tprof_frame *frame, uint8_t kind, uint8_t flags)
+static inline void tprof_return(const struct tprof_frame *frame, uint8_t kind, uint8_t flags)
 {
-    if (!tprof_frame_holds(frame))
-        return;
     frame->thread->instance = frame->outer_instance;
     frame->thread->task = frame->outer_task;
     tprof_sample(frame->thread, kind, flags);
+}
+
+static inline void tprof_leave(const struct tprof_frame *frame, uint8_t kind, uint8_t flags)
+{
+    if (tprof_frame_holds(frame))
+        tprof_return(frame, kind, flags);
+}
+
+/* Leave a frame of a function in C, which returns on the thread that entered it: as long as the recording is the same,
+ * so is the thread. */
+static inline void tprof_leave_call(const struct tprof_frame *frame, uint8_t kind, uint8_t flags)
+{
+    if (frame->generation == __atomic_load_n(&tprof_generation, __ATOMIC_ACQUIRE))
+        tprof_return(frame, kind, flags);
 }
 
 /* What a suspended generator or coroutine goes on with. Its steps run inside what runs at each of them; but a span that

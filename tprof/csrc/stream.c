@@ -65,6 +65,18 @@ static int lay_out(int fd, uint32_t from, uint32_t to)
     return error;
 }
 
+static uint32_t used(const struct tprof_stream *stream)
+{
+    return (uint32_t)(stream->committed - stream->flushed);
+}
+
+/* Go on after the records that are in the window. */
+static void open_window(struct tprof_stream *stream)
+{
+    stream->next = stream->window + (size_t)used(stream) * stream->record_bytes;
+    stream->end = stream->window + (size_t)stream->capacity * stream->record_bytes;
+}
+
 int tprof_stream_create(struct tprof_stream *stream, int directory, const char *path, const struct tprof_header *given)
 {
     const struct tprof_header placed_header = placed(given), *header = &placed_header;
@@ -103,6 +115,7 @@ int tprof_stream_create(struct tprof_stream *stream, int directory, const char *
     stream->window = mapped + sizeof *header;
     stream->record_bytes = header->record_bytes;
     stream->capacity = first_bytes / header->record_bytes;
+    open_window(stream);
     stream->device = status.st_dev;
     stream->inode = status.st_ino;
     return 0;
@@ -186,7 +199,7 @@ static int append(struct tprof_stream *stream)
     const int fd = open_body(stream, &offset);
     if (fd < 0)
         return errno;
-    const int error = write_whole(fd, stream->window, (size_t)stream->used * stream->record_bytes, offset);
+    const int error = write_whole(fd, stream->window, (size_t)used(stream) * stream->record_bytes, offset);
     close(fd);
     return error;
 }
@@ -202,35 +215,15 @@ static bool grow(struct tprof_stream *stream)
         return false;
     const int error = lay_out(fd, bytes, 2 * bytes);
     close(fd);
-    if (error == 0)
-        stream->capacity *= 2;
-    return error == 0;
-}
-
-bool tprof_stream_make_room(struct tprof_stream *stream)
-{
-    const int saved_errno = errno;
-    const bool grown = grow(stream);
-    errno = saved_errno;
-    return grown || tprof_stream_flush(stream);
-}
-
-bool tprof_stream_flush(struct tprof_stream *stream)
-{
-    const int saved_errno = errno;
-    const int error = stream->used > 0 ? append(stream) : 0;
-    errno = saved_errno;
-    if (error != 0) {
-        stream->error = error;
+    if (error != 0)
         return false;
-    }
-    stream->flushed += stream->used;
-    stream->used = 0;
-    __atomic_store_n(&stream->header->flushed, stream->flushed, __ATOMIC_RELEASE);
+    stream->capacity *= 2;
+    open_window(stream);
     return true;
 }
 
-void tprof_stream_drop(struct tprof_stream *stream)
+/* Count a record that could not be written since `error` struck. */
+static void drop(struct tprof_stream *stream)
 {
     struct tprof_header *header = stream->header;
     if (header->first_drop_ns == 0)
@@ -241,6 +234,34 @@ void tprof_stream_drop(struct tprof_stream *stream)
         header->dropped_io++;
 }
 
+bool tprof_stream_make_room(struct tprof_stream *stream)
+{
+    if (stream->header == NULL)
+        return false;
+    const int saved_errno = errno;
+    const bool made = stream->error == 0 && (grow(stream) || tprof_stream_flush(stream));
+    errno = saved_errno;
+    if (!made)
+        drop(stream);
+    return made;
+}
+
+bool tprof_stream_flush(struct tprof_stream *stream)
+{
+    const int saved_errno = errno;
+    const int error = used(stream) > 0 ? append(stream) : 0;
+    errno = saved_errno;
+    if (error != 0) {
+        stream->error = error;
+        stream->end = stream->next;
+        return false;
+    }
+    stream->flushed = stream->committed;
+    open_window(stream);
+    __atomic_store_n(&stream->header->flushed, stream->flushed, __ATOMIC_RELEASE);
+    return true;
+}
+
 void tprof_stream_close(struct tprof_stream *stream, bool flush)
 {
     if (stream->header == NULL)
@@ -249,5 +270,11 @@ void tprof_stream_close(struct tprof_stream *stream, bool flush)
     if (flush && stream->error == 0)
         (void)tprof_stream_flush(stream);
     munmap(stream->header, sizeof *stream->header + stream->header->window_bytes);
+    tprof_stream_forget(stream);
+}
+
+void tprof_stream_forget(struct tprof_stream *stream)
+{
     stream->header = NULL;
+    stream->next = stream->end = NULL;
 }

@@ -23,9 +23,14 @@
 #include "layout.h"
 
 struct tprof_stream {
+    /* What each record needs: */
     struct tprof_header *header; /* NULL: the file could not be made */
+    char *next, *end;            /* the place of the next record, and the end of the space; equal: none is left */
+    uint64_t committed;
+    uint32_t record_bytes;
+
+    uint32_t capacity; /* of the window, in records */
     char *window;
-    uint32_t record_bytes, capacity, used;
     uint64_t flushed;
     int error; /* errno of the failed write that ended this file, or 0 */
     dev_t device;
@@ -43,7 +48,8 @@ void tprof_stream_set_segment_bytes(uint64_t bytes);
 int tprof_stream_create(struct tprof_stream *stream, int directory, const char *path,
                         const struct tprof_header *header);
 
-/* Let a full window grow, or append it to the body. Returns whether there is space again. */
+/* Let a full window grow, or append it to the body. Returns whether there is space again; if not, the next record is
+ * counted as dropped, unless there is no file. */
 bool tprof_stream_make_room(struct tprof_stream *stream);
 
 /* The path of a segment of the stream with this path. Returns whether it is not too long. */
@@ -55,25 +61,21 @@ bool tprof_stream_flush(struct tprof_stream *stream);
 /* Unmap; the file stays. With flush the window's records go to the body first. */
 void tprof_stream_close(struct tprof_stream *stream, bool flush);
 
-/* Count a record that could not be written since `error` struck. */
-void tprof_stream_drop(struct tprof_stream *stream);
+/* In a forked child, where the file is not mapped: nothing is written any more. */
+void tprof_stream_forget(struct tprof_stream *stream);
 
 /* The place of the next record, or NULL when it has to be dropped. */
 static inline void *tprof_stream_slot(struct tprof_stream *stream)
 {
-    if (stream->header == NULL)
+    if (stream->next == stream->end && !tprof_stream_make_room(stream))
         return NULL;
-    if (stream->error != 0 || (stream->used == stream->capacity && !tprof_stream_make_room(stream))) {
-        tprof_stream_drop(stream);
-        return NULL;
-    }
-    return stream->window + (size_t)stream->used * stream->record_bytes;
+    return stream->next;
 }
 
 static inline void tprof_stream_commit(struct tprof_stream *stream)
 {
-    stream->used++;
-    __atomic_store_n(&stream->header->committed, stream->flushed + stream->used, __ATOMIC_RELEASE);
+    stream->next += stream->record_bytes;
+    __atomic_store_n(&stream->header->committed, ++stream->committed, __ATOMIC_RELEASE);
 }
 
 #endif
