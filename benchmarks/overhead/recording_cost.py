@@ -25,7 +25,7 @@ from tprof.session.process_state import SESSION
 from tprof.trace import Kind, load_session
 
 from . import call_cost, sensor_thread_cost
-from .call_cost import bare, task
+from .call_cost import SAMPLES_PER_TASK, bare, task
 from .threads_cost import measure_threads
 from .timing import differences, interleave, no_collection, ratios, time_calls
 
@@ -35,7 +35,6 @@ SENSOR_SHARE = 0.01
 NATIVE_SHARE = 0.01
 NATIVE_THREADS = (2, 16, 64)
 OVER_BARE = "over the plain call"
-SAMPLES_PER_TASK = 2
 SAMPLE_BYTES = 40
 WRITE_BYTES = 122_880  # what the recorder appends at a time
 
@@ -47,6 +46,7 @@ class Extent:
     Attributes
     ----------
     calls, rounds : of each loop.
+    short_blocks, short_loops : of each round of short loops, of which the quickest counts.
     tasks, task_rounds : of the paper's micro-benchmark.
     import_rounds : pairs of child processes.
     sensor_s, sensor_rounds : how long the sensor thread is watched.
@@ -55,6 +55,8 @@ class Extent:
 
     calls: int = 200_000
     rounds: int = 7
+    short_blocks: int = 10
+    short_loops: int = 6
     tasks: int = 2_500_000
     task_rounds: int = 3
     import_rounds: int = 15
@@ -69,6 +71,8 @@ FULL = Extent()
 QUICK = Extent(
     calls=2_000,
     rounds=2,
+    short_blocks=1,
+    short_loops=1,
     tasks=5_000,
     task_rounds=1,
     import_rounds=1,
@@ -112,6 +116,7 @@ def measure(extent: Extent = FULL, *, directory: str | os.PathLike[str] | None =
         place = Path(name)
         figures = [
             *measure_calls(place, extent),
+            *measure_undisturbed(place, extent),
             *measure_million(place, extent),
             *measure_threads(place, threads=extent.threads, calls=extent.thread_calls, rounds=extent.thread_rounds),
             *measure_import(place, extent),
@@ -144,6 +149,39 @@ def measure_calls(directory: Path, extent: Extent) -> list[Figure]:
         else:
             figures.append(_absent(f"{rival}, {OVER_BARE}", "ns", None, "not installed"))
     return figures
+
+
+def measure_undisturbed(directory: Path, extent: Extent) -> list[Figure]:
+    """Measure samples and calls by the quickest of many short loops.
+
+    The host of a virtual machine slows Python down for tenths of a second at a time, and slows the limit less, since
+    that waits for memory: the median ratio of longer loops says as much about the host as about the recorder.
+    """
+    rounds = [
+        call_cost.quickest(directory, blocks=extent.short_blocks, loops=extent.short_loops)
+        for _ in range(extent.rounds)
+    ]
+    limit = tuple(one[call_cost.LIMIT] for one in rounds)
+    sample = tuple((one[call_cost.CLOCK] - one[call_cost.IDLE]) / SAMPLES_PER_TASK for one in rounds)
+    recorded = tuple(one[call_cost.CLOCK] - one[call_cost.BARE] for one in rounds)
+    note = f"the quickest of {extent.short_blocks * extent.short_loops} short loops"
+    return [
+        Figure("a sample, clock and cpu only, undisturbed", sample, "ns", 50, note),
+        Figure(
+            "a sample, clock and cpu only, over the limit, undisturbed",
+            ratios(sample, limit),
+            "×",
+            SAMPLE_OVER_LIMIT,
+            note,
+        ),
+        Figure(
+            f"{call_cost.CLOCK}, {OVER_BARE}, over the limit, undisturbed",
+            ratios(recorded, limit),
+            "×",
+            TASK_OVER_LIMIT,
+            note,
+        ),
+    ]
 
 
 def _grouped(taken: dict[str, tuple[float, ...]], idle: tuple[float, ...]) -> Figure:

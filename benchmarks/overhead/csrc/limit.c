@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -95,6 +96,7 @@ static int run(int fd, uint64_t count, enum clock clock, uint64_t *took_ns)
     struct window *window = mmap(NULL, sizeof *window, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (window == MAP_FAILED)
         return errno;
+    memset(window, 1, sizeof *window); /* a recorder's window is in memory after its first samples */
     int error = lseek(fd, 0, SEEK_END) < 0 ? errno : 0;
     const uint64_t begin_ns = now_ns();
     errno = 0;
