@@ -10,18 +10,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 def accumulate(
-    t_ns: NDArray[np.int64],
-    cpu_s: NDArray[np.float64],
+    t_ns: NDArray[np.uint64],
+    cpu_ns: NDArray[np.uint64],
+    before: tuple[int, int, float],
+    end_ns: int,
     grid_ns: NDArray[np.int64],
-    used_s: float,
-    total_s: NDArray[np.float64],
+    used_s: NDArray[np.float64],
     /,
-) -> float | None:
-    """Add CPU seconds of segments, (n,), to those used before; returns the sum, None if the times decrease.
+) -> tuple[int, int, float] | None:
+    """Add up the CPU time of a thread's segments between samples.
 
-    `t_ns`, (n + 1,), are the begins of the segments and the last end; those of no length count nothing. `total_s`,
-    (m,), is set to the sum up to each of the times of `grid_ns`, (m,), which do not decrease and lie between the first
-    and the last of these.
+    Parameters
+    ----------
+    t_ns, cpu_ns : of samples, (n,) each, which may be fields of records
+    before : t_ns and cpu_ns of the sample before them, and the CPU seconds of all segments up to it
+    end_ns : later times count as this; 0 or later
+    grid_ns : (m,), do not decrease
+    used_s : (m,), is set to the CPU seconds up to each of these times from `before` to before the last sample
+
+    Returns
+    -------
+    tuple or None
+        The same as `before` of the last sample; None if the times of samples decrease. Segments of no length count
+        nothing, nor does CPU time that falls.
     """
 
 def add_by(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from tprof.trace import Thread, Trace
+    from tprof.trace.thread import Samples
 
     from .hidden import HiddenTime
     from .segments import CutOff, Model, Segments
@@ -224,12 +225,10 @@ def _parts(count: int, size: int) -> Iterator[range]:
     return (range(begin, min(begin + size, count)) for begin in range(0, count, size))
 
 
-def _pieces(
-    trace: Trace, thread: Thread, names: Collection[str], step: int, part: range | None = None
-) -> Iterator[_Piece]:
-    """Read fields of samples, all or some, in pieces, each with the sample after it as its end, if there is one."""
-    size, which = CHUNK_STEPS * step, range(thread.count) if part is None else part
-    for begin in range(which.start, which.stop, size):
+def _pieces(trace: Trace, thread: Thread, names: Collection[str], step: int) -> Iterator[_Piece]:
+    """Read fields of samples in pieces, each with the sample after it as its end, if there is one."""
+    size = CHUNK_STEPS * step
+    for begin in range(0, thread.count, size):
         count = min(size + 1, thread.count - begin)
         piece = replace(thread, first=thread.first + begin, count=count)
         fields, (there,) = read_fields([piece], names)
@@ -243,42 +242,80 @@ def _pieces(
         yield _Piece(replace(piece, end_ns=end_ns, end_columns=ends, first_drop_ns=None), fields, closed=True)
 
 
+class _Pass:
+    """A thread's CPU seconds up to some times, and the index of its samples, from samples that are given in order."""
+
+    def __init__(self, trace: Trace, thread: Thread, grid_ns: Times) -> None:
+        """Begin before the first sample."""
+        self.thread, self.grid_ns = thread, grid_ns
+        self.end_ns = max(thread_end_ns(trace, thread), 0)
+        self.at_s = np.zeros(len(grid_ns))
+        self.index = [np.empty(0, np.int64)]
+        self.before: tuple[int, int, float] | None = None
+        self.is_in_task = False
+
+    def add(self, records: Samples) -> None:
+        """Go on to the last of some samples. Raises UnorderedError."""
+        t_ns, runs = records["t_ns"], records["instance"][-1] != 0
+        if "cpu_ns" in self.thread.columns:
+            cpu_ns = records["cpu_ns"]
+        else:
+            cpu_ns = self._time_in_tasks(t_ns, records["instance"])
+        before = self.before or (min(int(t_ns[0]), self.end_ns), int(cpu_ns[0]), 0.0)
+        within = self._within(before[0], int(t_ns[-1]))
+        self.before = _loops.accumulate(t_ns, cpu_ns, before, self.end_ns, self.grid_ns[within], self.at_s[within])
+        if self.before is None:
+            raise UnorderedError("its time stamps go backwards")
+        self.at_s[within.stop :] = self.before[2]
+        self.is_in_task = bool(runs)
+
+    def close(self, cut_off: CutOff | None) -> None:
+        """Add the last segment, to the thread's end, as `make_segments` does."""
+        if self.before is None:
+            return
+        t_ns, cpu_ns, used_s = self.before
+        ends = self.thread.end_columns if self.thread.first_drop_ns is None else {}
+        last_s = (self.end_ns - t_ns) * 1e-9
+        if "cpu_ns" in self.thread.columns and ends:
+            cpu_s = max(ends.get("cpu_ns", cpu_ns) - cpu_ns, 0) * 1e-9
+        elif "cpu_ns" in self.thread.columns and cut_off is not None:
+            cpu_s = min(cut_off.cpu_s, last_s) if self.is_in_task else 0.0
+        else:
+            cpu_s = last_s if self.is_in_task else 0.0
+        within = self._within(t_ns, self.end_ns)
+        if last_s > 0:
+            self.at_s[within] = used_s + cpu_s * ((self.grid_ns[within] - t_ns) * 1e-9 / last_s)
+            used_s += cpu_s
+        self.at_s[within.stop :] = used_s
+
+    def _within(self, begin_ns: int, end_ns: int) -> slice:
+        first, last = np.searchsorted(self.grid_ns, (begin_ns, min(end_ns, self.end_ns)))
+        return slice(first, max(first, last))
+
+    def _time_in_tasks(self, t_ns: NDArray[np.uint64], instance: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return what stands for CPU time where it is not recorded: the time with a task, going on from before."""
+        begin_ns, done_ns, _ = self.before or (int(t_ns[0]), 0, 0.0)
+        t_ns = np.minimum(t_ns, np.uint64(self.end_ns))
+        runs = np.concatenate(([self.is_in_task], instance[:-1] != 0))
+        length_ns = np.diff(t_ns, prepend=np.uint64(min(begin_ns, self.end_ns)))
+        return np.cumsum(np.where(runs, length_ns, np.uint64(0))) + np.uint64(done_ns)
+
+
 def _pass(
     trace: Trace, thread: Thread, part: range, grid_ns: Times, step: int, cut_off: CutOff | None
 ) -> tuple[Floats, Times]:
     """Return the CPU seconds of some of a thread's segments up to some times, and the index of their samples."""
-    at_s, used_s, index = np.zeros(len(grid_ns)), 0.0, [np.empty(0, np.int64)]
-    names = ["t_ns", "instance", *(name for name in thread.columns if name == "cpu_ns")]
-    for piece in _pieces(trace, thread, names, step, part):
-        end_ns = thread_end_ns(trace, piece.thread)
-        t_ns = np.minimum(piece.fields["t_ns"], np.uint64(max(end_ns, 0))).view(np.int64)
-        t_ns[-1] = end_ns
-        index.append(t_ns[:-1:step].copy())
-        first, last = np.searchsorted(grid_ns, (t_ns[0], t_ns[-1]))
-        within = slice(first, max(first, last))
-        cpu_s = _cpu_s(piece, t_ns, None if piece.closed else cut_off)
-        total_s = _loops.accumulate(t_ns, cpu_s, grid_ns[within], used_s, at_s[within])
-        if total_s is None:
-            raise UnorderedError("its time stamps go backwards")
-        used_s = total_s
-        at_s[within.stop :] = used_s
-    return at_s, np.concatenate(index)
-
-
-def _cpu_s(piece: _Piece, t_ns: Times, cut_off: CutOff | None) -> Floats:
-    """Return the CPU seconds of segments as `make_segments` does."""
-    thread, instance = piece.thread, piece.fields["instance"][:-1]
-    if "cpu_ns" not in piece.fields:
-        return np.where(instance != 0, np.diff(t_ns) * 1e-9, 0.0)
-    values = piece.fields["cpu_ns"]
-    ends = thread.end_columns if thread.first_drop_ns is None else {}
-    values[-1] = ends["cpu_ns"] if "cpu_ns" in ends else values[-2]
-    cpu_s = np.empty(len(values) - 1)
-    _loops.increase(values, 1e-9, cpu_s)
-    if not ends and instance[-1] != 0:
-        last_s = int(t_ns[-1] - t_ns[-2]) * 1e-9
-        cpu_s[-1] = last_s if cut_off is None else min(cut_off.cpu_s, last_s)
-    return cpu_s
+    found, done = _Pass(trace, thread, grid_ns), part.start
+    stop = min(part.stop + 1, thread.count)
+    for records in thread.read_pieces(part.start, stop):
+        of_index = np.arange(-(done - part.start) % step, min(len(records), part.stop - done), step)
+        found.index.append(np.minimum(records["t_ns"][of_index], np.uint64(found.end_ns)).astype(np.int64))
+        if len(records):
+            found.add(records)
+        done += len(records)
+    if done <= part.stop:
+        found.close(cut_off)
+    return found.at_s, np.concatenate(found.index)
 
 
 def _add_means(

@@ -101,23 +101,38 @@ def test_segments_without_power_weigh_by_cpu_time_and_those_of_no_length_not(see
 
 
 @examples(50)
-@given(st.integers(0, 2**31), st.integers(1, 200), st.floats(0.0, 1e3))
-def test_cpu_time_adds_up_to_each_time_but_for_segments_of_no_length(seed, size, used_s) -> None:
+@given(st.integers(0, 2**31), st.integers(1, 200), st.floats(0.0, 1e3), st.booleans())
+def test_cpu_time_adds_up_to_each_time_but_for_falls_and_segments_of_no_length(seed, size, used_s, cut) -> None:
     rng = np.random.default_rng(seed)
-    t_ns = np.cumsum(rng.integers(0, 3, size + 1))
-    cpu_s = rng.random(size)
+    records = np.zeros(size + 1, [("t_ns", "<u8"), ("other", "<u8"), ("cpu_ns", "<u8")])
+    records["t_ns"] = np.cumsum(rng.integers(0, 3, size + 1))
+    records["cpu_ns"] = np.cumsum(rng.integers(-2, 9, size + 1)) + 2 * size
+    end_ns = int(records["t_ns"][-1]) - (size if cut else 0)
+    t_ns = np.minimum(records["t_ns"].astype(np.int64), max(end_ns, 0))
     grid_ns = np.arange(t_ns[0], t_ns[-1])
     total_s = np.full(len(grid_ns), np.nan)
+    first, later = records[0], records[1:]
 
-    after_s = _loops.accumulate(t_ns, cpu_s, grid_ns, used_s, total_s)
+    before = (int(t_ns[0]), int(first["cpu_ns"]), used_s)
+    after = _loops.accumulate(later["t_ns"], later["cpu_ns"], before, max(end_ns, 0), grid_ns, total_s)
 
-    lasting_s = np.where(np.diff(t_ns) > 0, cpu_s, 0.0)
-    np.testing.assert_allclose(after_s, used_s + lasting_s.sum(), rtol=1e-12)
-    cumulative_s = used_s + np.concatenate(([0.0], np.cumsum(lasting_s)))
-    np.testing.assert_allclose(total_s, np.interp(grid_ns, t_ns, cumulative_s), rtol=1e-12)
+    more_s = np.maximum(np.diff(records["cpu_ns"].astype(np.int64)), 0) * 1e-9
+    cumulative_s = used_s + np.concatenate(([0.0], np.cumsum(np.where(np.diff(t_ns) > 0, more_s, 0.0))))
+    assert after is not None
+    assert after[:2] == (t_ns[-1], records["cpu_ns"][-1])
+    np.testing.assert_allclose(after[2], cumulative_s[-1], rtol=1e-12)
+    lasting = np.concatenate(([True], np.diff(t_ns) > 0))
+    np.testing.assert_allclose(total_s, np.interp(grid_ns, t_ns[lasting], cumulative_s[lasting]), rtol=1e-12)
 
 
 def test_no_cpu_time_adds_up_over_times_that_decrease() -> None:
-    t_ns = np.array([5, 7, 6])
+    t_ns = np.array([7, 6], np.uint64)
 
-    assert _loops.accumulate(t_ns, np.ones(2), np.empty(0, np.int64), 0.0, np.empty(0)) is None
+    assert _loops.accumulate(t_ns, t_ns, (5, 0, 0.0), 9, np.empty(0, np.int64), np.empty(0)) is None
+
+
+def test_samples_of_two_dimensions_have_no_cpu_time() -> None:
+    t_ns = np.zeros((2, 2), np.uint64)
+
+    with pytest.raises(ValueError, match="the times must have one dimension, got 2"):
+        _loops.accumulate(t_ns, t_ns, (5, 0, 0.0), 9, np.empty(0, np.int64), np.empty(0))

@@ -15,7 +15,7 @@ from .metadata import MAX_NS
 from .stream import open_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from .stream import Stream
@@ -97,7 +97,18 @@ class Thread:
         TraceError
             If the file is missing, or does not fit into memory.
         """
-        samples = self.stream.read_part(self.dtype, self.first, self.first + self.count)
+        return self._known(self.stream.read_part(self.dtype, self.first, self.first + self.count))
+
+    def read_pieces(self, begin: int, end: int) -> Iterator[Samples]:
+        """Yield some samples in pieces that stay in the last cache; each may overwrite the one before.
+
+        They are as `read` returns them, except that `task` may be as the file has it. Raises TraceError.
+        """
+        leaves_out = bool(self.table.left_out())
+        for piece in self.stream.read_pieces(self.dtype, self.first + begin, self.first + min(end, self.count)):
+            yield self._known(piece) if leaves_out else piece
+
+    def _known(self, samples: Samples) -> Samples:
         samples["task"] = self.table.to_indices(self.process, samples["task"])
         _leave_out(self.table, samples)
         return samples

@@ -30,6 +30,10 @@ void tprof_arrays_release(struct tprof_arrays *arrays);
 void *tprof_arrays_take(struct tprof_arrays *arrays, PyObject *array, const char *name, const char *formats, int flags,
                         Py_ssize_t count);
 
+/* The same of one dimension whose elements may be any number of bytes apart, `strides[0]` of its view. */
+const char *tprof_arrays_take_spread(struct tprof_arrays *arrays, PyObject *array, const char *name,
+                                     const char *formats, Py_ssize_t count);
+
 /* Release the arrays, and return None, or NULL with an error if an index was none. */
 PyObject *tprof_arrays_finished(struct tprof_arrays *arrays, bool good);
 

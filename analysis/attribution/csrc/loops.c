@@ -1,6 +1,8 @@
 /* Sums by group, and the extents of instances. See loops.h. */
 #include "loops.h"
 
+#include <string.h>
+
 #define MOST_AT_ONCE 8    /* columns, so that each has its own chain of additions in registers and cache */
 #define FINISH 2          /* tprof.trace.Kind */
 #define FAILED 1          /* tprof.trace.Flag */
@@ -107,23 +109,29 @@ void tprof_loops_weigh(const int64_t *t_ns, const double *cpu_s, size_t count, d
     }
 }
 
-bool tprof_loops_accumulate(const int64_t *t_ns, const double *cpu_s, size_t count, const int64_t *grid_ns,
-                            size_t grid_count, double *total_s, double *used_s)
+bool tprof_loops_accumulate(const struct tprof_loops_samples *samples, int64_t end_ns,
+                            const struct tprof_loops_grid *grid, struct tprof_loops_used *used)
 {
-    double sum_s = *used_s;
+    const char *t_at = samples->t_ns, *cpu_at = samples->cpu_ns;
     size_t next = 0;
-    while (next < grid_count && grid_ns[next] < t_ns[0])
+    while (next < grid->count && grid->t_ns[next] < used->t_ns)
         next++;
-    for (size_t at = 0; at < count; at++) {
-        const int64_t length_ns = t_ns[at + 1] - t_ns[at];
+    for (size_t at = 0; at < samples->count; at++, t_at += samples->t_stride, cpu_at += samples->cpu_stride) {
+        uint64_t recorded_ns, cpu_ns;
+        memcpy(&recorded_ns, t_at, sizeof recorded_ns);
+        memcpy(&cpu_ns, cpu_at, sizeof cpu_ns);
+        const int64_t t_ns = recorded_ns < (uint64_t)end_ns ? (int64_t)recorded_ns : end_ns;
+        const int64_t length_ns = t_ns - used->t_ns, more_ns = (int64_t)(cpu_ns - used->cpu_ns);
+        used->cpu_ns = cpu_ns;
         if (length_ns < 0)
             return false;
         if (length_ns == 0)
             continue;
-        for (; next < grid_count && grid_ns[next] < t_ns[at + 1]; next++)
-            total_s[next] = sum_s + cpu_s[at] / (double)length_ns * (double)(grid_ns[next] - t_ns[at]);
-        sum_s += cpu_s[at];
+        const double cpu_s = more_ns > 0 ? (double)more_ns * 1e-9 : 0;
+        for (; next < grid->count && grid->t_ns[next] < t_ns; next++)
+            grid->used_s[next] = used->sum_s + cpu_s / (double)length_ns * (double)(grid->t_ns[next] - used->t_ns);
+        used->sum_s += cpu_s;
+        used->t_ns = t_ns;
     }
-    *used_s = sum_s;
     return true;
 }

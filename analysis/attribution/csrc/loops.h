@@ -45,10 +45,31 @@ void tprof_loops_increase(const uint64_t *values, size_t count, double scale, do
  * place more, the last end. */
 void tprof_loops_weigh(const int64_t *t_ns, const double *cpu_s, size_t count, double nothing, double *modelled);
 
-/* Set total_s[i] to the CPU seconds of segments up to grid_ns[i], as far as it lies between the first and the last of
- * `count` + 1 times, on top of *used_s, which goes on to their end. Both times do not decrease; segments of no length
- * count nothing. Returns false if the times of segments decrease. */
-bool tprof_loops_accumulate(const int64_t *t_ns, const double *cpu_s, size_t count, const int64_t *grid_ns,
-                            size_t grid_count, double *total_s, double *used_s);
+/* Samples of a thread: a uint64 each, so many bytes apart. */
+struct tprof_loops_samples {
+    const char *t_ns, *cpu_ns;
+    ptrdiff_t t_stride, cpu_stride;
+    size_t count;
+};
+
+/* Times that do not decrease, and for each the CPU seconds up to it. */
+struct tprof_loops_grid {
+    const int64_t *t_ns;
+    double *used_s;
+    size_t count;
+};
+
+/* A sample, and the CPU seconds of all segments up to it. */
+struct tprof_loops_used {
+    int64_t t_ns;
+    uint64_t cpu_ns;
+    double sum_s;
+};
+
+/* Add up the CPU time of the segments from the sample in `used` through all others, which becomes the last of them. Times
+ * after end_ns (0 or later) count as that; segments of no length count nothing, nor does CPU time that falls. Set the
+ * seconds at times of the grid from the first sample to before the last. Returns false if times of samples decrease. */
+bool tprof_loops_accumulate(const struct tprof_loops_samples *samples, int64_t end_ns,
+                            const struct tprof_loops_grid *grid, struct tprof_loops_used *used);
 
 #endif

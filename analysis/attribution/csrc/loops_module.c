@@ -168,30 +168,41 @@ error:
 static PyObject *accumulate(PyObject *self, PyObject *args)
 {
     PyObject *of_times, *of_cpu, *of_grid, *of_totals;
-    double used_s;
+    long long before_ns, end_ns;
+    unsigned long long before_cpu_ns;
+    struct tprof_loops_used used;
+    struct tprof_loops_samples samples;
+    struct tprof_loops_grid grid;
     struct tprof_arrays arrays = {.taken = 0};
-    const int64_t *grid_ns;
-    double *total_s;
+    Py_ssize_t count, grid_count;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOOdO", &of_times, &of_cpu, &of_grid, &used_s, &of_totals))
+    if (!PyArg_ParseTuple(args, "OO(LKd)LOO", &of_times, &of_cpu, &before_ns, &before_cpu_ns, &used.sum_s, &end_ns,
+                          &of_grid, &of_totals))
         return NULL;
-    const double *cpu_s = tprof_arrays_take(&arrays, of_cpu, "the CPU time", FLOAT64, PyBUF_SIMPLE, -1);
-    if (cpu_s == NULL)
+    if ((samples.t_ns = tprof_arrays_take_spread(&arrays, of_times, "the times", UINT64, -1)) == NULL)
         goto error;
-    const Py_ssize_t count = arrays.views[0].len / (Py_ssize_t)sizeof *cpu_s;
-    const int64_t *t_ns = tprof_arrays_take(&arrays, of_times, "the times", INT64, PyBUF_SIMPLE, count + 1);
-    if (t_ns == NULL || (grid_ns = tprof_arrays_take(&arrays, of_grid, "the grid", INT64, PyBUF_SIMPLE, -1)) == NULL)
+    count = arrays.views[0].shape[0];
+    samples.t_stride = arrays.views[0].strides[0];
+    if ((samples.cpu_ns = tprof_arrays_take_spread(&arrays, of_cpu, "the CPU time", UINT64, count)) == NULL)
         goto error;
-    const Py_ssize_t grid_count = arrays.views[2].len / (Py_ssize_t)sizeof *grid_ns;
-    if ((total_s = tprof_arrays_take(&arrays, of_totals, "the totals", FLOAT64, PyBUF_WRITABLE, grid_count)) == NULL)
+    samples.cpu_stride = arrays.views[1].strides[0];
+    samples.count = (size_t)count;
+    if ((grid.t_ns = tprof_arrays_take(&arrays, of_grid, "the grid", INT64, PyBUF_SIMPLE, -1)) == NULL)
         goto error;
+    grid_count = arrays.views[2].len / (Py_ssize_t)sizeof *grid.t_ns;
+    grid.count = (size_t)grid_count;
+    if ((grid.used_s = tprof_arrays_take(&arrays, of_totals, "the totals", FLOAT64, PyBUF_WRITABLE, grid_count)) ==
+        NULL)
+        goto error;
+    used.t_ns = before_ns;
+    used.cpu_ns = before_cpu_ns;
     bool ordered;
     Py_BEGIN_ALLOW_THREADS
-    ordered = tprof_loops_accumulate(t_ns, cpu_s, (size_t)count, grid_ns, (size_t)grid_count, total_s, &used_s);
+    ordered = tprof_loops_accumulate(&samples, end_ns, &grid, &used);
     Py_END_ALLOW_THREADS
     tprof_arrays_release(&arrays);
     if (ordered)
-        return PyFloat_FromDouble(used_s);
+        return Py_BuildValue("LKd", (long long)used.t_ns, (unsigned long long)used.cpu_ns, used.sum_s);
     Py_RETURN_NONE;
 error:
     tprof_arrays_release(&arrays);
