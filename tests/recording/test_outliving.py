@@ -11,7 +11,7 @@ from support import programs, pthreads, traces
 from support.streamed_profiles import streamed
 
 import tprof
-from tprof.trace import layout
+from tprof.trace import EventKind, layout
 from tprof.trace.compress import compress
 
 PROGRAM = """
@@ -160,3 +160,45 @@ def test_figures_of_a_recording_in_segments_are_those_of_the_end(tmp_path, libra
     first, second = record(tmp_path, library_path, "compress")
 
     assert_same(tprof.load(first).profile(), tprof.load(second).profile())
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Return a trace of a process that recorded on, whose end is in the middle of what it wrote."""
+    events = {
+        "t_ns": [1, traces.SECOND_NS + 1], "kind": [EventKind.BEGIN, EventKind.END], "instance": [0, 0],
+        "other": [0, 0], "task": [-1, -1], "worker": [0, 0],
+    }  # fmt: skip
+    threads = [dict(traces.THREADS[0], events=events), traces.THREADS[1]]
+    path = traces.write(tmp_path / "t.tprof", threads=threads)
+    (path / "decisions").mkdir()
+    lines = [{"t_ns": t_ns, "kind": "workers", "policy": "test", "workers": 1} for t_ns in (1, traces.SECOND_NS + 1)]
+    (path / "decisions" / "00000000.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    running = [{"process": 0, "pid": 1, "cpu_ns": 1, "ended_ns": None}]
+    traces.set_json(path / "end.json", end_ns=traces.SECOND_NS, processes=running)
+    return path
+
+
+def test_samples_events_and_decisions_after_the_end_are_left_out(written):
+    trace = tprof.load(written)
+
+    assert [(one.count, one.end_ns, one.end_columns) for one in trace.threads] == [(3, None, {}), (1, None, {})]
+    assert trace.graph.t_ns.tolist() == [1]
+    assert [one.t_ns for one in trace.decisions] == [1]
+
+
+def test_what_could_not_be_written_after_the_end_is_no_loss(written):
+    traces.set_header(traces.samples_of(written), dropped_enospc=3, first_drop_ns=traces.SECOND_NS + 1)
+    assert not any("could not be written" in note for note in tprof.load(written).notes)
+
+    traces.set_header(traces.samples_of(written), dropped_enospc=3, first_drop_ns=traces.SECOND_NS)
+    assert any("3 samples could not be written" in note for note in tprof.load(written).notes)
+
+
+def test_all_of_a_process_that_had_left_is_kept(written):
+    left = [{"process": 0, "pid": 1, "cpu_ns": 1, "ended_ns": 2 * traces.SECOND_NS}]
+    traces.set_json(written / "end.json", processes=left)
+    trace = tprof.load(written)
+
+    assert [one.count for one in trace.threads] == [4, 2]
+    assert len(trace.graph) == len(trace.decisions) == 2

@@ -58,12 +58,12 @@ class Outliving:
         if self._began_later(one.stream):
             return None
         count = one.stream.first_at(one.dtype, self.end_ns + 1)
-        is_whole = one.first_drop_ns is None or one.first_drop_ns > self.end_ns
-        return replace(
+        found = replace(
             one, stream=replace(one.stream, count=count), count=count,
             end_reason=kinds.EndReason.OPEN, end_ns=None, end_columns={},
-            dropped={} if is_whole else one.dropped, first_drop_ns=None if is_whole else one.first_drop_ns,
         )  # fmt: skip
+        drops_later = one.first_drop_ns is not None and one.first_drop_ns > self.end_ns
+        return replace(found, dropped={}, first_drop_ns=None) if drops_later else found
 
     def events(self, one: EventFile) -> EventFile | None:
         """Return the events of a thread."""

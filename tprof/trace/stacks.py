@@ -168,7 +168,8 @@ class StackFile:
     def _until(self, records: Records) -> Records:
         if self.until_ns == MAX_NS:
             return records
-        return records[(records["kind"] != StackKind.SAMPLE) | (records["t_ns"] <= self.until_ns)]
+        kept: Records = records[(records["kind"] != StackKind.SAMPLE) | (records["t_ns"] <= self.until_ns)]
+        return kept
 
 
 def open_stacks(path: Path) -> StackFile:
