@@ -11,6 +11,8 @@ from support import programs, pthreads, traces
 from support.streamed_profiles import streamed
 
 import tprof
+from tprof.live import Meter
+from tprof.live.meter import OUTSIDE
 from tprof.trace import EventKind, layout
 from tprof.trace.compress import compress
 
@@ -147,6 +149,16 @@ def test_stacks_and_native_threads_are_those_of_the_end(recorded):
             after.ended_ns, after.t_ns.tolist(), after.cpu_ns.tolist(),
         )  # fmt: skip
     assert sum(len(one.t_ns) for one in second.native_threads) > 2
+
+
+def test_followed_figures_are_those_of_the_profile(recorded):
+    energies = [Meter(path, process=OUTSIDE).energy() for path in recorded]
+    known = tprof.load(recorded[0]).profile().summary()
+
+    assert energies[0] == energies[1]
+    assert {name: (one.instances, one.energy_j) for name, one in energies[1].tasks.items()} == {
+        name: (row["instances"], pytest.approx(row["energy_j"])) for name, row in known.iterrows()
+    }
 
 
 def test_figures_of_compressed_records_are_those_of_the_end(recorded):
