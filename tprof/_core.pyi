@@ -143,11 +143,13 @@ class Follower:
         first: int = 0,
         moments: bool = False,
         resumes: bool = False,
+        stop: int | None = None,
     ) -> Self:
         """Begin at sample number `first`; `fetch` returns compressed records from a number on, at most so many.
 
         It returns none if they are gone. With `moments` begins and ends of instances are returned. One that `resumes`
-        counts nothing before the first step.
+        counts nothing before the first step. With `stop`, samples from that number on do not count, nor does the
+        thread's end.
         """
 
     def follow(

@@ -143,19 +143,21 @@ static PyObject *create_follower(PyTypeObject *type, PyObject *args, PyObject *k
 {
     static char *names[] = {"path",  "record_bytes", "body_at",  "process", "pid",        "tid",
                             "own",   "column",       "packages", "end_ns",  "cut_off_ns", "fetch",
-                            "first", "moments",      "resumes",  NULL};
-    PyObject *path, *end_ns = Py_None, *fetch = Py_None;
+                            "first", "moments",      "resumes",  "stop",    NULL};
+    PyObject *path, *end_ns = Py_None, *fetch = Py_None, *stop = Py_None;
     struct tprof_follower given = {.learn = call_learn, .cut_off_ns = HUGE_VAL};
     int own, moments = 0, resumes = 0;
     unsigned int process;
     Py_buffer packages;
     unsigned long long body_at, first = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OIKIIIpiy*|OdOKpp", names, &path, &given.tail.record_bytes,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OIKIIIpiy*|OdOKppO", names, &path, &given.tail.record_bytes,
                                      &body_at, &process, &given.pid, &given.tid, &own, &given.cpu_column, &packages,
-                                     &end_ns, &given.cut_off_ns, &fetch, &first, &moments, &resumes))
+                                     &end_ns, &given.cut_off_ns, &fetch, &first, &moments, &resumes, &stop))
         return NULL;
     given.finished = end_ns != Py_None;
     given.end_ns = given.finished ? PyLong_AsUnsignedLongLong(end_ns) : 0;
+    given.stops = stop != Py_None;
+    given.stop = given.stops && !PyErr_Occurred() ? PyLong_AsUnsignedLongLong(stop) : 0;
     const int columns = ((int)given.tail.record_bytes - (int)sizeof(struct tprof_sample)) / 8;
     struct follower *self = NULL;
     if (PyErr_Occurred()) {

@@ -317,7 +317,8 @@ static void finish(struct tprof_follower *follower, struct step *step, const str
 {
     if (!follower->begun)
         return;
-    const bool lost = state->first_drop_ns != 0, open = lost || state->end_reason == TPROF_OPEN;
+    const bool lost = state->first_drop_ns != 0;
+    const bool open = lost || follower->stops || state->end_reason == TPROF_OPEN;
     if (open && !lost && !follower->finished) {
         run(follower, step, now_ns, grown_ns(follower, now_ns, clock_ns), follower->package);
         return;
@@ -333,12 +334,21 @@ static void finish(struct tprof_follower *follower, struct step *step, const str
     }
 }
 
+static size_t wanted(const struct tprof_follower *follower)
+{
+    const uint64_t done = follower->tail.done;
+    if (!follower->stops || (done < follower->stop && follower->stop - done > CHUNK_RECORDS))
+        return CHUNK_RECORDS;
+    return done < follower->stop ? (size_t)(follower->stop - done) : 0;
+}
+
 static enum tprof_follow_result read_samples(struct tprof_follower *follower, struct step *step, int fd,
                                              struct tprof_tail_state *state, bool *reached)
 {
     struct tprof_tail *tail = &follower->tail;
-    ssize_t got;
-    while ((got = tprof_tail_read(tail, fd, state, follower->buffer, CHUNK_RECORDS)) > 0) {
+    ssize_t got = 0;
+    size_t most;
+    while ((most = wanted(follower)) > 0 && (got = tprof_tail_read(tail, fd, state, follower->buffer, most)) > 0) {
         for (ssize_t i = 0; i < got; i++) {
             const void *record = follower->buffer + (size_t)i * tail->record_bytes;
             const struct tprof_sample *sample = record;

@@ -55,6 +55,8 @@ struct tprof_follower {
     bool finished;     /* the file is no longer written */
     bool notes_moments; /* whether begins and ends of instances are wanted */
     bool resumes;       /* what came before the first step was followed before: nothing of it counts */
+    bool stops;        /* of a finished file: samples from `stop` on do not count, nor does the thread's end */
+    uint64_t stop;
     uint64_t end_ns;   /* of a finished file's last segment */
     double cut_off_ns; /* most CPU time of a last segment that nothing in the file closes */
     int cpu_column;    /* -1: none, a task's CPU time is its length */

@@ -13,6 +13,7 @@ from tprof.analysis.attribution.load import read_pools
 from tprof.analysis.attribution.quanta import build_quanta
 from tprof.analysis.attribution.segments import find_cut_off, thread_end_ns
 from tprof.analysis.attribution.sharing import static_watts
+from tprof.trace.kinds import EndReason
 
 from .readings import Readings
 from .threads import FollowedThread
@@ -79,6 +80,7 @@ def followed(trace: Trace, *, moments: bool = False) -> list[FollowedThread]:
             end_ns=thread_end_ns(trace, thread),
             cut_off_s=cut_off[thread.ordinal].cpu_s if thread.ordinal in cut_off else math.inf,
             moments=moments,
+            stops=thread.end_reason == EndReason.OPEN,
         )
         for thread in trace.threads
     ]

@@ -62,6 +62,7 @@ class FollowedThread:
         cut_off_s: float = math.inf,
         moments: bool = False,
         resumes: bool = False,
+        stops: bool = False,
     ) -> None:
         """Begin at its first sample.
 
@@ -74,6 +75,7 @@ class FollowedThread:
         cut_off_s : most CPU seconds of a last segment that nothing in the file closes
         moments : whether begins and ends of instances are noted
         resumes : whether what came before the first step was followed before
+        stops : whether only the samples that `thread` has count, though its file may have more
         """
         names = thread.dtype.names or ()
         self.pid, self.tid, self.process = thread.pid, thread.tid, thread.process
@@ -94,6 +96,7 @@ class FollowedThread:
             resumes=resumes,
             fetch=_fetch_of(thread.stream),
             first=thread.stream.gone,
+            stop=thread.count + thread.stream.gone - thread.stream.kept if stops else None,
         )
         self.stream = thread.stream
 

@@ -68,6 +68,7 @@ class Ending:
             "stopped": self.stopped,
             "processes": [
                 {"process": ordinal, "pid": pid, "cpu_ns": cpu_ns, "ended_ns": ended_ns or None}
+                | ({} if ended_ns else _table(self.session, ordinal))
                 for ordinal, pid, cpu_ns, ended_ns in ended["processes"]
             ],
             "process_count": ended["process_count"],
@@ -89,6 +90,14 @@ class Ending:
             # The samples are on disk nevertheless: the trace loads like that of a killed program.
             return [f"the end of {self.session} could not be written ({error.strerror}): it reads as incomplete"]
         return []
+
+
+def _table(session: Path, process: int) -> dict[str, int]:
+    """Return the length of the table of tasks of a process that records on, to which it adds what is later."""
+    try:
+        return {"table_bytes": (session / "tasks" / f"{process:08d}.jsonl").stat().st_size}
+    except OSError:
+        return {}
 
 
 def _clocks(end_ns: int) -> dict[str, int]:

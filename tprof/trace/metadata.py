@@ -164,6 +164,15 @@ def process_cpu_ns(end: dict[str, Any]) -> dict[int, int]:
     }
 
 
+def table_bytes(end: dict[str, Any]) -> dict[int, int]:
+    """Return how long the table of tasks was of each process that recorded on, by its ordinal."""
+    return {
+        entry["process"]: entry["table_bytes"]
+        for entry in end.get("processes", [])
+        if _is_count(entry.get("process")) and is_ns(entry.get("table_bytes"))
+    }
+
+
 def start_ns_of(manifest: dict[str, Any]) -> int | None:
     """Return the start of the recorded block, else of the recording; None if the manifest has neither."""
     clock: dict[str, Any] = manifest.get("clock", {})

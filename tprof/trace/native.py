@@ -103,6 +103,17 @@ class NativeThread:
             self, created_ns=created_ns, t_ns=self.t_ns[first:stop], cpu_ns=self.cpu_ns[first:stop], counts=counts
         )
 
+    def until_it_stands(self) -> NativeThread:
+        """Return a thread that still runs without the last readings that show no movement, but the first of these.
+
+        Such a reading is written when the clock moves again.
+        """
+        stop = int(np.searchsorted(self.cpu_ns, self.cpu_ns[-1])) + 1
+        if self.ended_ns is not None or stop == len(self.t_ns):
+            return self
+        counts = None if self.counts is None else self.counts.between(0, stop)
+        return replace(self, t_ns=self.t_ns[:stop], cpu_ns=self.cpu_ns[:stop], counts=counts)
+
 
 @dataclass(frozen=True)
 class NativeFile:
@@ -113,6 +124,7 @@ class NativeFile:
     process, pid : of the process, as those of its samples.
     count : committed records that can be read.
     dropped : records that could not be written.
+    until_ns : records of later times are left out; None: there are none.
     """
 
     process: int
@@ -121,10 +133,12 @@ class NativeFile:
     dropped: int
     stream: Stream = field(repr=False)
     table: TaskTable = field(repr=False)
+    until_ns: int | None = None
 
     def read(self) -> list[NativeThread]:
         """Read the threads. Raises TraceError."""
-        return threads_of(self._records(), self.pid, columns_of(self.stream.description))
+        threads = threads_of(self._records(), self.pid, columns_of(self.stream.description))
+        return threads if self.until_ns is None else [one.until_it_stands() for one in threads]
 
     def read_calls(self) -> list[PoolCalls]:
         """Read the calls that gave work to pools. Raises TraceError."""
@@ -133,6 +147,8 @@ class NativeFile:
 
     def _records(self) -> Records:
         records = self.stream.read(layout.NATIVE)
+        if self.until_ns is not None:
+            records = records[records["t_ns"] <= self.until_ns]
         tasks = records["task"]
         named = np.isin(records["kind"], (NativeKind.CREATOR, NativeKind.CALLS))
         tasks[named] = self.table.to_indices(self.process, tasks[named])

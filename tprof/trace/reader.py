@@ -20,9 +20,10 @@ from .gpu import GpuReader, GpuTrace
 from .graph import EventFile, open_events
 from .labels import read_labels
 from .manifest import read_end, read_manifest
-from .metadata import MAX_NS, packages_of_cpus, process_ends, sound_end, sound_manifest, start_ns_of
+from .metadata import MAX_NS, packages_of_cpus, process_ends, sound_end, sound_manifest, start_ns_of, table_bytes
 from .missing_files import missing_readings, missing_tables, missing_threads
 from .native import NativeFile, open_native
+from .outliving import Outliving
 from .packed import NewerFormatError
 from .readings import Readings, read_readings
 from .running import is_running
@@ -30,7 +31,7 @@ from .stacks import StackFile, open_stacks
 from .stream import check_major
 from .sums import keeps_summary
 from .sums_trace import SumsTrace, load_sums, refusal
-from .tasks import TaskTable
+from .tasks import MAX_BYTES, TaskTable
 from .thread import Thread, open_thread
 from .trace import Trace
 
@@ -130,6 +131,7 @@ class _Loader:
     def __init__(self, directory: Path, manifest: dict[str, Any], minor: int) -> None:
         self.directory = directory
         self.table = TaskTable()
+        self.late = Outliving.of(None)
         self.manifest, self.notes = sound_manifest(manifest)
         if minor > layout.MINOR:
             known = f"{layout.MAJOR}.{layout.MINOR}"
@@ -137,9 +139,11 @@ class _Loader:
 
     def load(self) -> Trace:
         end = self._end()
-        tables = self._files("tasks", ".jsonl")
+        self.late = Outliving.of(end)
+        tables, lengths = self._files("tasks", ".jsonl"), table_bytes(end or {})
         for path in tables:
-            self._try(path, lambda path: self.table.read(path, _ordinal(path)))
+            process = _ordinal(path)
+            self._try(path, partial(self.table.read, process=process, length=lengths.get(process, MAX_BYTES)))
         threads, readings, events, native = self._threads(), self._readings(), self._events(), self._native()
         unnamed = {one.process for one in threads} - {_ordinal(path) for path in tables}
         if end is None or self.table.notes or end.get("lost_definitions") or unnamed or not self.table.entries:
@@ -237,9 +241,9 @@ class _Loader:
     def _threads(self) -> list[Thread]:
         packages = packages_of_cpus(self.manifest)
         files = self._files("threads", ".samples")
-        return self._of_threads(files, lambda path: open_thread(path, self.table, packages))
+        return self._of_threads(files, lambda path: self.late.thread(open_thread(path, self.table, packages)))
 
-    def _of_threads(self, files: list[Path], read: Callable[[Path], OfThread]) -> list[OfThread]:
+    def _of_threads(self, files: list[Path], read: Callable[[Path], OfThread | None]) -> list[OfThread]:
         """Return the readable ones of these files, one per thread."""
         found: dict[int, OfThread] = {}
         for path in files:
@@ -274,12 +278,12 @@ class _Loader:
 
     def _events(self) -> list[EventFile]:
         files = self._files("graph", ".events", optional=True)
-        return self._of_threads(files, lambda path: open_events(path, self.table))
+        return self._of_threads(files, lambda path: self.late.events(open_events(path, self.table)))
 
     def _native(self) -> list[NativeFile]:
         found: dict[tuple[int, int], NativeFile] = {}
         for path in self._files("native", ".native", optional=True):
-            one = self._try(path, lambda path: open_native(path, self.table))
+            one = self._try(path, lambda path: self.late.native(open_native(path, self.table)))
             if one is None:
                 continue
             if one.stream.note:
@@ -295,7 +299,7 @@ class _Loader:
     def _stacks(self) -> tuple[StackFile, ...]:
         found: dict[int, StackFile] = {}
         for path in self._files(STACKS, ".stacks", optional=True):
-            one = self._try(path, open_stacks)
+            one = self._try(path, lambda path: self.late.stacks(open_stacks(path)))
             if one is None:
                 continue
             if one.stream.note:
@@ -315,14 +319,14 @@ class _Loader:
             found, notes = self._try(path, read) or ([], [])
             decisions += found
             self.notes += notes
-        return tuple(sorted(decisions, key=lambda one: one.t_ns))
+        return tuple(sorted(self.late.decisions(decisions), key=lambda one: one.t_ns))
 
     def _gpu(self) -> GpuTrace:
         reader = GpuReader(self.table)
         for path in self._files(GPU, ".jsonl", optional=True):
             self._try(path, lambda path: reader.read(path, _ordinal(path)))
         self.notes += reader.notes
-        return reader.found()
+        return self.late.gpu(reader.found())
 
     def _labels(self) -> dict[int, dict[str, str]]:
         found = {_ordinal(path): self._try(path, read_labels) for path in self._files(LABELS, ".jsonl", optional=True)}

@@ -137,6 +137,7 @@ class StackFile:
     process, pid : of the process
     count : committed records that can be read
     dropped : records that could not be written
+    until_ns : samples of later times are left out
     """
 
     process: int
@@ -144,10 +145,11 @@ class StackFile:
     count: int
     dropped: int
     stream: Stream = field(repr=False)
+    until_ns: int = MAX_NS
 
     def read(self) -> Stacks:
         """Read the stacks. Raises TraceError."""
-        return stacks_of(self.stream.read(layout.STACK), self.process, self.pid)
+        return stacks_of(self._until(self.stream.read(layout.STACK)), self.process, self.pid)
 
     def calls(self) -> Calls:
         """Read the stacks without the samples. Raises TraceError."""
@@ -161,7 +163,13 @@ class StackFile:
 
     def _blocks(self) -> Iterator[Records]:
         for first in range(0, self.count, BLOCK):
-            yield self.stream.read_part(layout.STACK, first, first + BLOCK)
+            yield self._until(self.stream.read_part(layout.STACK, first, first + BLOCK))
+
+    def _until(self, records: Records) -> Records:
+        if self.until_ns == MAX_NS:
+            return records
+        kept: Records = records[(records["kind"] != StackKind.SAMPLE) | (records["t_ns"] <= self.until_ns)]
+        return kept
 
 
 def open_stacks(path: Path) -> StackFile:

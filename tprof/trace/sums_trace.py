@@ -10,10 +10,10 @@ from tprof.errors import UsageError
 
 from .directory import has_helper
 from .manifest import END, read_end, read_manifest
-from .metadata import sound_end, sound_manifest, start_ns_of
+from .metadata import sound_end, sound_manifest, start_ns_of, table_bytes
 from .running import is_running
 from .sums import SumsReader
-from .tasks import TaskTable
+from .tasks import MAX_BYTES, TaskTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,8 +86,10 @@ def load_sums(directory: Path) -> SumsTrace:
     until_ns = max((block.until_ns for block in reader.blocks()), default=start_ns)
     notes += [*more, *end.get("notes", ()), *_missing(directory, end, until_ns)]
     table = TaskTable()
+    lengths = table_bytes(end)
     for path in sorted((directory / "tasks").glob("*.jsonl")):
-        table.read(path, int(path.stem) if path.stem.isdecimal() else 0)
+        process = int(path.stem) if path.stem.isdecimal() else 0
+        table.read(path, process, lengths.get(process, MAX_BYTES))
     complete = found is not None and not any((directory / "readings").iterdir())
     return SumsTrace(
         directory, manifest, end, table, complete, start_ns, until_ns, reader.span_ns, (*notes, *table.notes)

@@ -96,11 +96,11 @@ class TaskTable:
         self._index: dict[tuple[str, str | None, int | None, float | None, bool, str | None], int] = {}
         self._numbers: dict[int, dict[int, int]] = {}
 
-    def read(self, path: Path, process: int) -> None:
-        """Add a process's table. Incomplete lines are left out and counted. Raises TraceError."""
+    def read(self, path: Path, process: int, length: int = MAX_BYTES) -> None:
+        """Add a process's table, up to so many bytes. Incomplete lines are left out and counted. Raises TraceError."""
         numbers = self._numbers.setdefault(process, {})
         damaged = 0
-        for count, line in enumerate(lines_of(path)):
+        for count, line in enumerate(lines_of(path, length=length)):
             if count >= MAX_TASKS or len(self.entries) >= MAX_TASKS:
                 self.notes.append(f"{path.name}: what follows {MAX_TASKS} tasks is left out of the task table")
                 break
@@ -161,11 +161,11 @@ class TaskTable:
         return index
 
 
-def lines_of(path: Path, most_bytes: int = MAX_BYTES) -> Iterator[bytes]:
-    """Yield the lines; an empty one in place of one that is too long. Raises TraceError."""
+def lines_of(path: Path, most_bytes: int = MAX_BYTES, *, length: int = MAX_BYTES) -> Iterator[bytes]:
+    """Yield the lines that begin in so many bytes; an empty one in place of one that is too long. Raises TraceError."""
     with open_file(path, most_bytes) as file:
         try:
-            while line := file.readline(MAX_LINE_BYTES):
+            while file.tell() < length and (line := file.readline(MAX_LINE_BYTES)):
                 whole = line
                 while not line.endswith(b"\n") and len(line) == MAX_LINE_BYTES:
                     whole = b""
