@@ -61,7 +61,7 @@ class Profile:
     instances : what ran, of which `tasks`, `own_s` and `sums` are
     accounts : one row per domain, index `domain`: measured_j, tasks_j, runtime_j, other_j, idle_j, and of native
         threads spin_j (after the task that used them) and unidentified_j (of one of several tasks); the last six sum to
-        measured_j; `quality`: whether this was measured, estimated or simulated
+        measured_j; `quality`: whether this was measured, estimated, simulated or given
     info : sensor, model, warnings and other provenance
     recipe : inputs of the sharing
     mean_error_j : (distinct names,) standard errors of the tasks' mean energies if powers were fitted, else None
