@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from tprof.analysis.operating_points.scales import NORMAL_95
 from tprof.analysis.profile.grouped import group_key, natural_order
 
 from .evidence import SURE_DF
-from .run_figures import ENERGIES, FIGURES, NORMAL_95, Places, reach_of
+from .run_figures import ENERGIES, FIGURES, Places, reach_of
 from .scatter import Spread
 
 if TYPE_CHECKING:

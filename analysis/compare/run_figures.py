@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
+from tprof.analysis.operating_points.scales import NORMAL_95
 
 from .circumstances import circumstances_of
 from .evidence import SURE_DF
@@ -34,7 +35,6 @@ FIGURES = ("energy_mean_j", "energy_j", "duration_mean_s", "own_mean_s", "power_
 """What is compared of each task: joules of an instance and of all, seconds of an instance, watts."""
 ENERGIES = frozenset({"energy_mean_j", "energy_j", "power_w"})
 ACCOUNTS = ("measured_j", "tasks_j", "runtime_j", "other_j", "idle_j")
-NORMAL_95 = 1.96
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from tprof.analysis.operating_points.scales import NORMAL_95
 
 from .evidence import SURE_DF, Difference, Estimate, difference, quantile
 from .inclusive import inclusive, outermost
-from .run_figures import NORMAL_95
 from .scatter import batched_error
 
 if TYPE_CHECKING:

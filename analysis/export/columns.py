@@ -97,7 +97,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "given_j": Column(REAL, "J", "what hosts with given joules contribute, likewise"),
     },
     "accounts": {
-        "measured_j": Column(REAL, "J", "what the domain measured"),
+        "measured_j": Column(REAL, "J", "joules of the domain; `quality` says how they are known"),
         "unidentified_j": Column(REAL, "J", "joules of native threads of one of several tasks"),
         "counted": Column(FLAG, "", "whether the domain is part of the total, in a job"),
     },

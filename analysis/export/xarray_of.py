@@ -30,7 +30,7 @@ def dataset_of(profile: Profile) -> Any:
     known = [name for name in ACCOUNTS if name in accounts]
     parts = accounts[known].to_numpy(float)
     data["account_j"] = (("domain", "account"), parts, _attributes("J", "where the joules of a domain went"))
-    data["measured_j"] = ("domain", accounts["measured_j"].to_numpy(float), _attributes("J", "what it measured"))
+    data["measured_j"] = ("domain", accounts["measured_j"].to_numpy(float), _attributes("J", "joules of the domain"))
     domains = list(map(str, accounts.index))
     watts = [
         power[f"{one}_w"].to_numpy(float) if f"{one}_w" in power else np.full(len(power), np.nan) for one in domains

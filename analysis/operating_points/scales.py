@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 LEVELS = 16
 NORMAL_95 = 1.96
+"""How many standard deviations each side hold 95 % of a normal distribution; `student` does so of Student's t."""
 PLACE = 0.58
 """Above the middle of each step, since large scales make the tails: 97.5 % is then where Student's t has it."""
 QUANTILES = np.array([NormalDist().inv_cdf((place + PLACE) / LEVELS) for place in range(LEVELS)])

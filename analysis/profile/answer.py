@@ -180,9 +180,12 @@ def answer_from(
     share = float(first["share"])
     second = known.iloc[1] if len(known) > 1 else None
     is_close = lead.close is not None and energy_j <= CLOSE * float(lead.close["energy_j"])
-    headline = _either(first, lead.close, quality) if is_close else _headline(first, lead, quality, run)
-    sentences = [_width(first, low_j, high_j), _order(first, second, lead, is_close=is_close), _quality(quality)]
-    certainty = " ".join(filter(None, sentences))
+    # The table of tasks has both intervals, so where they decide nothing the headline says all there is to say.
+    headline = _either(first, lead, quality) if is_close else _headline(first, lead, quality, run)
+    sure = [_width(first, low_j, high_j), _order(first, second, lead)]
+    if is_close:
+        sure = [] if first["resolved"] else sure[:1]
+    certainty = " ".join(filter(None, [*sure, _quality(quality)]))
     return Answer(
         quality, name, energy_j, _known(low_j), _known(high_j), _known(share), headline, certainty, found
     )  # fmt: skip
@@ -198,13 +201,23 @@ def interval_of_sum(row: Row) -> tuple[float, float]:
     return low, high
 
 
-def _either(first: Row, second: Row | None, quality: str) -> str:
-    """Return the headline where either of two tasks may take most."""
-    rows = [first, *([] if second is None else [second])]
+def _either(first: Row, lead: Lead, quality: str) -> str:
+    """Return the headline where other tasks may take as much, and why it does not name one."""
+    rows, more = [first, lead.rivals[0]], len(lead.rivals) - 1
     joules = " and ".join(quantity(float(row["energy_j"]), "J") for row in rows)
     shares = " and ".join(_part(float(row["share"])) for row in rows)
     names = " or ".join(str(row.name) for row in rows)
-    return f"{names} takes most energy: {joules} ({quality}), {shares} of the energy of all tasks."
+    if more:
+        others = "another task" if more == 1 else f"one of {more} others"
+        names = f"{', '.join(str(row.name) for row in rows)} or {others}"
+    return f"{names} takes most energy: {joules} ({quality}), {shares} of the energy of all tasks; {_why(lead)}."
+
+
+def _why(lead: Lead) -> str:
+    """Return why other tasks may take more than the first."""
+    if lead.by_watts:
+        return "their order depends on the idle and busy watts, which are assumed (--watts gives them)"
+    return "their 95 % intervals overlap"
 
 
 def _headline(first: Row, lead: Lead, quality: str, run: tuple[float, str]) -> str:
@@ -242,7 +255,7 @@ def _width(row: Row, low_j: float, high_j: float) -> str:
     )
 
 
-def _order(first: Row, second: Row | None, lead: Lead, *, is_close: bool) -> str:
+def _order(first: Row, second: Row | None, lead: Lead) -> str:
     if second is None:
         return ""
     if not lead.rivals:
@@ -254,15 +267,10 @@ def _order(first: Row, second: Row | None, lead: Lead, *, is_close: bool) -> str
         most = f"that {first.name} takes most{known} is sure with 95 % confidence"
         return f"The next is {second.name} with {joules}; {most}."
     count, rival = len(lead.rivals), lead.rivals[0]
-    why = "their 95 % intervals overlap" if count == 1 else f"the 95 % intervals of {count} tasks overlap with its own"
-    if lead.by_watts:
-        why = "it depends on the idle and busy watts, which are assumed (--watts gives them)"
-    if is_close and count == 1:
-        return f"Which of the two takes more is not decided: {why}."
     other = f"one of {count} others"
     if count == 1:
         other = f"{rival.name} ({quantity(float(rival['energy_j']), 'J')})"
-    return f"That {other} takes more than {first.name} is not excluded: {why}."
+    return f"That {other} takes more than {first.name} is not excluded: {_why(lead)}."
 
 
 def _quality(quality: str) -> str:

@@ -115,7 +115,7 @@ class SummedInstances:
 
     @cached_property
     def stored(self) -> StoredInstances:
-        """All of them in a file that is removed with the profile. Raises UsageError without pyarrow, TprofError."""
+        """All of them in a file without a name. Raises UsageError without pyarrow, TprofError."""
         if self.begin_stacks is None:
             return StoredInstances(self.share)
         return StoredInstances(self.share, self.begin_stacks())

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from tprof.analysis.operating_points.scales import NORMAL_95
 
 from tprof.trace import Quality
 from tprof.trace.estimate import EXACT, WattsError
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.quanta import Quanta
 
 Floats = NDArray[np.float64]
-NORMAL_95 = 1.96
 
 
 def mean_interval(

@@ -61,7 +61,7 @@ class Profile:
     instances : what ran, of which `tasks`, `own_s` and `sums` are
     accounts : one row per domain, index `domain`: measured_j, tasks_j, runtime_j, other_j, idle_j, and of native
         threads spin_j (after the task that used them) and unidentified_j (of one of several tasks); the last six sum to
-        measured_j; `quality`: whether this was measured, estimated or simulated
+        measured_j; `quality`: whether this was measured, estimated, simulated or given
     info : sensor, model, warnings and other provenance
     recipe : inputs of the sharing
     mean_error_j : (distinct names,) standard errors of the tasks' mean energies if powers were fitted, else None
@@ -101,8 +101,9 @@ class Profile:
         """Return the table of instances as a dataset of pyarrow, of which as much is read as is asked for.
 
         Its columns are those of `tasks`. The instances of a recording that was read in windows are shared once more,
-        and written to a Parquet file below ``$TMPDIR``, which the process removes at its end. Its rows are in the order
-        in which instances ended.
+        and written to a Parquet file below ``$TMPDIR``. It has no name and takes space until the profile, the dataset
+        and what scans it are gone, so another process cannot read it. Its rows are in the order in which instances
+        ended.
 
         Returns
         -------

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from tprof.analysis.names import shown
-
-from .intervals import NORMAL_95
+from tprof.analysis.operating_points.scales import NORMAL_95
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

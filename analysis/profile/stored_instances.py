@@ -1,10 +1,12 @@
-"""The instances of a long recording in a Parquet file, which is read in parts and removed with its profile."""
+"""The instances of a long recording in a Parquet file that is read in parts.
+
+The file has lost its name by then: it takes space until nothing reads it any more, however the process ends.
+"""
 
 from __future__ import annotations
 
 import tempfile
 from contextlib import closing
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
 OWN = "own_s"
 """The column that a table of instances has here besides its own."""
 NAMES = ("task", "thread")
-_lasting: list[tempfile.TemporaryDirectory[str]] = []
-"""Folders of datasets: the interpreter removes them at its end."""
 
 
 class Piece(NamedTuple):
@@ -80,10 +80,11 @@ class StoredInstances:
         self._categories: dict[str, Any] = {}
         self.stacks = stacks
         try:
-            self._folder = tempfile.TemporaryDirectory(prefix="tprof-tasks-")
-            self.path = Path(self._folder.name) / "tasks.parquet"
-            with closing(ParquetFile(self.path.with_suffix(""))) as file:
-                share(lambda piece: self._add(file, piece), progress, stacks)
+            with tempfile.TemporaryDirectory(prefix="tprof-tasks-") as folder:
+                path = Path(folder) / "tasks.parquet"
+                with closing(ParquetFile(path.with_suffix(""))) as file:
+                    share(lambda piece: self._add(file, piece), progress, stacks)
+                self._open(path)
         except OSError as error:
             raise TprofError(
                 f"cannot keep instances in {tempfile.gettempdir()}: {error.strerror or error}; set TMPDIR to a folder "
@@ -95,11 +96,12 @@ class StoredInstances:
             self._categories[name] = piece.tasks[name].cat.categories
         file.add(piece.tasks.assign(**{OWN: piece.own_s}))
 
-    @cached_property
-    def _file(self) -> Any:
-        import pyarrow.parquet as pq  # noqa: PLC0415 - optional; it was asked for
+    def _open(self, path: Path) -> None:
+        import pyarrow as pa  # noqa: PLC0415 - optional; it was asked for
+        import pyarrow.parquet as pq  # noqa: PLC0415 - for the same reason
 
-        return pq.ParquetFile(self.path)
+        self._bytes = pa.OSFile(str(path))
+        self._file = pq.ParquetFile(self._bytes)
 
     @property
     def count(self) -> int:
@@ -107,14 +109,14 @@ class StoredInstances:
         return int(self._file.num_row_groups)
 
     def dataset(self) -> Any:
-        """Return the file as a dataset of pyarrow with the columns of a table of instances; it stays until the end."""
+        """Return the file as a dataset of pyarrow with the columns of a table of instances."""
         import pyarrow as pa  # noqa: PLC0415 - optional; it was asked for
         import pyarrow.dataset as ds  # noqa: PLC0415 - for the same reason
 
-        _lasting.append(self._folder)  # a dataset is often used when its profile is gone
-        schema = self._file.schema_arrow
+        schema, form = self._file.schema_arrow, ds.ParquetFileFormat()
         kept = pa.schema([one for one in schema if one.name != OWN], metadata=schema.metadata)
-        return ds.dataset(self.path, schema=kept)
+        # Of the open file, since a dataset, and what scans it, often outlive its profile.
+        return ds.FileSystemDataset([form.make_fragment(self._bytes)], kept, form)
 
     def pieces(self, columns: Sequence[str] | None = None, *, backwards: bool = False) -> Iterator[Piece]:
         """Yield the instances of one window after the other, or those of later windows first.

@@ -152,18 +152,25 @@ class SumsProfile:
 
     @cached_property
     def power(self) -> pd.DataFrame:
-        """Watts of each domain over time: `time_s`, `duration_s` and a column `<domain>_w` per domain."""
+        """Watts of each domain over time: `time_s`, `duration_s` and a column `<domain>_w` per domain.
+
+        A row is of the readings that began in a span, the last of which mostly end in the next one: each row ends
+        where the next begins.
+        """
         rows = _added_domains([block.domains for block in self.trace.blocks()], ["span", "domain"])
+        rows = rows[rows["domain"] < len(self.info["domains"])]
         spans = np.unique(rows["span"])
-        found = {"time_s": spans * (self.trace.span_ns * 1e-9), "duration_s": np.zeros(len(spans))}
+        begin_s, end_s, watts = np.full(len(spans), np.inf), np.zeros(len(spans)), {}
         for place, domain in enumerate(self.info["domains"]):
             mine = rows[rows["domain"] == place]
-            at, watts = np.searchsorted(spans, mine["span"]), np.full(len(spans), np.nan)
+            at, own_s = np.searchsorted(spans, mine["span"]), _begins_s(mine, self.trace.span_ns * 1e-9)
+            begin_s[at] = np.minimum(begin_s[at], own_s)
+            end_s[at] = np.maximum(end_s[at], own_s + mine["seconds"])
+            watts[f"{domain['name']}_w"] = np.full(len(spans), np.nan)
             covered = mine["seconds"] > 0
-            watts[at[covered]] = mine["measured_j"][covered] / mine["seconds"][covered]
-            found["duration_s"][at] = np.maximum(found["duration_s"][at], mine["seconds"])
-            found[f"{domain['name']}_w"] = watts
-        return pd.DataFrame(found).assign(quality=self.info["quality"])
+            watts[f"{domain['name']}_w"][at[covered]] = mine["measured_j"][covered] / mine["seconds"][covered]
+        times = {"time_s": begin_s, "duration_s": np.minimum(end_s, np.append(begin_s[1:], np.inf)) - begin_s}
+        return pd.DataFrame(times | watts).assign(quality=self.info["quality"])
 
     def footprint(self, rates: Rates) -> Footprint:
         """Return what all joules emitted and cost; see `Profile.emissions`."""
@@ -257,6 +264,13 @@ def _added_domains(tables: Sequence[Table], key: Sequence[str]) -> Table:
     for name in ("seconds", *ACCOUNTS):
         found[name] = np.bincount(place.ravel(), weights=rows[name], minlength=len(distinct))
     return found
+
+
+def _begins_s(rows: Table, span_s: float) -> NDArray[np.float64]:
+    """Return when the readings of a domain's rows begin: where those of the row before end, or with the span."""
+    before_s = np.cumsum(rows["seconds"]) - rows["seconds"]
+    # The later of both for one row after the other, as one cumulative maximum.
+    return np.asarray(np.maximum.accumulate(rows["span"] * span_s - before_s) + before_s)
 
 
 def _task_sums(trace: SumsTrace, totals: Table, *, has_energy: bool) -> TaskSums:

@@ -14,8 +14,7 @@ from tprof.analysis.attribution.gpu import share_marked
 from tprof.analysis.attribution.gpu_use import SCOPE, gpu_use
 from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.names import places
-
-from .intervals import NORMAL_95
+from tprof.analysis.operating_points.scales import NORMAL_95
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tprof.analysis.operating_points.scales import NORMAL_95
 from tprof.benchmarks.simulator import Run, random_mix, write
 
 from tprof.trace import load_session
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from .cases import Case
 
     Floats = NDArray[np.float64]
-
-NORMAL_95 = 1.96
 
 
 @dataclass(frozen=True)

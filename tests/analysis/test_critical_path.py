@@ -178,7 +178,7 @@ SAMPLE = st.tuples(st.integers(0, 40), st.integers(0, 5), st.sampled_from(Kind))
 def test_whatever_the_events_say_every_table_can_be_made(tmp_path, lanes):
     profile = profile_of(tmp_path, [Lane(samples, events) for samples, events in lanes])
 
-    if len(profile.trace.graph):
+    if len(profile.events):
         path = profile.critical_path()
         assert sum(path.parts.values()) == pytest.approx(path.makespan_s)
     else:
@@ -189,7 +189,7 @@ def test_whatever_the_events_say_every_table_can_be_made(tmp_path, lanes):
     assert four.sum(axis=1) == pytest.approx(starved["served_s"].to_numpy(float))
     assert (four > -1e-15).all()
     assert profile.waits()["steals"].sum() <= len(profile.tasks)
-    assert len(profile.dependences) <= len(profile.trace.graph)
+    assert len(profile.dependences) <= len(profile.events)
 
 
 def test_without_a_runtime_the_profile_is_as_before(tmp_path):

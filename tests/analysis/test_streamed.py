@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import os
+import resource
 import tempfile
 import threading
 from dataclasses import replace
@@ -24,7 +27,7 @@ from tprof.analysis.profile.memory import available_bytes
 
 import tprof
 from tprof.comparison import figures_of_session
-from tprof.errors import UsageError
+from tprof.errors import TprofError, UsageError
 from tprof.trace import Kind
 from tprof.trace.compress import compress
 
@@ -237,6 +240,50 @@ def test_instances_are_scanned_in_parts_with_the_columns_of_the_table(tmp_path, 
     pd.testing.assert_frame_equal(table, in_order(whole.tasks), check_dtype=False, check_categorical=False, rtol=1e-9)
     joules = pl.scan_pyarrow_dataset(found).filter(pl.col("task") == "leaf").select(pl.col("energy_j").sum()).collect()
     assert joules.item() == pytest.approx(whole.summary().loc["leaf", "energy_j"])
+
+
+def test_a_scan_of_instances_leaves_no_files(tmp_path, monkeypatch) -> None:
+    """Scans that outlive the dataset and the profile are read whole, and their space is free when they are done."""
+    pytest.importorskip("pyarrow")
+    trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(0)))
+    monkeypatch.setattr(tempfile, "tempdir", str(make_folder(tmp_path / "temporary")))
+
+    scan = streamed(trace).scan_tasks().scanner(columns=["energy_j"])
+
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert scan.to_table().num_rows == len(trace.profile().tasks)
+    del scan
+    gc.collect()
+    assert open_files(tmp_path / "temporary") == []
+
+
+def test_a_scan_for_which_there_is_no_space_leaves_no_files(tmp_path, monkeypatch) -> None:
+    """The error says what helps."""
+    pytest.importorskip("pyarrow")
+    profile = streamed(tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(0))))
+    monkeypatch.setattr(tempfile, "tempdir", str(make_folder(tmp_path / "temporary")))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(TprofError, match=r"cannot keep instances in .*temporary: .*; set TMPDIR") as error:
+            profile.scan_tasks()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+    assert list((tmp_path / "temporary").iterdir()) == [], error  # which still refers to what failed
+    assert profile.scan_tasks().count_rows() == len(profile.tasks)
+
+
+def make_folder(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+def open_files(folder: Path) -> list[str]:
+    """Return the files of a folder that this process has open, removed ones too."""
+    targets = [os.path.realpath(one) for one in Path("/proc/self/fd").iterdir()]
+    return [target for target in targets if target.startswith(f"{folder}/")]
 
 
 @pytest.mark.parametrize("instance", [[1, 2, 1, 0], [5, 4, 3, 0]])

@@ -29,8 +29,19 @@ def test_summary_shows_accounts_and_tasks(folder):
     said = tprof(folder, "summary", "t.tprof").stdout
 
     assert "blur" in said
-    assert "25 J" in said, "what the domain measured"
+    assert "25 J" in said, "the domain's energy"
     assert 'model "cputime"' in said
+
+
+@pytest.mark.parametrize("quality", ["measured", "estimated", "simulated", "given"])
+def test_the_title_of_the_accounts_says_how_their_energy_is_known(tmp_path, quality):
+    """The heading of the column is the same for all."""
+    traces.write(tmp_path / "t.tprof", quality=quality)
+
+    lines = tprof(tmp_path, "summary", "t.tprof").stdout.splitlines()
+
+    title = lines.index(f"Accounts ({quality})")
+    assert lines[title + 1].split() == ["domain", "energy", "tasks", "runtime", "other", "idle"]
 
 
 def test_summary_as_json_is_strict_and_equals_the_profile(folder):

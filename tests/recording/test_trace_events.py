@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from support import traces
 from support.properties import examples
+from tprof.analysis.profile.task_graph.runtime_events import read_events
 
 import tprof
 from tprof.trace import EventKind, layout
@@ -44,28 +45,38 @@ def events_of(path):
     return path / "graph" / "00000000.events"
 
 
+def events_in(trace, thread=0):
+    """Return the events of a thread as those of the product are read, by name of the field."""
+    parts = [part for _, part in read_events(trace).parts({thread})]
+    return np.concatenate([np.zeros(0, layout.EVENT), *parts])
+
+
+def as_given(events):
+    """Return the columns as `write_trace` takes them."""
+    found = {name: events[name].tolist() for name in EVENTS}
+    none = {"task": layout.NO_TASK, "worker": layout.NO_WORKER}
+    return found | {name: [-1 if value == none[name] else value for value in found[name]] for name in none}
+
+
 def test_events_come_back_as_they_were_given(tmp_path):
-    graph = tprof.load(with_events(tmp_path / "t.tprof")).graph
+    trace = tprof.load(with_events(tmp_path / "t.tprof"))
 
-    assert {name: getattr(graph, name).tolist() for name in EVENTS if name != "task"} == {
-        name: [int(value) for value in values] for name, values in EVENTS.items() if name != "task"
-    }
-    assert graph.task.tolist() == [layout.NO_TASK, 1, 1] + [layout.NO_TASK] * 3
-    assert graph.thread.tolist() == [0] * 6
-    assert graph.notes == ()
+    assert as_given(events_in(trace)) == {name: [int(value) for value in values] for name, values in EVENTS.items()}
+    assert read_events(trace).notes == ()
 
 
-def test_events_of_several_threads_are_in_order_of_time(trace):
-    graph = tprof.load(trace).graph
+def test_turns_of_several_threads_are_in_order_of_time(trace):
+    turns = read_events(tprof.load(trace)).turns
 
-    assert graph.t_ns.tolist() == [0, 0, 5, 5, 5, 5, 7, 7, 9, 9, 11, 11]
-    assert graph.thread.tolist() == [0, 1, 0, 0, 1, 1, 0, 1, 0, 1, 0, 1]
+    assert turns.t_ns.tolist() == [0, 0, 11, 11]
+    assert turns.thread.tolist() == [0, 1, 0, 1]
+    assert turns.begins.tolist() == [True, True, False, False]
 
 
-def test_a_trace_without_events_has_an_empty_graph_and_no_note(tmp_path):
+def test_a_trace_without_events_has_none_and_no_note(tmp_path):
     trace = tprof.load(traces.write(tmp_path / "t.tprof"))
 
-    assert len(trace.graph) == 0
+    assert len(read_events(trace)) == 0
     assert trace.notes == ()
     assert not (trace.path / "graph").exists()
 
@@ -89,11 +100,8 @@ def test_any_events_come_back(tmp_path, events):
     arrays = dict(zip(EVENTS, map(list, columns), strict=True))
     with_events(path, first=arrays | {name: np.array(arrays[name], np.uint64) for name in ("instance", "other")})
 
-    graph = tprof.load(path).graph
-
-    got = [getattr(graph, name).tolist() for name in EVENTS]
-    got[4] = [-1 if number == layout.NO_TASK else number for number in got[4]]
-    assert [tuple(column) for column in got] == [tuple(column) for column in columns]
+    got = as_given(events_in(tprof.load(path)))
+    assert [tuple(got[name]) for name in EVENTS] == [tuple(column) for column in columns]
 
 
 def test_an_event_of_unknown_kind_is_left_out_and_said(trace):
@@ -102,10 +110,10 @@ def test_an_event_of_unknown_kind_is_left_out_and_said(trace):
     np.frombuffer(content, layout.EVENT, offset=4096)["kind"][1] = 99
     path.write_bytes(bytes(content))
 
-    graph = tprof.load(trace).graph
+    events = read_events(tprof.load(trace))
 
-    assert len(graph) == 11
-    assert graph.notes == ("1 events are of a kind that this tprof does not know, and left out",)
+    assert len(events) == 11
+    assert events.notes == ("1 events are of a kind that this tprof does not know, and left out",)
 
 
 def test_a_spawn_of_what_may_run_at_once_stands_for_a_ready_too(trace):
@@ -114,12 +122,11 @@ def test_a_spawn_of_what_may_run_at_once_stands_for_a_ready_too(trace):
     np.frombuffer(content, layout.EVENT, offset=4096)["flags"][1] = 1
     path.write_bytes(bytes(content))
 
-    graph = tprof.load(trace).graph
+    events = events_in(tprof.load(trace))[1:4]
 
-    at = np.flatnonzero(graph.thread == 0)[1:4]
-    assert graph.kind[at].tolist() == [EventKind.SPAWN, EventKind.READY, EventKind.DEPENDENCE]
-    assert (graph.t_ns[at].tolist(), graph.instance[at].tolist()) == ([5, 5, 5], [2, 2, 2])
-    assert graph.other[at].tolist() == [1, 0, 1]
+    assert events["kind"].tolist() == [EventKind.SPAWN, EventKind.READY, EventKind.DEPENDENCE]
+    assert (events["t_ns"].tolist(), events["instance"].tolist()) == ([5, 5, 5], [2, 2, 2])
+    assert events["other"].tolist() == [1, 0, 1]
 
 
 def test_a_file_cut_at_any_byte_gives_the_whole_events_before(trace):
@@ -130,7 +137,7 @@ def test_a_file_cut_at_any_byte_gives_the_whole_events_before(trace):
 
         loaded = tprof.load(trace)
 
-        assert len(loaded.graph) == 6 + max(length - layout.HEADER_BYTES, 0) // 32
+        assert len(read_events(loaded)) == 6 + max(length - layout.HEADER_BYTES, 0) // 32
         assert loaded.notes, f"nothing is said of a file of {length} bytes"
 
 
@@ -140,7 +147,7 @@ def test_a_count_of_events_beyond_the_file_is_cut_to_the_file(trace, count):
 
     loaded = tprof.load(trace)
 
-    assert len(loaded.graph) == 12
+    assert len(read_events(loaded)) == 12
     assert loaded.notes == (f"00000000.events is cut: {count} records were committed, 6 are there",)
 
 
@@ -149,7 +156,7 @@ def test_a_second_file_of_a_thread_is_left_out(trace):
 
     loaded = tprof.load(trace)
 
-    assert len(loaded.graph) == 12
+    assert len(read_events(loaded)) == 12
     assert ["thread 0, as another file does" in note for note in loaded.notes] == [True]
 
 
@@ -159,7 +166,7 @@ def test_other_events_than_a_graph_s_are_left_out(trace):
 
     loaded = tprof.load(trace)
 
-    assert len(loaded.graph) == 6
+    assert len(read_events(loaded)) == 6
     assert ["holds events 'rain'" in note for note in loaded.notes] == [True]
 
 
@@ -175,7 +182,7 @@ def test_a_link_in_the_place_of_the_folder_is_not_followed(trace, tmp_path):
 
     loaded = tprof.load(trace)
 
-    assert len(loaded.graph) == 0
+    assert len(read_events(loaded)) == 0
     assert ["it is a link or a file" in note for note in loaded.notes] == [True]
 
 
@@ -189,7 +196,7 @@ def test_a_task_that_only_an_event_names_and_no_table_gets_a_stand_in(trace):
     loaded = tprof.load(trace)
 
     assert loaded.tasks[-1].name == "<lost name #77>"
-    assert (loaded.graph.task == len(loaded.tasks) - 1).sum() == 1
+    assert (events_in(loaded)["task"] == len(loaded.tasks) - 1).sum() == 1
 
 
 FIELD = st.sampled_from(layout.HEADER.names[1:-1])
@@ -209,10 +216,11 @@ def test_any_header_and_body_are_read_or_left_out(whole, tmp_path, fields, body)
     result = traces.read_or_refuse(path)
 
     if not isinstance(result, str):
-        graph = result.graph
-        assert (np.diff(graph.t_ns) >= 0).all()
-        assert set(graph.kind.tolist()) <= set(EventKind)
-        assert (graph.task[graph.task != layout.NO_TASK] < len(result.tasks)).all()
+        found = read_events(result)
+        assert (np.diff(found.turns.t_ns) >= 0).all()
+        for _, events in found.parts():
+            assert set(events["kind"].tolist()) <= set(EventKind)
+            assert (events["task"][events["task"] != layout.NO_TASK] < len(result.tasks)).all()
 
 
 REFUSED = {

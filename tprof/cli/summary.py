@@ -227,13 +227,9 @@ def account_lines(profile: Profile | SumsProfile, label: str, width: int | None)
     is_mixed = len(accounts["quality"].unique()) > 1
     further = [name for name in ("spin_j", "unidentified_j") if (accounts[name] > 0).any()]
     for name in ("measured_j", "tasks_j", "runtime_j", "other_j", "idle_j", *further):
-        heading = "spinning" if name == "spin_j" else name.removesuffix("_j")
-        if name == "measured_j":
-            heading = "energy" if is_mixed else "estimated" if profile.info["quality"] == "estimated" else heading
-            cells = tuple(quantity(float(value), "J") for value in accounts[name])
-        else:
-            cells = tuple(_known(float(value), "J") for value in accounts[name])
-        columns.append(Column(heading, cells))
+        shown = quantity if name == "measured_j" else _known
+        heading = {"measured_j": "energy", "spin_j": "spinning"}.get(name, name.removesuffix("_j"))
+        columns.append(Column(heading, tuple(shown(float(value), "J") for value in accounts[name])))
     if is_mixed:
         columns.append(Column("quality", tuple(accounts["quality"])))
     return [

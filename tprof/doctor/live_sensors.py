@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from statistics import median
+from itertools import accumulate, combinations, pairwise
+from statistics import median_low
 from typing import TYPE_CHECKING, Any, Self
 
 from tprof import _core
@@ -19,8 +20,43 @@ if TYPE_CHECKING:
 
 QUICKLY_S = 0.0002
 """From one look to the next where updates are timed; RAPL's come after 1 ms."""
-LEAST_UPDATES = 4
-MOST_KEPT = 1000
+LEAST_UPDATES, ENOUGH_UPDATES = 3, 6
+MOST_UPDATES, MOST_KEPT = 30, 1000
+PRECISE = 0.03
+"""Part of the time between updates by which it may be off, if fewer than enough were seen, to be timed."""
+
+
+@dataclass(frozen=True)
+class UpdateTime:
+    """Seconds from one update of a value to the next, and by how much they may be off."""
+
+    seconds: float
+    error_s: float
+
+    @classmethod
+    def of(cls, windows: Sequence[tuple[int, int]]) -> UpdateTime | None:
+        """Compute the time between two updates over the number of steps between them; None: too few were seen.
+
+        Of each update the nanoseconds are known between which it came. The two are those which leave the least error,
+        so that one that was seen late does no harm. One that was not seen, or did not change the value, leaves a gap
+        of several steps.
+        """
+        if len(windows) < LEAST_UPDATES:
+            return None
+        middles = [(begin_ns + end_ns) / 2 for begin_ns, end_ns in windows]
+        gaps = [after - before for before, after in pairwise(middles)]
+        usual = median_low(gaps)
+        if usual <= 0:
+            return None
+        at_least = [after[0] - before[1] for before, after in pairwise(windows)]
+        each = (round(gap / usual) if least > usual else 1 for gap, least in zip(gaps, at_least, strict=True))
+        steps = list(accumulate(each, initial=0))
+        seen = [(step, middle, end - begin) for step, middle, (begin, end) in zip(steps, middles, windows, strict=True)]
+        error_ns, gap_ns = min(
+            ((before[2] + after[2]) / 2 / (after[0] - before[0]), (after[1] - before[1]) / (after[0] - before[0]))
+            for before, after in combinations(seen, 2)
+        )
+        return cls(gap_ns * 1e-9, error_ns * 1e-9)
 
 
 @dataclass
@@ -37,7 +73,8 @@ class LiveDomain:
     domain: Domain
     watts: float | None = None
     problem: str | None = None
-    _changes_ns: list[int] = field(default_factory=list)
+    _windows: list[tuple[int, int]] = field(default_factory=list)
+    _read_ns: int | None = None
     _seen: tuple[int, float] | None = None
     _since: tuple[int, float] | None = None
     _count: int | None = None
@@ -46,19 +83,28 @@ class LiveDomain:
 
     @property
     def update_s(self) -> float | None:
-        """Seconds from one change of the value to the next, in the middle; None: too few were seen."""
-        if len(self._changes_ns) < LEAST_UPDATES:
-            return None
-        pairs = zip(self._changes_ns[1:], self._changes_ns[:-1], strict=True)
-        return median(after - before for after, before in pairs) * 1e-9
+        """Seconds from one change of the value to the next; None: too few were seen."""
+        found = UpdateTime.of(self._windows)
+        return None if found is None else found.seconds
 
-    def saw(self, t_ns: int, joules: float) -> None:
-        """Take the joules since some moment, at the time of their last change."""
+    @property
+    def is_timed(self) -> bool:
+        """Whether `update_s` is precise, or more updates would hardly make it so: reads may be as rare as updates."""
+        found = UpdateTime.of(self._windows)
+        is_precise = found is not None and found.error_s <= PRECISE * found.seconds
+        return is_precise or len(self._windows) >= ENOUGH_UPDATES
+
+    def saw(self, t_ns: int, joules: float, begin_ns: int | None = None) -> None:
+        """Take the joules since some moment, at the time of their last change, which came after `begin_ns`.
+
+        By default that is as long before as the sensor thread mostly looks.
+        """
         self.problem = None
         if self._seen is None or joules != self._seen[1]:
+            if self._seen is not None:
+                self._changed(t_ns - round(QUICKLY_S * 1e9) if begin_ns is None else begin_ns, t_ns)
             self._seen = (t_ns, joules)
             self._since = self._since or self._seen
-            self._changed(t_ns)
 
     def saw_count(self, t_ns: int, count: int, *, reopened: bool) -> None:
         """Take a count that may wrap."""
@@ -70,20 +116,22 @@ class LiveDomain:
         if rise < 0 or reopened:
             self._since = self._seen = None
             rise = 0
-        self.saw(t_ns, joules + rise * self.domain.unit_j)
+        begin_ns, self._read_ns = self._read_ns, t_ns
+        self.saw(t_ns, joules + rise * self.domain.unit_j, begin_ns)
 
     def saw_watts(self, t_ns: int, watts: float) -> None:
         """Take a power."""
         self.problem = None
-        if self._power != watts:
-            self._changed(t_ns)
+        begin_ns, self._read_ns = self._read_ns, t_ns
+        if begin_ns is not None and self._power != watts:
+            self._changed(begin_ns, t_ns)
         self._power = watts
         self._powers.append(watts)
         del self._powers[:-MOST_KEPT]
 
-    def _changed(self, t_ns: int) -> None:
-        self._changes_ns.append(t_ns)
-        del self._changes_ns[:-MOST_KEPT]
+    def _changed(self, begin_ns: int, end_ns: int) -> None:
+        self._windows.append((begin_ns, end_ns))
+        del self._windows[:-MOST_UPDATES]
 
     def settle(self) -> None:
         """Compute the mean power since the last call; without a change the last one stands."""
@@ -154,9 +202,10 @@ class LiveSensors:
             if t_ns:
                 live.saw(t_ns, energy_uj * 1e-6)
         for place, (reader, live_by_name) in enumerate(self._readers):
-            if time.monotonic() >= self._due_s.get(place, 0.0):
-                self._due_s[place] = time.monotonic() + reader.period_s
+            begin_s = time.monotonic()
+            if begin_s >= self._due_s.get(place, 0.0):
                 self._read_one(reader, live_by_name)
+                self._due_s[place] = begin_s + reader.period_s  # which the read may have changed
 
     def _read_one(self, reader: Reader, live: dict[str, LiveDomain]) -> None:
         try:
@@ -190,8 +239,6 @@ def _take(live: LiveDomain, reading: Reading) -> None:
 def time_updates(machine: Machine, sensor: Sensor, domains: Sequence[Domain], longest_s: float) -> LiveSensors:
     """Read a sensor until the updates of each of its domains are timed, or for so long."""
     live = LiveSensors(machine, [(sensor, [one for one in domains if not isinstance(one.reader, EstimateReader)])])
-    live.watch(
-        longest_s, step_s=QUICKLY_S, enough=lambda: all(one.update_s is not None or one.problem for one in live.domains)
-    )
+    live.watch(longest_s, step_s=QUICKLY_S, enough=lambda: all(one.is_timed or one.problem for one in live.domains))
     live.close()
     return live

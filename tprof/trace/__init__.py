@@ -9,7 +9,6 @@ from .kinds import EndReason, EventKind, Flag, Kind, Quality
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .cluster import ClusterTrace, HostPart
-    from .graph import Graph
     from .native import NativeThread
     from .native_calls import PoolCalls
     from .native_counts import NativeCounts
@@ -27,7 +26,6 @@ __all__ = [
     "EndReason",
     "EventKind",
     "Flag",
-    "Graph",
     "HostPart",
     "Kind",
     "NativeCounts",
@@ -52,7 +50,6 @@ __getattr__ = lazy_names(
     {
         "ClusterTrace": "cluster",
         "HostPart": "cluster",
-        "Graph": "graph",
         "Trace": "trace",
         "load": "reader",
         "load_one": "reader",

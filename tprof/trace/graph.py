@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    import numpy.typing as npt
-
     from .stream import Stream
     from .tasks import TaskTable
 
@@ -28,40 +26,10 @@ PART = 1 << 19
 
 
 @dataclass(frozen=True)
-class Graph:
-    """The events of all threads, by time; those of one time and thread stay in the order of the file.
-
-    Times are within the trace's clock, but nothing else is guaranteed: an event may name an unknown instance, be
-    missing or occur twice, and dependences may form cycles.
-
-    Attributes
-    ----------
-    t_ns : (n,) int64, nanoseconds, CLOCK_MONOTONIC, not decreasing.
-    thread : (n,) int64, ordinal of the thread that wrote it; that thread's samples may be missing.
-    kind : (n,) uint8, one of `EventKind`; others are left out.
-    instance, other : (n,) uint64; 0: none. Their meaning depends on the kind.
-    task : (n,) uint32, index in `Trace.tasks`; 0xFFFFFFFF: none, or not in the table.
-    worker : (n,) int32; -1: none.
-    notes : sentences on missing events.
-    """
-
-    t_ns: npt.NDArray[np.int64]
-    thread: npt.NDArray[np.int64]
-    kind: npt.NDArray[np.uint8]
-    instance: npt.NDArray[np.uint64]
-    other: npt.NDArray[np.uint64]
-    task: npt.NDArray[np.uint32]
-    worker: npt.NDArray[np.int32]
-    notes: tuple[str, ...] = ()
-
-    def __len__(self) -> int:
-        """Return the number of events."""
-        return len(self.t_ns)
-
-
-@dataclass(frozen=True)
 class EventFile:
     """The events of one thread in its file.
+
+    An event may name an unknown instance, be missing or occur twice, and dependences may form cycles.
 
     Attributes
     ----------
@@ -114,29 +82,3 @@ def notes_of(files: Sequence[EventFile], unknown: int) -> tuple[str, ...]:
     if unknown > lost:
         notes.append(f"{unknown - lost} events are of a kind that this tprof does not know, and left out")
     return tuple(notes)
-
-
-def read_graph(files: Sequence[EventFile]) -> Graph:
-    """Read the events of all threads and put them in order of time. Raises TraceError."""
-    parts = [np.concatenate([np.zeros(0, layout.EVENT), *file.parts()]) for file in files]
-    events = np.concatenate([np.zeros(0, layout.EVENT), *parts])
-    thread = np.repeat(np.array([file.ordinal for file in files], np.int64), [len(part) for part in parts])
-    del parts
-    known = np.isin(events["kind"], list(kinds.EventKind))
-    unknown = int((~known).sum())
-    if unknown:
-        events, thread = events[known], thread[known]
-    t_ns = events["t_ns"].astype(np.int64)
-    order = np.argsort(t_ns, kind="stable")
-    worker = events["worker"][order].astype(np.int32)
-    worker[worker == layout.NO_WORKER] = -1
-    return Graph(
-        t_ns=t_ns[order],
-        thread=thread[order],
-        kind=events["kind"][order],
-        instance=events["instance"][order],
-        other=events["other"][order],
-        task=events["task"][order],
-        worker=worker,
-        notes=notes_of(files, unknown),
-    )

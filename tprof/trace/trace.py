@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from tprof.errors import UsageError
 
 from .directory import MATCHES
-from .graph import EventFile, Graph, read_graph
 from .metadata import MAX_NS
 from .native import NativeFile, NativeThread, read_calls, read_native
 from .unmatched import read_unmatched
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from .decisions import Decision
     from .gone import Gone
     from .gpu import GpuTrace
+    from .graph import EventFile
     from .native_calls import PoolCalls
     from .readings import Readings
     from .stacks import StackFile, Stacks
@@ -75,17 +75,6 @@ class Trace:
     stack_files: tuple[StackFile, ...] = ()
     recorded: Trace | None = None
     gone: Gone | None = None
-
-    @cached_property
-    def graph(self) -> Graph:
-        """The events of a task runtime in all threads, in order of time; read at first use.
-
-        Raises
-        ------
-        TraceError
-            If a file is missing, or does not fit into memory.
-        """
-        return read_graph(self.events)
 
     @cached_property
     def native_threads(self) -> tuple[NativeThread, ...]:

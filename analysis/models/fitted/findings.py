@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from tprof.analysis.operating_points.scales import NORMAL_95
 
 from .averaging import EITHER
 
@@ -27,7 +28,7 @@ LATE_GAIN = 20.0
 MEMORY, MEMORY_LAGS = 4.5, (8, 20)
 """Standard deviations of the sum of so many correlations of residuals that are too many."""
 OUTLIERS = 0.02
-NORMAL_95, CLEAR = 1.96, 3.0
+CLEAR = 3.0
 IN_STEP, UNSURE = 0.2, 0.15
 """Most disorder of tasks that run in step, and least relative standard error of one that is then uncertain."""
 MOST_NAMES = 6

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution.long_arrays import computed, total
 from tprof.analysis.names import places
+from tprof.analysis.operating_points.scales import NORMAL_95
 
 from .absent_tasks import fitted_tasks, renumbered, with_absent
 from .averaging import Average, Prior, average, not_negative, orthonormal
@@ -53,7 +54,6 @@ LEAST_SAMPLE = 2000
 UNCERTAIN = 0.2  # standard error along a direction, as a part of the mean power
 MEMBER = 0.15
 COLLINEAR = 0.05
-NORMAL_95 = 1.96
 LIKELY = 0.5
 
 

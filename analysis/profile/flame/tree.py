@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from tprof.analysis.profile.intervals import NORMAL_95, part_reach
+from tprof.analysis.operating_points.scales import NORMAL_95
+from tprof.analysis.profile.intervals import part_reach
 
 from .paths import ROOT, Paths
 
