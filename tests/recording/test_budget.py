@@ -98,7 +98,7 @@ def test_where_other_processes_run_the_tasks_are_said_to_be_of_all():
 
 
 def exceed_after_a_child():
-    with tprof.budget(joules=20) as budget:  # so much that the fork itself does not count, also under a sanitizer
+    with tprof.budget(joules=60) as budget:  # so much that the fork itself does not count, also on a busy machine
         child = os.fork()
         if child == 0:
             spin(0.1)

@@ -195,7 +195,7 @@ def test_samples_events_and_decisions_after_the_end_are_left_out(written):
     trace = tprof.load(written)
 
     assert [(one.count, one.end_ns, one.end_columns) for one in trace.threads] == [(3, None, {}), (1, None, {})]
-    assert trace.graph.t_ns.tolist() == [1]
+    assert [one.count for one in trace.events] == [1]
     assert [one.t_ns for one in trace.decisions] == [1]
 
 
@@ -213,4 +213,5 @@ def test_all_of_a_process_that_had_left_is_kept(written):
     trace = tprof.load(written)
 
     assert [one.count for one in trace.threads] == [4, 2]
-    assert len(trace.graph) == len(trace.decisions) == 2
+    assert [one.count for one in trace.events] == [2]
+    assert len(trace.decisions) == 2
