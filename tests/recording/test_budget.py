@@ -93,7 +93,7 @@ def test_what_tasks_took_is_part_of_what_was_used():
 
 
 def test_where_other_processes_run_the_tasks_are_said_to_be_of_all():
-    with pytest.warns(RuntimeWarning, match=r"is used up: .*; of all processes, most went to spin \("):
+    with pytest.warns(RuntimeWarning, match="is used up: .*; of all processes, most went to "):
         exceed_after_a_child()
 
 
