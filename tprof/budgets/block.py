@@ -33,6 +33,8 @@ EACH_S = 0.2
 LAG_S = 1.0
 LONGEST_HISTORY = 100_000
 NAMED, NOBODY = 3, "no task"
+CATCH_UP_S = 0.5
+"""Longest time to read samples until a warning can name a task."""
 
 
 class BudgetReading(NamedTuple):
@@ -251,8 +253,9 @@ class Budget:
         """Return a sentence: the limit, the excess, and the tasks that took most of it."""
         # The tasks' joules first, so that they never exceed the total that is read after them.
         who, named_j = self._most()
-        if who.endswith(NOBODY):
-            # The total may be known before the samples that show whose joules these are.
+        # The total may be known before the samples that show whose joules these are, on a busy machine long before.
+        until_ns, deadline_s = self._usage.until_ns, time.monotonic() + CATCH_UP_S
+        while who.endswith(NOBODY) and self._meter.until_ns < until_ns and time.monotonic() < deadline_s:
             for _ in self._meter.read():
                 pass
             who, named_j = self._most()
