@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -232,7 +233,8 @@ class Load:
         """Return the same with CPU seconds; not stored: those of all threads are as large as the trace."""
         located = self.joined(group)
         cpu_s = join_segments([one.cpu_s for one in self.segments[group]])
-        cpu_s = np.where(located.t_ns[1:] > located.t_ns[:-1], cpu_s, 0.0)
+        lasts = located.t_ns[1:] > located.t_ns[:-1]
+        cpu_s = cpu_s if lasts.all() else np.where(lasts, cpu_s, 0.0)
         weights = [one for one in self.weights[group] if one is not None]
         return replace(located, modelled=cpu_s * join_segments(weights) if weights else cpu_s)
 
@@ -242,8 +244,9 @@ class Load:
         joined = (self.joined(group) for group in self.groups())
         return sum((spread(threads, edges_ns) for threads in joined), np.zeros(len(edges_ns) + 1))
 
+    @cached_property
     def busy_s(self) -> Floats:
-        """Return the CPU seconds of all threads in each quantum, padded."""
+        """The CPU seconds of all threads in each quantum, padded."""
         edges_ns = self.quanta.edges_ns
         busy = (self.busy_segments(group) for group in self.groups())
         return sum((spread(threads, edges_ns) for threads in busy), np.zeros(len(edges_ns) + 1))
@@ -267,7 +270,7 @@ class Load:
         """Return the joules and seconds of idle quanta."""
         quanta = self.quanta
         length_s = np.diff(quanta.edges_ns) * 1e-9
-        busy_s = self.busy_s()[1:-1] + self.hidden_s
+        busy_s = self.busy_s[1:-1] + self.hidden_s
         idle = self.without_tasks()[1:-1] & (busy_s < LEAST_BUSY_CORES * length_s) & quanta.valid
         return float(quanta.energy_j[idle].sum()), float(length_s[idle].sum())
 

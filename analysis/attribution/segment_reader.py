@@ -172,14 +172,16 @@ def _segments(
 ) -> Iterator[Segments]:
     joints, fields = group.joints, group.fields
     t_ns, disordered = _times(group)
-    lost = (fields["flags"] & Flag.UNCOUNTED) != 0 if fields["flags"].any() else None
+    has_flags = fields["flags"].any()
+    lost = (fields["flags"] & Flag.UNCOUNTED) != 0 if has_flags else None
     kept = group.columns
     has_cpu = "cpu_ns" in kept
     earlier_s = fields["cpu_ns"][joints.begin] * 1e-9 if has_cpu else np.zeros(len(joints.end))
     increments = {name: _increments(group, name, lost, t_ns, 1e-9 if name == "cpu_ns" else 1.0) for name in kept}
     segment_fields = {name: fields[name][:-1] for name in ("instance", "task", "cpu", "kind", "flags")}
     running = segment_fields["instance"] != 0
-    wall_s = np.diff(t_ns) * 1e-9
+    wall_s = np.empty(len(t_ns) - 1)
+    _loops.increase(t_ns.view(np.uint64), 1e-9, wall_s)
     wall_s[joints.between] = 0.0
     cpu_s = increments.pop("cpu_ns") if has_cpu else np.where(running, wall_s, 0.0)
     counted = set(model.columns) <= set(increments)
@@ -197,10 +199,8 @@ def _segments(
     sums = {"own_s": wall_s, "cpu_s": cpu_s, **increments}
     numbered = number_instances(segment_fields, t_ns, sums, own, joints)
     package = group.package
-    aborted, starts = (
-        joints.counts(which, own)
-        for which in ((segment_fields["flags"] & Flag.ABORTED) != 0, segment_fields["kind"] == Kind.START)
-    )
+    starts = joints.counts(segment_fields["kind"] == Kind.START, own)
+    aborted = joints.counts((segment_fields["flags"] & Flag.ABORTED) != 0, own) if has_flags else [0] * len(starts)
     for number, (at, (slot, rows)) in enumerate(zip(joints.parts(), numbered, strict=True)):
         of_package = None if package is None else package[at.start : at.stop + 1]
         if of_package is not None and rows.first is not None:

@@ -9,14 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tprof.trace.metadata import process_cpu_ns
+from tprof.trace.native_totals import read_totals
 
 from .segment_energy import LocatedSegments, locate_threads, spread
 from .short_threads import together
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tprof.trace import Thread, Trace
+    from tprof.trace.native_totals import NativeTotal
 
     from .instances import InstanceRows
     from .native_time import NativeSegments
@@ -130,8 +132,8 @@ def find_cut_off(trace: Trace) -> dict[int, CutOff]:
     return found
 
 
-def _shared(trace: Trace, threads: Iterable[Thread], total_ns: float | None) -> dict[int, CutOff]:
-    """Share the remaining CPU time of processes among the threads that were cut off, by their length."""
+def _shared(trace: Trace, threads: Sequence[Thread], total_ns: float | None) -> dict[int, CutOff]:
+    """Share the CPU time of processes that no clock of a thread has among the threads cut off, by their length."""
     seen_ns, wall_s = 0.0, {}
     for thread in threads:
         if "cpu_ns" not in thread.columns or not thread.count:
@@ -145,11 +147,32 @@ def _shared(trace: Trace, threads: Iterable[Thread], total_ns: float | None) -> 
         seen_ns += int(last["cpu_ns"][0])
         if last["instance"][0] and thread.first_drop_ns is None:
             wall_s[thread.ordinal] = max(thread_end_ns(trace, thread) - int(last["t_ns"][0]), 0) * 1e-9
-    if total_ns is None:
+    if total_ns is None or not wall_s:
         return {ordinal: CutOff(wall, is_known=False) for ordinal, wall in wall_s.items()}
-    left_s = max(total_ns - seen_ns, 0.0) * 1e-9
+    left_s = max(total_ns - seen_ns - _native_ns(trace, threads), 0.0) * 1e-9
     share = min(left_s / max(sum(wall_s.values()), 1e-9), 1.0)
     return {ordinal: CutOff(wall * share, is_known=len(wall_s) == 1) for ordinal, wall in wall_s.items()}
+
+
+def _native_ns(trace: Trace, threads: Sequence[Thread]) -> int:
+    """Return the CPU time of the native threads in the processes of some threads."""
+    lives: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for one in threads:
+        life_ns = one.stream.number("start_ns"), thread_end_ns(trace, one)
+        lives.setdefault((one.process, one.tid), []).append(life_ns)
+    processes = {one.process for one in threads}
+    return sum(
+        one.cpu_ns
+        for file in trace.native
+        if file.process in processes
+        for one in read_totals(file)
+        if not _is_sampled(one, lives.get((file.process, one.tid), ()))
+    )
+
+
+def _is_sampled(one: NativeTotal, lives_ns: Sequence[tuple[int, int]]) -> bool:
+    """Return whether a native thread records samples too, whose clock has all its time; others may reuse its tid."""
+    return one.joined or any(begin_ns <= one.end_ns and end_ns >= one.begin_ns for begin_ns, end_ns in lives_ns)
 
 
 def thread_end_ns(trace: Trace, thread: Thread) -> int:

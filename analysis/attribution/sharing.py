@@ -134,7 +134,7 @@ class Sharing:
         if not static_j.any():
             return self
         edges_ns = load.quanta.edges_ns
-        busy_s = load.busy_s() + padded(load.hidden_s)
+        busy_s = load.busy_s + padded(load.hidden_s)
         rate, idle_j = static_rates(padded(static_j), busy_s, padded(np.diff(edges_ns) * 1e-9))
         return replace(
             self,
@@ -186,7 +186,7 @@ def plan_sharing(
 
 def _mean_power(seen: Floats, load: Load, overall: Callable[[], float] | None) -> Floats:
     """Modelled power per busy second in each quantum; without samples in it that of the recording, else 1."""
-    cpu_s = load.busy_s()
+    cpu_s = load.busy_s
     usable = (cpu_s > 1e-12) & (seen > 0)
     if overall is None:
         mean = float(seen.sum() / cpu_s.sum()) if cpu_s.sum() > 0 and seen.sum() > 0 else 1.0

@@ -1,9 +1,10 @@
 """Threads, or other processes, that analyse parts of recordings: a `map` whose results come in order, never piling up.
 
-Threads begin at once, and hold Python's lock for a part of the time, so more than a few of them wait for each other.
-Processes start in about half a second, and get the function once. They are forked from a clean server process, which
-has loaded the analysis once; a fork of this process would copy threads in the middle of what they do. A process that
-outlives this one would only wait, so it ends itself.
+Threads begin at once, and hold Python's lock for a part of the time: for a short one where a window has few recorded
+threads, whose arrays are long, and for most of it where it has many. Processes start in about half a second, and get
+the function once. They are forked from a clean server process, which has loaded the analysis once; a fork of this
+process would copy threads in the middle of what they do. A process that outlives this one would only wait, so it ends
+itself.
 """
 
 from __future__ import annotations
@@ -30,25 +31,32 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 AHEAD = 2
 """Items that each worker may have beyond the one whose result is waited for."""
-MOST_THREADS = 3
-"""With more, they would mostly wait for Python's lock."""
+FEW_RECORDED = 8
+"""Recorded threads, with which a window's arrays are long."""
+MOST_THREADS = 6
+"""For so few: more would take more memory and no less time (measured with 1 recorded thread on 16 cores)."""
+MOST_LOCKED = 3
+"""For more recorded threads: more would mostly wait for Python's lock (measured with 64 of them on 16 cores)."""
 SHARED_FROM = 10_000_000
-"""Samples and readings of a recording from which processes save more time than their start takes."""
+"""Samples and readings of a recording of many threads from which processes save more time than their start takes."""
 MOST_PROCESSES = 6
 """With more, they could need more than 1 GB of memory together."""
 _function: Callable[[Any], Any]
 
 
-def usual_threads() -> Threads:
-    """Return the threads that analyse a recording unless somebody says it: processes need a program's consent."""
-    return Threads(min(len(os.sched_getaffinity(0)), MOST_THREADS))
+def usual_threads(recorded: int) -> Threads:
+    """Return the threads that analyse a recording of so many unless somebody says it.
+
+    Processes need a program's consent.
+    """
+    return Threads(min(len(os.sched_getaffinity(0)), MOST_THREADS if recorded <= FEW_RECORDED else MOST_LOCKED))
 
 
-def usual_map(records: int) -> Threads | Processes:
-    """Return what analyses so many samples and readings of one host where processes may be started."""
+def usual_map(records: int, recorded: int) -> Threads | Processes:
+    """Return what analyses so many samples and readings of one host's threads where processes may be started."""
     processors = len(os.sched_getaffinity(0))
-    is_worth = processors > MOST_THREADS and records >= SHARED_FROM
-    return Processes(min(processors, MOST_PROCESSES)) if is_worth else usual_threads()
+    is_worth = processors > MOST_LOCKED and records >= SHARED_FROM and recorded > FEW_RECORDED
+    return Processes(min(processors, MOST_PROCESSES)) if is_worth else usual_threads(recorded)
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,9 @@ WINDOW_SAMPLES = 250_000
 STREAMED_FROM = 4_000_000
 """Samples and readings of a long recording."""
 STEPS = 8
-"""A window has so many of the times by which samples are found, or more."""
+"""A window has so many of the times by which samples are found, or more, of each thread if they are not too many."""
+LEAST_STEP = 512
+"""Samples from one of these times to the next, unless windows are small."""
 
 
 def is_long(trace: Trace) -> bool:
@@ -117,8 +119,10 @@ def build_streamed(
     """
     recipe = prepared.recipe
     log.info("analysis", "streaming %s: %d threads, %d domains", trace.path, len(trace.threads), len(recipe.whole))
-    step = min(STEP, max((samples or WINDOW_SAMPLES) // STEPS, 1))
-    found = survey(trace, recipe.model, recipe.packages, step, map if isinstance(map, Threads) else usual_threads())
+    recorded = sum(one.count > 0 for one in trace.threads)
+    usual = usual_threads(recorded)
+    step = _step(samples or WINDOW_SAMPLES, recorded)
+    found = survey(trace, recipe.model, recipe.packages, step, map if isinstance(map, Threads) else usual)
     samples = samples or max(WINDOW_SAMPLES, PER_THREAD * most_at_once(found.threads))
     gpus = WindowGpus.of(trace, recipe)
     windows = tuple(cut_windows(found.threads, _reaches(recipe, asked, gpus), samples))
@@ -127,7 +131,7 @@ def build_streamed(
     recipe, fitted, modelled = _fitted(trace, recipe, found, pools, windows, asked, progress)
     said = Said.of(trace)
     services = services_of(said.events, trace)
-    stream = WindowStream(trace, recipe, found, windows, fitted, pools, gpus, map or usual_threads(), services)
+    stream = WindowStream(trace, recipe, found, windows, fitted, pools, gpus, map or usual, services)
     sums: list[Sums] = []
     shared = stream.run(
         Summed(trace, recipe, stream.threads),
@@ -163,6 +167,12 @@ def _reaches(recipe: Recipe, asked: str, gpus: WindowGpus | None) -> list[Reach]
     of_gpus = reaches_of_gpus(gpus, recipe.quanta)
     of = reach_of if needs_fits(recipe, asked) else Reach.of
     return [of_gpus.get(number, of(one)) for number, one in enumerate(without_gpus(recipe.quanta))]
+
+
+def _step(samples: int, recorded: int) -> int:
+    """Return of how many samples of a thread one's time is kept, for windows of so many of so many threads."""
+    of_thread = max(samples // (STEPS * max(recorded, 1)), LEAST_STEP)
+    return min(STEP, max(samples // STEPS, 1), of_thread)
 
 
 def _with_pools(

@@ -162,7 +162,9 @@ class WindowStream:
         jobs: Iterable[Job] = (self._job(number, stacks) for number in range(len(self.windows)))
         # Maps of others may take all jobs at once.
         taken = jobs if isinstance(self.map, Threads | Processes) else list(jobs)
-        shared: Iterable[WindowShares[Part]] = (usual_threads() if self._is_large else self.map)(share, taken)
+        shared: Iterable[WindowShares[Part]] = (usual_threads(len(self.found.threads)) if self._is_large else self.map)(
+            share, taken
+        )
         for number, (window, shares) in enumerate(zip(self.windows, shared, strict=True)):
             _add(domains, shares, window, instances)
             facts.add(shares.samples)

@@ -110,7 +110,8 @@ def _profile(trace: Trace, model: str, *, tables: bool, parallel: int | None, **
     if tables or not is_long(trace):
         return trace.profile(model, **options)
     with bar("reading") as progress:
-        shared = usual_map(record_count(trace)) if parallel is None else _map(parallel)
+        recorded = sum(one.count > 0 for one in trace.threads)
+        shared = usual_map(record_count(trace), recorded) if parallel is None else _map(parallel)
         return trace.profile(model, tables=False, progress=progress, map=shared, **options)
 
 
