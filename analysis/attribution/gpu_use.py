@@ -1,4 +1,7 @@
-"""What is known of a GPU's use: which streams are marked, which processes had it, and what is left for this program."""
+"""What is known of a GPU's use: which streams are marked, which processes had it, and what is left for this program.
+
+What is left is booked in turn, once it is known in which quanta instances take it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .accounts import Account
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +25,8 @@ Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
 SCOPE = "gpu"
 LEAST_IDLE_S = 0.1
+UNMARKED_SHARE = 0.05
+MARK = "mark it with @tprof.task(gpu=True), or put `with tprof.gpu():` around what launches"
 
 
 @dataclass(frozen=True)
@@ -107,24 +114,65 @@ def idle_watts(whole: Quanta, start_ns: int, given_w: float | None) -> float | N
     return float(lead.energy_j.sum()) / seconds if seconds >= LEAST_IDLE_S else None
 
 
-@dataclass
+@dataclass(frozen=True)
 class GpuSplit:
-    """The joules of each quantum, (k,)."""
+    """The joules of each of a GPU's quanta, (k,).
+
+    Attributes
+    ----------
+    idle, other, own : idle ones, those of other processes, and this program's
+    nobody : whether the driver saw no use at all
+    warnings : on what is known of them
+    """
 
     idle: Floats
     other: Floats
     own: Floats
     nobody: NDArray[np.bool_]
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def of(cls, quanta: Quanta, use: GpuUse, idle_w: float | None) -> GpuSplit:
+        """Split the joules; an idle power that is not known is none."""
+        warnings = use.warnings
+        if idle_w is None:
+            why = f"the idle power of {quanta.name} is not known, and counts as the program's"
+            warnings += (f"{why}: record some idle time before the block (idle_s=0.5)",)
+        idle_j = np.minimum(quanta.energy_j, (idle_w or 0.0) * np.diff(quanta.edges_ns) * 1e-9)
+        own, other, known = used_parts(use, quanta.edges_ns)
+        used = own + other
+        part = np.divide(other, used, out=np.zeros(len(used)), where=used > 0)
+        dynamic_j = quanta.energy_j - idle_j
+        return cls(idle_j, dynamic_j * part, dynamic_j * (1 - part), known & (used <= 0), warnings)
+
+    def booked(
+        self, quanta: Quanta, worked: NDArray[np.bool_], tasks_j: float, *, marked: bool
+    ) -> tuple[Account, tuple[str, ...]]:
+        """Return the account and the warnings.
+
+        Parameters
+        ----------
+        quanta : that were split
+        worked : (k,) whether this program's joules go to streams
+        tasks_j : what instances take of these; the rest is of streams without any
+        marked : whether streams are marked
+        """
+        if not quanta.valid.any():
+            return Account(quanta.name, *[float("nan")] * 7), self.warnings
+        nobody = self.nobody & ~worked
+        own_j, loose_j = float(self.own.sum()), float(self.own[~worked & ~nobody].sum())
+        outside_j = max(float(self.own[worked].sum()) - tasks_j, 0.0)
+        idle_j = float(self.idle.sum()) + float(self.own[nobody].sum())
+        account = Account(quanta.name, quanta.measured_j, tasks_j, outside_j + loose_j, float(self.other.sum()), idle_j)
+        return account, self.warnings + _unmarked(quanta.name, loose_j, own_j, marked=marked)
 
 
-def split_joules(quanta: Quanta, use: GpuUse, idle_w: float) -> GpuSplit:
-    """Split the joules into idle ones, others' and this program's; `nobody`: the driver saw no use at all."""
-    idle_j = np.minimum(quanta.energy_j, idle_w * np.diff(quanta.edges_ns) * 1e-9)
-    own, other, known = used_parts(use, quanta.edges_ns)
-    used = own + other
-    part = np.divide(other, used, out=np.zeros(len(used)), where=used > 0)
-    dynamic_j = quanta.energy_j - idle_j
-    return GpuSplit(idle_j, dynamic_j * part, dynamic_j * (1 - part), known & (used <= 0))
+def _unmarked(name: str, loose_j: float, own_j: float, *, marked: bool) -> tuple[str, ...]:
+    if loose_j <= UNMARKED_SHARE * own_j or own_j <= 0:
+        return ()
+    part = f"{loose_j / own_j:.0%} of this program's joules on {name} (in `runtime`)"
+    why = "are of times in which no task was marked on it" if marked else "could be of several tasks"
+    return (f"{part} {why}: if it is a task's work, {MARK}",)
 
 
 def used_parts(use: GpuUse, edges_ns: Times) -> tuple[Floats, Floats, NDArray[np.bool_]]:

@@ -14,8 +14,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from tprof.analysis.attribution.gpu_use import SCOPE as GPU
-from tprof.analysis.attribution.gpu_use import gpu_use, takes_all_that_ran
 from tprof.analysis.attribution.load import Activity, idle_power_w
 from tprof.analysis.attribution.long_arrays import computed
 from tprof.analysis.attribution.native_stream import survey_pools
@@ -36,7 +34,7 @@ from .profile import Profile
 from .stored_instances import Piece
 from .streamed_fit import counted, fitted_domains, reach_of, store_run
 from .task_graph import services_of
-from .window_gpus import WindowGpus, gpu_errors, without_gpus
+from .window_gpus import WindowGpus, gpu_errors, reaches_of_gpus, without_gpus
 from .window_reading import read_segments_of, read_window_of
 from .window_shares import Summed, Sums
 from .window_stream import WindowStream
@@ -79,18 +77,12 @@ def why_in_memory(trace: Trace, prepared: Prepared) -> str | None:
     """Return why a recording is shared with all its samples in memory; None: it need not be."""
     recipe = prepared.recipe
     reasons = {
-        "a GPU was used, and no task was marked on it": not _are_marked(trace, recipe),
         "stacks were sampled, which in parts needs pyarrow (tprof-energy[parquet])": bool(trace.stack_files)
         and find_spec("pyarrow") is None,
         "native threads may serve tasks in a window of time": trace.recorded is not None
         and _follows_natives(trace, recipe),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
-
-
-def _are_marked(trace: Trace, recipe: Recipe) -> bool:
-    used = (gpu_use(trace, one.name) for one in recipe.quanta if one.scope == GPU and len(one))
-    return not any(takes_all_that_ran(one) for one in used)
 
 
 def _follows_natives(trace: Trace, recipe: Recipe) -> bool:
@@ -132,12 +124,11 @@ def build_streamed(
     step = _step(samples or WINDOW_SAMPLES, recorded)
     found = survey(trace, recipe.model, recipe.packages, step, map if isinstance(map, Threads) else usual)
     samples = samples or max(WINDOW_SAMPLES, PER_THREAD * most_at_once(found.threads))
-    reach = [reach_of(one) if needs_fits(recipe, asked) else Reach.of(one) for one in without_gpus(recipe.quanta)]
-    windows = tuple(cut_windows(found.threads, reach, samples))
+    gpus = WindowGpus.of(trace, recipe)
+    windows = tuple(cut_windows(found.threads, _reaches(recipe, asked, gpus), samples))
     found, pools = _with_pools(trace, recipe, found, windows)
     recipe = prepared.idled(_idle_watts(trace, prepared, found, pools, samples))
     recipe, fitted, modelled = _fitted(trace, recipe, found, pools, windows, asked, progress)
-    gpus = WindowGpus.of(trace, recipe)
     said = Said.of(trace)
     services = services_of(said.events, trace)
     stream = WindowStream(trace, recipe, found, windows, fitted, pools, gpus, map or usual, services)
@@ -169,6 +160,13 @@ def build_streamed(
         if shared.gpus is not None:
             errors_j = np.hypot(errors_j, gpu_errors(shared.gpus.variance_j2, total.columns["instances"]))
     return Profile(trace, instances, accounts, info, recipe, errors_j, limits_of(trace, recipe)[0], bounds, said)
+
+
+def _reaches(recipe: Recipe, asked: str, gpus: WindowGpus | None) -> list[Reach]:
+    """Return when what the quanta of each domain share runs; domains whose quanta no window shares have none."""
+    of_gpus = reaches_of_gpus(gpus, recipe.quanta)
+    of = reach_of if needs_fits(recipe, asked) else Reach.of
+    return [of_gpus.get(number, of(one)) for number, one in enumerate(without_gpus(recipe.quanta))]
 
 
 def _step(samples: int, recorded: int) -> int:

@@ -1,31 +1,40 @@
-"""GPUs of a recording that is read window by window: their joules are shared before, and instances take theirs.
+"""GPUs of a recording that is read window by window.
 
-For that streams must be marked (`tprof.gpu`), or no process may have used a GPU. Marks name their instances; all of
-them are in memory.
+Where streams are marked (`tprof.gpu`), or no process used a GPU, joules are shared before: marks name their instances,
+and all of them are in memory. Otherwise each window shares the joules of its own quanta, as it does for processors.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from tprof.analysis.attribution.gpu import share_marked
 from tprof.analysis.attribution.gpu_use import SCOPE, gpu_use
 from tprof.analysis.attribution.segment_energy import sum_by
+from tprof.analysis.attribution.unmarked_gpu import OpenClaims, UnmarkedGpu, reach_of_unmarked
 from tprof.analysis.names import places
 from tprof.analysis.operating_points.scales import NORMAL_95
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
     from tprof.analysis.attribution.accounts import Account, GpuTotals, Totals
     from tprof.analysis.attribution.gpu import GpuShares
-    from tprof.analysis.attribution.instances import InstanceRows
+    from tprof.analysis.attribution.gpu_streams import Claims
+    from tprof.analysis.attribution.instances import InstanceRows, Joined
     from tprof.analysis.attribution.quanta import Quanta
+    from tprof.analysis.attribution.segments import Segments
+    from tprof.analysis.attribution.unmarked_gpu import GpuPart
+    from tprof.analysis.attribution.windows import Reach, Window
 
     from tprof.trace import Trace
 
     from .recipe import Recipe
+
+    Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -34,8 +43,8 @@ class GpuSums:
 
     Attributes
     ----------
-    joules : (d,) of each GPU
-    found : (d,) how many of the marked instances there were
+    joules : (d,) of each GPU, those with marks first
+    found : (m,) of each GPU with marks, how many of the marked instances there were
     variance_j2 : by distinct name, of the sum of their joules
     """
 
@@ -48,54 +57,140 @@ class GpuSums:
         return GpuSums(self.joules + later.joules, self.found + later.found, self.variance_j2 + later.variance_j2)
 
 
+class OpenPart(NamedTuple):
+    """What a window gives of a GPU without marks: of its quanta those that worked, and claims of open instances."""
+
+    worked: Mask
+    ids: NDArray[np.uint64]
+    claims: Claims
+
+
+class GpuWindow(NamedTuple):
+    """What a window gives of GPUs: what the kept instances took, and parts of those without marks."""
+
+    sums: GpuSums
+    parts: tuple[OpenPart, ...]
+
+
+class _Took(NamedTuple):
+    """What instances took of a GPU, which of them it covers, and whether it counts."""
+
+    joules: GpuTotals
+    covered: Mask
+    counted: bool
+
+
 @dataclass(frozen=True)
 class WindowGpus:
-    """The GPUs of a recording, and what marked instances may take.
+    """The GPUs of a recording, and what their instances may take.
 
     Attributes
     ----------
-    shares : of each GPU
+    shares : of each GPU with marks
+    unmarked : each GPU without, by its number among the domains
     codes, names : the distinct name of each task, and how many there are
     """
 
     shares: tuple[GpuShares, ...]
+    unmarked: dict[int, UnmarkedGpu]
     codes: NDArray[np.int64]
     names: int
 
     @classmethod
     def of(cls, trace: Trace, recipe: Recipe) -> WindowGpus | None:
-        """Share the joules of GPUs; None: there are none, or it takes all that ran to tell whose they are."""
-        shares = []
-        for domain in recipe.quanta:
+        """Share the joules of GPUs with marks; None: there are no GPUs."""
+        shares, unmarked = [], {}
+        for number, domain in enumerate(recipe.quanta):
             if domain.scope == SCOPE and len(domain):
-                found = share_marked(domain, gpu_use(trace, domain.name), recipe.static_power_w.get(domain.name))
+                use, idle_w = gpu_use(trace, domain.name), recipe.static_power_w.get(domain.name)
+                found = share_marked(domain, use, idle_w)
                 if found is None:
-                    return None
-                shares.append(found)
+                    unmarked[number] = UnmarkedGpu.of(domain, use, idle_w)
+                else:
+                    shares.append(found)
         unique, codes = places([entry.name for entry in trace.tasks])
-        return cls(tuple(shares), np.asarray(codes, np.int64), len(unique)) if shares else None
+        return cls(tuple(shares), unmarked, np.asarray(codes, np.int64), len(unique)) if shares or unmarked else None
 
-    def taken(self, rows: InstanceRows, totals: Totals, which: NDArray[np.bool_]) -> GpuSums:
+    def for_windows(self) -> WindowGpus:
+        """Return the same without what comes with each window."""
+        return replace(self, unmarked={})
+
+    def parts(self, window: Window) -> tuple[GpuPart, ...]:
+        """Return a window's quanta of GPUs without marks."""
+        return tuple(one.part(window.quanta[number]) for number, one in self.unmarked.items())
+
+    def share(
+        self,
+        parts: Sequence[GpuPart],
+        segments: Sequence[Segments],
+        joined: Joined,
+        totals: Totals,
+        direct: Mask,
+    ) -> GpuWindow:
+        """Let a window's instances take their joules; returns what those took that no other window knows."""
+        shared = [one.share(segments, joined) for one in parts]
+        took = [_Took(one.totals, one.covered, part.quanta.counted) for one, part in zip(shared, parts, strict=True)]
+        sums = self.taken(joined.rows, totals, direct, took)
+        has_any = [np.flatnonzero(~direct & (one.claims.first <= one.claims.last)) for one in shared]
+        return GpuWindow(
+            sums,
+            tuple(
+                OpenPart(one.worked, joined.rows.instance[at], one.claims.taken(at))
+                for one, at in zip(shared, has_any, strict=True)
+            ),
+        )
+
+    def taken(self, rows: InstanceRows, totals: Totals, which: Mask, unmarked: Sequence[_Took]) -> GpuSums:
         """Let instances take their joules of the GPUs that count; returns what some of them took of all."""
-        joules, found = np.zeros(len(self.shares)), np.zeros(len(self.shares), np.int64)
-        for number, one in enumerate(self.shares):
-            of_rows, is_known = one.of_rows(rows)
-            joules[number] = of_rows.joules[which].sum()
-            found[number] = np.count_nonzero(is_known & which)
-            if one.quanta.counted:
-                totals.add_gpu(of_rows, one.covers(rows))
+        of_rows = [one.of_rows(rows) for one in self.shares]
+        took = [
+            _Took(joules, one.covers(rows), one.quanta.counted)
+            for one, (joules, _) in zip(self.shares, of_rows, strict=True)
+        ]
+        took += unmarked
+        for one in took:
+            if one.counted:
+                totals.add_gpu(one.joules, one.covered)
         variance_j2 = np.zeros(self.names)
         if totals.gpu is not None:
             variance_j2 = gpu_variance(totals.gpu, rows.task, which, self.codes, self.names)
+        joules = np.array([float(one.joules.joules[which].sum()) for one in took])
+        found = np.array([np.count_nonzero(is_known & which) for _, is_known in of_rows], np.int64)
         return GpuSums(joules, found, variance_j2)
 
-    def settled(self, sums: GpuSums) -> tuple[dict[str, Account], dict[str, list[str]]]:
+
+class GpuTally:
+    """What instances took of GPUs in all windows so far."""
+
+    def __init__(self, gpus: WindowGpus) -> None:
+        """Begin before the first window."""
+        self._gpus = gpus
+        self._open = {number: OpenClaims(one) for number, one in gpus.unmarked.items()}
+        self.sums: GpuSums | None = None
+
+    def add(self, window: Window, found: GpuWindow, rows: InstanceRows, totals: Totals) -> None:
+        """Add a window, and let the instances take theirs that have ended with it; windows come in their order."""
+        took = []
+        for (number, one), part in zip(self._open.items(), found.parts, strict=True):
+            one.add(window.quanta[number], *part)
+            took.append(_Took(*one.take(rows), self._gpus.unmarked[number].quanta.counted))
+        later = self._gpus.taken(rows, totals, np.ones(len(rows), bool), took)
+        sums = found.sums.plus(later)
+        self.sums = sums if self.sums is None else self.sums.plus(sums)
+
+    def settled(self) -> tuple[dict[str, Account], dict[str, list[str]]]:
         """Return the accounts and the warnings of all GPUs, by their names."""
-        settled = {
-            one.quanta.name: one.settled(float(joules), int(found))
-            for one, joules, found in zip(self.shares, sums.joules, sums.found, strict=True)
-        }
-        return {name: one[0] for name, one in settled.items()}, {name: one[1] for name, one in settled.items()}
+        accounts: dict[str, Account] = {}
+        warnings: dict[str, list[str]] = {}
+        if self.sums is None:
+            return accounts, warnings
+        joules = self.sums.joules.tolist()
+        for one, took_j, found in zip(self._gpus.shares, joules, self.sums.found.tolist(), strict=False):
+            accounts[one.quanta.name], warnings[one.quanta.name] = one.settled(took_j, found)
+        for (number, gpu), took_j in zip(self._gpus.unmarked.items(), joules[len(self._gpus.shares) :], strict=True):
+            name = gpu.quanta.name
+            accounts[name], warnings[name] = gpu.settled(self._open[number].worked, took_j)
+        return accounts, warnings
 
 
 def gpu_variance(
@@ -114,3 +209,10 @@ def gpu_errors(variance_j2: NDArray[np.float64], instances: NDArray[np.floating 
 def without_gpus(domains: tuple[Quanta, ...]) -> tuple[Quanta, ...]:
     """Return the same domains, those of GPUs without quanta."""
     return tuple(one.part(slice(0, 0)) if one.scope == SCOPE else one for one in domains)
+
+
+def reaches_of_gpus(gpus: WindowGpus | None, domains: Sequence[Quanta]) -> dict[int, Reach]:
+    """Return when what tells whose the joules of quanta are runs, for each GPU whose quanta windows share."""
+    begins_ns = [int(one.edges_ns[0]) for one in domains if len(one)]
+    found = {} if gpus is None else gpus.unmarked
+    return {number: reach_of_unmarked(one.quanta, min(begins_ns)) for number, one in found.items()}

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.sharing import Sharing
     from tprof.analysis.attribution.stack_samples import ThreadStacks
     from tprof.analysis.attribution.survey import Survey
+    from tprof.analysis.attribution.unmarked_gpu import GpuPart
     from tprof.analysis.attribution.windows import Window
 
     from tprof.trace import Thread, Trace
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from .stack_shares import StackShares
     from .streamed_fit import FittedDomain
     from .task_graph.services import Service
-    from .window_gpus import GpuSums, WindowGpus
+    from .window_gpus import GpuWindow, WindowGpus
     from .window_pools import PoolShares
 
     Mask = NDArray[np.bool_]
@@ -180,7 +181,7 @@ class WindowShares(NamedTuple, Generic[Part]):
     kept, ids : of instances that begin and end in it
     parts : of all others
     pools : of native threads
-    gpus : what the kept ones took of GPUs; None without any
+    gpus : what it gives of GPUs; None without any
     served : of workers of a task runtime
     stacks : None if they were not asked for
     """
@@ -191,7 +192,7 @@ class WindowShares(NamedTuple, Generic[Part]):
     ids: IdRuns
     parts: OpenParts
     pools: list[PoolShares]
-    gpus: GpuSums | None
+    gpus: GpuWindow | None
     served: ServedSegments
     stacks: StackShares | None
 
@@ -207,6 +208,7 @@ class Job(NamedTuple):
     pools : of native threads; empty if tasks use none
     held : ids of instances of which later windows have parts, also after their end
     stacks : that were sampled in it, by ordinal of the thread; None: they are not asked for
+    gpus : its quanta of GPUs on which nothing is marked
     """
 
     window: Window
@@ -215,6 +217,7 @@ class Job(NamedTuple):
     pools: tuple[WindowPool, ...] = ()
     held: NDArray[np.uint64] | None = None
     stacks: Mapping[int, ThreadStacks] | None = None
+    gpus: tuple[GpuPart, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -251,7 +254,8 @@ class Sharer(Generic[Part]):
     ) -> Sharer[Part]:
         """Leave out what windows do not need."""
         small, bare = without_readings(trace), replace(recipe, quanta=(), whole=(), fits={})
-        return cls(small, bare, found.for_windows(small), fitted, keep, gpus, services)
+        with_marks = None if gpus is None else gpus.for_windows()
+        return cls(small, bare, found.for_windows(small), fitted, keep, with_marks, services)
 
     def __call__(self, job: Job) -> WindowShares[Part]:
         """Share the joules of a window. Raises UnorderedError, TraceError."""
@@ -304,7 +308,7 @@ class Sharer(Generic[Part]):
         samples = Facts()
         samples.note(activity.segments)
         ids = IdRuns.of(rows.instance[direct])
-        gpus = None if self.gpus is None else self.gpus.taken(rows, totals, direct)
+        gpus = None if self.gpus is None else self.gpus.share(job.gpus, activity.segments, joined, totals, direct)
         stacks = None if job.stacks is None else share_stacks(window, activity, job.stacks, plans)
         kept = keep(rows, totals, direct, is_last=window.is_last)
         of_pools = [] if native is None else native.shares

@@ -19,7 +19,7 @@ from .profile_warnings import Facts, SampleFacts, stuck_sensor_warnings
 from .stack_shares import StoredStacks
 from .stored_instances import Piece
 from .task_graph import ServedSegments
-from .window_gpus import WindowGpus, without_gpus
+from .window_gpus import GpuTally, WindowGpus, without_gpus
 from .window_pools import PoolSums
 from .window_reading import read_activity_of
 from .window_shares import Job, Sharer, Tables
@@ -156,7 +156,7 @@ class WindowStream:
         domains = [_Domain(one, numbers.get(one.name), ran=zeros(len(one), bool)) for one in self.domains]
         instances, facts = OpenInstances(counted), Facts()
         pools = None if self.pools is None else PoolSums(self.pools, len(counted), len(self.trace.tasks))
-        gpus: list[GpuSums] = []
+        gpus = None if self.gpus is None else GpuTally(self.gpus)
         share = Sharer.of(self.trace, self.recipe, self.found, self.fitted, keep, self.gpus, self.services)
         served = ServedSegments(self.services)
         jobs: Iterable[Job] = (self._job(number, stacks) for number in range(len(self.windows)))
@@ -176,9 +176,8 @@ class WindowStream:
             if stacks is not None and shares.stacks is not None:
                 stacks.add(window, shares.stacks)
             every = np.ones(len(rows), bool)
-            if self.gpus is not None and shares.gpus is not None:
-                more = shares.gpus.plus(self.gpus.taken(rows, totals, every))
-                gpus = [one.plus(more) for one in gpus] or [more]
+            if gpus is not None and shares.gpus is not None:
+                gpus.add(window, shares.gpus, rows, totals)
             later = keep(rows, totals, every, is_last=window.is_last)
             sink(shares.kept.plus(later))
             for one in domains:
@@ -193,12 +192,11 @@ class WindowStream:
             for one in domains
             if is_any(one.quanta.stuck)
         }
-        of_gpus = next(iter(gpus), None)
-        if self.gpus is not None and of_gpus is not None:
-            settled = self.gpus.settled(of_gpus)
+        if gpus is not None:
+            settled = gpus.settled()
             accounts, stuck = accounts | settled[0], stuck | settled[1]
         known = replace(facts.known(), losses=tuple(losses(self.trace)))
-        return SharedWindows(accounts, stuck, known, pools, of_gpus, served)
+        return SharedWindows(accounts, stuck, known, pools, None if gpus is None else gpus.sums, served)
 
     @property
     def _is_large(self) -> bool:
@@ -210,17 +208,22 @@ class WindowStream:
         window = self.windows[number]
         ends_ns: list[int] = []
         for whole, which in zip(map(self._shared_quanta, self.domains), window.quanta, strict=True):
-            if which.stop > which.start:
+            if len(whole) and which.stop > which.start:
                 near = whole.edges_ns[max(which.start - 1, 0) : which.stop + 3]
                 ends_ns += [int(near[0]), int(near[-1])]
                 release(whole.edges_ns)
-        quanta = tuple(whole.part(which) for whole, which in zip(self.domains, window.quanta, strict=True))
+        quanta = tuple(
+            whole.part(which if len(whole) else slice(0, 0))
+            for whole, which in zip(self.domains, window.quanta, strict=True)
+        )
         hidden = self.found.hidden.part(min(ends_ns, default=0), max(ends_ns, default=0))
         sampled = None if stacks is None else stacks.sampled.between(window.own_ns[0], window.until_ns)
+        gpus = () if self.gpus is None else self.gpus.parts(window)
         if self.pools is None:
-            return Job(window, quanta, hidden, stacks=sampled)
+            return Job(window, quanta, hidden, stacks=sampled, gpus=gpus)
         joules = None if self.known is None else self.known.joules
-        return Job(window, quanta, hidden, self.pools.in_window(number, joules), self.pools.held[number], sampled)
+        pools = self.pools.in_window(number, joules)
+        return Job(window, quanta, hidden, pools, self.pools.held[number], sampled, gpus)
 
     def _shared_quanta(self, domain: Quanta) -> Quanta:
         fitted = self.fitted.get(domain.name)

@@ -202,14 +202,13 @@ def test_a_table_that_does_not_fit_is_refused_with_what_to_do(tmp_path, monkeypa
 def test_a_recording_that_does_not_fit_is_read_in_windows_or_refused(tmp_path, monkeypatch) -> None:
     """Before any sample is read, in one sentence with the reason and what to do."""
     trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(0)))
-    unmarked = nested_runs.write(tmp_path / "gpu.tprof", np.random.default_rng(0), gpu=True)
-    (unmarked / "gpu/00000000.jsonl").write_text('{"used": ["torch"]}\n')
+    with_natives = nested_runs.write(tmp_path / "natives.tprof", np.random.default_rng(0), pools=1)
     monkeypatch.setattr("tprof.analysis.profile.memory.LEAST_RECORDS", 1)
     monkeypatch.setattr("tprof.analysis.profile.memory.available_bytes", lambda: 2)
 
     assert isinstance(trace.profile().instances, SummedInstances)
-    with pytest.raises(UsageError, match=r"samples and .* cannot be read in parts, since a GPU was used, and no task"):
-        tprof.load(unmarked).profile()
+    with pytest.raises(UsageError, match=r"samples and .* cannot be read in parts, since native threads may serve"):
+        tprof.load(with_natives).profile(start_s=0.1, end_s=0.2)
 
 
 def test_memory_is_what_the_machine_and_control_groups_leave(tmp_path) -> None:

@@ -15,7 +15,7 @@ from support.fake_cuda import BUSY_W, IDLE_W, UUID, FakeDevice, FakeTorch, count
 from support.fake_nvml import FakeNvml
 from support.fake_sensor import wait_for
 from support.properties import examples
-from tprof.analysis.attribution.gpu import _Stream
+from tprof.analysis.attribution.gpu_streams import Stream
 from tprof.analysis.attribution.gpu_use import GpuUse, used_parts
 from tprof.analysis.profile.grouped import GroupSums
 from tprof.analysis.profile.moments import joined_summary, moments
@@ -316,7 +316,7 @@ def test_work_that_overlaps_or_is_noted_late_takes_no_more_time_than_there_is(sp
     end_ns = begin_ns + np.array([length for _, length in spans]) * SECOND_NS
     part = SimpleNamespace(begin_ns=begin_ns, end_ns=end_ns)
 
-    stream = _Stream.of(part, slice(None), np.arange(len(spans)), np.arange(100) * SECOND_NS)
+    stream = Stream.of(part, slice(None), np.arange(len(spans)), np.arange(100) * SECOND_NS)
 
     t_ns, works_s = stream.located.t_ns, stream.located.modelled
     assert (np.diff(t_ns) >= 0).all()

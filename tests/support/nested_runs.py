@@ -45,20 +45,23 @@ def write(  # noqa: PLR0913 - one parameter an option
     updates_ms: tuple[int, int] = (5, 60),
     timed: float = 0.0,
     pools: int = 0,
-    gpu: bool = False,
+    gpus: int = 0,
+    marks: bool = True,
+    tasks: int = len(TASKS),
 ) -> Path:
     """Write a recording whose instances nest, wait, and go on in other threads; some last throughout.
 
     Sensors are updated each so many milliseconds; with `timed` it is known when, but for such a part of that time.
-    So many libraries have pools of native threads, of which some note their calls. On a GPU two streams work for
-    instances, of which some are not there.
+    So many libraries have pools of native threads, of which some note their calls. On the first GPU two streams work
+    for instances, of which some are not there; without `marks` it is only known which processes used GPUs.
+    Of the tasks the first ones run.
     """
     running, waiting = [_Thread(number) for number in range(threads)], []
     for thread in running:
         _start(thread, 0, 0)
     times_ns = np.sort(rng.integers(0, LENGTH_MS * MS, events))
     for t_ns in times_ns.tolist():
-        _step(running[rng.integers(threads)], t_ns, waiting, rng)
+        _step(running[rng.integers(threads)], t_ns, waiting, rng, tasks)
     for thread in running:
         thread.stack = thread.stack[: int(rng.integers(0, 2))]
         thread.note(LENGTH_MS * MS, Kind.FINISH)
@@ -67,8 +70,8 @@ def write(  # noqa: PLR0913 - one parameter an option
         name: _readings(rng, int(step), timed)
         for name, step in zip(("package-0", "package-1", "dram-0", "psys")[:domains], ends_ms, strict=True)
     }
-    if gpu:
-        energy["gpu-0"] = _readings(rng, 20, 0.0)
+    for number in range(gpus):
+        energy[f"gpu-{number}"] = _readings(rng, 20, 0.0)
     native = [one for number in range(pools) for one in native_pools.random_pool(rng, number, threads, LENGTH_MS * MS)]
     write_trace(
         path,
@@ -76,31 +79,52 @@ def write(  # noqa: PLR0913 - one parameter an option
         threads=[_given(one, rng) for one in running],
         energy=energy,
         native=native,
-        static_power_w={"gpu-0": 1.0} if gpu else {},
+        static_power_w={"gpu-0": 1.0} if gpus else {},
     )
-    if gpu:
-        _mark(path, rng, [sample[1] for one in running for sample in one.samples])
+    if gpus:
+        _name_gpus(path)
+        (path / "gpu").mkdir(mode=0o700)
+        _note_users(path, rng, gpus)
+        _mark(path, rng, [sample[1] for one in running for sample in one.samples] if marks else [])
     _add_cpu_times(path, rng, threads)
     return path
 
 
+def _name_gpus(path: Path) -> None:
+    """Give each GPU its own name as a UUID."""
+    manifest = json.loads((path / "manifest.json").read_text())
+    domains = [one | {"uuid": one["name"]} if one["name"].startswith("gpu-") else one for one in manifest["domains"]]
+    (path / "manifest.json").write_text(json.dumps(manifest | {"domains": domains}))
+
+
+def _note_users(path: Path, rng: np.random.Generator, gpus: int) -> None:
+    """Note in which parts the program and another one used each GPU; at times nobody did."""
+    lines = [
+        {"domain": f"gpu-{number}", "since_ns": begin * MS, "t_ns": (begin + 30) * MS, "processes": processes}
+        for number in range(gpus)
+        for begin in range(0, LENGTH_MS, 30)
+        for processes in ([[7, float(rng.choice([0, 0.6]))], [9, float(rng.choice([0, 0.2]))]],)
+    ]
+    (path / "gpu/processes.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
 def _mark(path: Path, rng: np.random.Generator, instances: list[int]) -> None:
-    (path / "gpu").mkdir(mode=0o700)
-    lines = []
-    for stream in (0, 7):
+    """Note that GPUs were used, and segments of two streams of the first one for some instances, if there are any."""
+    lines = ['{"used": ["torch"]}\n']
+    for stream in (0, 7) if instances else ():
         edges_ns = np.sort(rng.integers(0, LENGTH_MS * MS, 60)).reshape(-1, 2)
         ids = rng.choice([0, 12345, *instances], len(edges_ns))
         rows = [
             [begin, end - begin, int(one), 0, stream] for (begin, end), one in zip(edges_ns.tolist(), ids, strict=True)
         ]
-        lines.append(json.dumps({"device": [], "number": 0, "segments": rows}) + "\n")
+        lines.append(json.dumps({"device": ["gpu-0"], "number": 0, "segments": rows}) + "\n")
     (path / "gpu/00000000.jsonl").write_text("".join(lines))
 
 
-def _step(thread: _Thread, t_ns: int, waiting: list[tuple[int, int]], rng: np.random.Generator) -> None:
+def _step(thread: _Thread, t_ns: int, waiting: list[tuple[int, int]], rng: np.random.Generator, tasks: int) -> None:
     what = rng.random()
     if what < 0.45:
-        _start(thread, t_ns, int(rng.integers(len(TASKS))))
+        _start(thread, t_ns, int(rng.integers(tasks)))
     elif what < 0.85 and len(thread.stack) > 1:
         thread.stack.pop()
         thread.note(t_ns, Kind.FINISH)
