@@ -116,9 +116,15 @@ def test_users_are_known_from_all_windows(
     assert_same(whole, streamed(trace, "cputime", samples=samples))
     if known_by is not None:
         assert whole.info["native"]["pools"][0]["known_by"] == known_by
-    for start_s, end_s in ((0.3, 1.1), (None, 0.73), (1.437, None)):
-        window = {"start_s": start_s, "end_s": end_s}
-        assert_same(trace.profile("cputime", **window), streamed(trace, "cputime", samples=samples, **window))
+
+
+@pytest.mark.parametrize(("noted", "spin_ms"), [(False, 0), (True, 60)])
+def test_users_are_known_in_a_window_of_time(tmp_path: Path, *, noted: bool, spin_ms: int) -> None:
+    """A window of which too few onsets are known, and one that a pool still spins in after a call before it."""
+    trace = callers(2, noted=noted, spin_ms=spin_ms).write(tmp_path / "x.tprof", passive=not spin_ms)
+
+    for window in ({"start_s": 0.3, "end_s": 0.437}, {"start_s": 1.437}):
+        assert_same(trace.profile("cputime", **window), streamed(trace, "cputime", samples=50, **window))
 
 
 def test_counters_of_native_threads_weigh_their_power_in_all_windows(tmp_path: Path) -> None:
