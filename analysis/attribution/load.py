@@ -14,14 +14,14 @@ from tprof.trace.bounds import LEAST_BUSY_CORES
 from .hidden import OWN_SHARE, measure_hidden
 from .native_time import power_of_tasks
 from .native_users import find_pools
-from .native_window import pools_of_window
+from .native_window import BY_CPU_TIME, pools_of_window
 from .segment_energy import LocatedSegments, locate_threads, spread, sum_by
 from .segment_reader import read_segments
 from .segments import find_cut_off, seen_s, task_of
 from .short_threads import join_segments, together
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tprof.trace import Trace
 
@@ -129,21 +129,13 @@ def _most_own_s(trace: Trace, reaches: Sequence[Reach]) -> float:
     return (OWN_SHARE * read_ns + float(trace.end.get("readers_cpu_ns", 0))) * 1e-9
 
 
-class _ByCpuTime:
-    columns: tuple[str, ...] = ()
-
-    @staticmethod
-    def modelled(_: Mapping[str, Floats], cpu_s: Floats) -> Floats:
-        return cpu_s
-
-
 def read_pools(trace: Trace) -> list[Pool]:
     """Return the native threads that tasks use, as `read_activity` finds them. Raises TraceError."""
     if not trace.native_threads:
         return []
     cut_off = find_cut_off(trace)
-    segments = list(read_segments(trace, trace.threads, _ByCpuTime(), packages=False, cut_off=cut_off))
-    return find_pools(trace, segments, _ByCpuTime(), packages=False)
+    segments = list(read_segments(trace, trace.threads, BY_CPU_TIME, packages=False, cut_off=cut_off))
+    return find_pools(trace, segments, BY_CPU_TIME, packages=False)
 
 
 def _seen_s(segments: Sequence[Segments], pools: Sequence[Pool], grid_ns: NDArray[np.int64]) -> Floats:

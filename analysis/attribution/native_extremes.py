@@ -89,3 +89,18 @@ class Extremes:
         if not self._is_known:
             return self.users, np.zeros(len(self.users)), np.full(len(self.users), float(self._usage.cpu_s.sum()))
         return self.users, self._least_s, self._most_s
+
+
+def extremes_within(
+    extremes_s: tuple[Floats, Floats], own_s: Floats, whole_s: Floats, most_s: float
+) -> tuple[Floats, Floats]:
+    """Return the least and the most that tasks used in a window, where what is not certain of each may all lie.
+
+    Parameters
+    ----------
+    extremes_s : the least and the most that each used in all
+    own_s, whole_s : what is its own, in the window and in all
+    most_s : of all tasks in the window
+    """
+    least_s = np.maximum(own_s - np.maximum(whole_s - extremes_s[0], 0.0), 0.0)
+    return least_s, np.minimum(own_s + np.maximum(extremes_s[1] - whole_s, 0.0), most_s)

@@ -5,6 +5,7 @@ A part is a window of a long recording, or all of one in memory. What is kept ar
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
@@ -14,9 +15,10 @@ from numpy.typing import NDArray
 
 from .native_calls import run_at, runs_of_calls
 from .native_cuts import History, cells_of, cut_of, kinds_of, next_history
-from .native_extremes import Extremes
-from .native_rates import IDLE, OnTimes, rates_of
-from .native_time import OF_TASK, OUTSIDE, SPINNING, UNIDENTIFIED, NativeSegments, Runs, row_offsets, runs_of
+from .native_extremes import Extremes, extremes_within
+from .native_rates import OnTimes, rates_of
+from .native_sums import CutSums, distinct_tasks
+from .native_time import SPINNING, NativeSegments, Runs, row_offsets, runs_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,11 +60,11 @@ class Block:
         for at in row.tolist():
             index = int(np.searchsorted(self.offsets, at, side="right")) - 1
             one = self.segments[index] if index < len(self.segments) else None
-            found.append(carried[at - self.offsets[-1]] if one is None else _bare(one, at - self.offsets[index]))
+            found.append(carried[at - self.offsets[-1]] if one is None else bare_row(one, at - self.offsets[index]))
         return found
 
 
-def _bare(one: Segments, row: int) -> InstanceRows:
+def bare_row(one: Segments, row: int) -> InstanceRows:
     """Return one row of a thread, without sums."""
     found = one.rows.view(np.array([row]))
     found.own_s, found.cpu_s = np.zeros(1), np.zeros(1)
@@ -81,12 +83,14 @@ class Facts:
     packages : whether the machine has more than one package
     grid_ns : times up to which the pools' CPU seconds are asked
     cuts_ns : times of which it is asked where the segment ends that lies there, increasing
+    within_ns : from when to when pools count; None: always
     """
 
     tasks: int
     packages: bool
     grid_ns: NDArray[np.int64]
     cuts_ns: NDArray[np.int64]
+    within_ns: tuple[int, int] | None = None
 
 
 class Source(Protocol):
@@ -199,10 +203,10 @@ class OnTimesPass:
             self.onsets.add(runs)
         runs = Runs.joined([runs, further])
         cells = cells_of(self.usage, runs, self.rules, block.part_ns, self._history)
-        self.tasks |= set(_distinct(runs.task))
+        self.tasks |= set(distinct_tasks(runs.task))
         if cells is not None:
             self._on_times.add(cells.t_ns, cells.at, cells.running > 0, cells.spins)
-            self.users |= set(_distinct(cells.near.task))
+            self.users |= set(distinct_tasks(cells.near.task))
             self.segments += len(cells.at)
         if not block.is_last:
             self._history = next_history(self.usage, cells, runs, None, self._history, block.part_ns)
@@ -210,11 +214,6 @@ class OnTimesPass:
     def rates(self) -> Rates:
         """Return what the pool used per second."""
         return rates_of(self.usage, self._on_times, self.rules.rest_ns)
-
-
-def _distinct(task: Numbers) -> list[int]:
-    top = int(task.max(initial=-1))
-    return np.flatnonzero(np.bincount(task[task >= 0], minlength=top + 1)).tolist()
 
 
 @dataclass
@@ -229,11 +228,13 @@ class CutPass:
     extremes : bounds of the CPU time of tasks
     first_read : how many of the pool's distinct times of reads are left out before those of `usage`
     used : for each part of the recording the instances that ended before, after which the pool spins in it
-    reach_ns : the latest end of a run that begins in each part
+    reach_ns, since_ns : the latest end of a run that begins in each part, and the earliest begin of one that is read
     ends_ns : where the segments end that lie at the times that were asked, by these
     histories : of each part, and of what comes after the last one
     carried : for each part the instances of its history's runs
     cut : all segments, if the recording is one part
+    within_s : tasks, and their extremes in the time in which pools count; None: not known yet
+    sums, inside : over all segments, and over those in the time in which pools count; None: that is always
     """
 
     process: int
@@ -247,15 +248,19 @@ class CutPass:
     first_read: int = 0
     used: list[set[int]] = field(default_factory=list)
     reach_ns: list[int] = field(default_factory=list)
+    since_ns: list[int] = field(default_factory=list)
     ends_ns: dict[int, int] = field(default_factory=dict)
     histories: list[History] = field(default_factory=lambda: [History.none()])
     carried: list[list[InstanceRows]] = field(default_factory=lambda: [[]])
     cut: NativeSegments | None = None
     sums: CutSums = field(init=False)
+    inside: CutSums | None = field(init=False)
+    within_s: tuple[Numbers, Floats, Floats] | None = None
 
     def __post_init__(self) -> None:
         """Begin the sums."""
         self.sums = CutSums(self.facts.tasks, self.facts.grid_ns)
+        self.inside = None if self.facts.within_ns is None else CutSums(self.facts.tasks, self.facts.grid_ns)
 
     @classmethod
     def after(cls, one: OnTimesPass, process: int, facts: Facts, explained: Explained | None = None) -> CutPass:
@@ -272,6 +277,7 @@ class CutPass:
         kinds, used = None, np.empty(0, np.int64)
         begun = (runs.begin_ns >= block.part_ns[0]) & (runs.begin_ns < block.part_ns[1])
         self.reach_ns.append(int(runs.end_ns[begun].max(initial=block.part_ns[0])))
+        self.since_ns.append(int(runs.begin_ns.min(initial=block.part_ns[0])))
         if cells is not None:
             kinds = kinds_of(cells, self.rates, self.rules, history)
             cut = cut_of(self.process, self.usage, cells, self.rates, kinds, packages=self.facts.packages)
@@ -297,9 +303,28 @@ class CutPass:
         self.extremes.add(cut)
         missing_s = 0.0 if self.explained is None else self.explained.missing_s(cut, cells.calm_ns)
         self.sums.add(cut, missing_s)
+        if self.inside is not None and self.facts.within_ns is not None:
+            part = cut.limited(*self.facts.within_ns)
+            if part is not None:
+                self.inside.add(part, 0.0)
+
+    def limited(self) -> CutPass:
+        """Return it with the sums and extremes of the time in which pools count."""
+        found, (users, *extremes_s) = copy(self), self.found_extremes()
+        if self.inside is not None:
+            # Tasks that are not in the table have no sums.
+            own_s, whole_s = (
+                np.append(one.by_task[2][:-1], 0.0)[np.minimum(users, self.facts.tasks)]
+                for one in (self.inside, self.sums)
+            )
+            least_s, most_s = extremes_within((extremes_s[0], extremes_s[1]), own_s, whole_s, self.inside.cpu_s)
+            found.sums, found.extremes, found.within_s = self.inside, None, (users, least_s, most_s)
+        return found
 
     def found_extremes(self) -> tuple[Numbers, Floats, Floats]:
         """Return tasks, and the CPU seconds that each used at least and at most."""
+        if self.within_s is not None:
+            return self.within_s
         assert self.extremes is not None  # noqa: S101 - it is not that of a window
         return self.extremes.found()
 
@@ -327,67 +352,10 @@ class CutPass:
         low = max(int(np.searchsorted(self.usage.grid_ns, begin_ns, side="right")) - 1, 0)
         high = int(np.searchsorted(self.usage.grid_ns, end_ns)) + 1
         nothing = np.empty(0, np.int64)
-        facts = replace(self.facts, grid_ns=nothing, cuts_ns=nothing)
+        facts = replace(self.facts, grid_ns=nothing, cuts_ns=nothing, within_ns=None)
         small = CutPass(
             self.process, self.usage.around(low, high, reach_ns), self.source.around(begin_ns, end_ns), self.rules,
             self.rates.part(slice(low, high + 1)), facts, None,
         )  # fmt: skip
         small.first_read = low
         return small
-
-
-class CutSums:
-    """Sums over the segments of a pool.
-
-    Attributes
-    ----------
-    cpu_s, counted_s, missing_s : CPU seconds, those that were counted, and those that calls do not explain
-    by_task : (3, tasks + 1) modelled energy by counters, CPU seconds that were counted, and all, by task
-    beside_s : (tasks,) CPU seconds while each task ran
-    served, spins_after : tasks that got CPU time, and that the pool span after
-    is_unidentified : whether any segment may be one of several tasks'
-    """
-
-    def __init__(self, tasks: int, grid_ns: NDArray[np.int64]) -> None:
-        """Begin without segments; `grid_ns` are the times up to which CPU seconds are asked."""
-        self.cpu_s = self.counted_s = self.missing_s = 0.0
-        self.by_task, self.beside_s = np.zeros((3, tasks + 1)), np.zeros(tasks)
-        self.served: set[int] = set()
-        self.spins_after: set[int] = set()
-        self._used_s, self._known = np.zeros(len(grid_ns)), 0
-        self.is_unidentified = False
-        self.low_s = self.length_s = 0.0
-        self.outside, self.on = np.zeros(2), np.zeros(2)
-        self.begins, self._works = 0, False
-        self._tasks, self._grid_ns = tasks, grid_ns
-
-    def used_s(self) -> Floats:
-        """Return the CPU seconds from the first of the times to each of them."""
-        used_s = self._used_s.copy()
-        used_s[self._known :] = self.cpu_s
-        return used_s - used_s[0] if len(used_s) else used_s
-
-    def add(self, cut: NativeSegments, missing_s: float) -> None:
-        """Add segments that follow those before."""
-        length_s = np.diff(cut.t_ns) * 1e-9
-        until_s = np.concatenate(([self.cpu_s], self.cpu_s + np.cumsum(cut.cpu_s)))
-        first, last = np.searchsorted(self._grid_ns, (cut.t_ns[0], cut.t_ns[-1]))
-        self._used_s[first:last] = np.interp(self._grid_ns[first:last], cut.t_ns, until_s)
-        self._known = int(last)
-        self.cpu_s = float(until_s[-1])
-        self.counted_s += float(cut.counted_s.sum())
-        self.missing_s += missing_s
-        self.by_task += cut.by_task((cut.counted, cut.counted_s, cut.cpu_s), self._tasks)
-        self.beside_s += cut.beside(cut.cpu_s, self._tasks)
-        self.served |= set(_distinct(cut.task[(cut.kind == OF_TASK) & (cut.cpu_s > 0)]))
-        self.spins_after |= set(_distinct(cut.after[(cut.kind == SPINNING) & (cut.cpu_s > 0)]))
-        self.is_unidentified |= bool((cut.kind == UNIDENTIFIED).any())
-        low = cut.cpu_s < IDLE * length_s
-        on, outside = cut.running > 0, cut.kind == OUTSIDE
-        self.low_s += float(length_s[low].sum())
-        self.length_s += float(length_s.sum())
-        for target, which in ((self.outside, outside), (self.on, on)):
-            target[:] += length_s[which].sum(), cut.cpu_s[which].sum()
-        works = outside & ~low
-        self.begins += int((works & ~np.concatenate(([self._works], works[:-1]))).sum())
-        self._works = bool(works[-1])

@@ -8,15 +8,17 @@ instances after which a pool still spins, some of which ended in windows before.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .native_around import limited_window, parts_of, read_around
 from .native_calls import Reach
 from .native_cuts import History
 from .native_members import ran_in
-from .native_passes import Block, Facts
+from .native_passes import Block, Facts, bare_row
 from .native_rates import distinct
 from .native_time import SPINNING, RunBounds, power_of_pool, power_of_tasks
 from .native_users import Recorded, find_pools_in
@@ -25,9 +27,10 @@ from .segments import task_of
 from .windows import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from .instances import InstanceRows
+    from .native_around import Parts, Ran
     from .native_passes import CutPass
     from .native_time import NativeSegments
     from .native_users import FoundPool, Pool
@@ -64,39 +67,40 @@ class WindowPool:
     ----------
     found : the pool, with the reads and calls around the window
     number : of the pool
-    history, carried : how it comes into the window
+    history, carried : how it comes into the window; None: an instance that does not count
     last_ns : where its last segment there ends; None: with the last one that ends there
     power : (tasks + 1,) modelled energy per CPU second where counters were not read
     bounds : by counted domain those of runs that begin in the window; None: not asked
+    is_first : whether the window is the first one of a window of time, before which instances ended too
     """
 
     found: FoundPool
     number: int
     history: History
-    carried: Sequence[InstanceRows]
+    carried: Sequence[InstanceRows | None]
     last_ns: int | None
     power: Floats
     bounds: tuple[RunBounds, ...] | None = None
+    is_first: bool = False
 
-    def cut(self, window: Window, segments: Sequence[Segments | None], before: int) -> CutPool | None:
+    def cut(self, ran: Ran, before: int) -> CutPool | None:
         """Return it with its segments, None if there are none; so many rows are of other pools' carried instances."""
-        block = Block((window.own_ns[0], window.until_ns), segments, window.is_last)
-        native = self.found.cut.segments_after(block, self.history, self.last_ns)
+        native = self.found.cut.segments_after(ran.block, self.history, self.last_ns)
         if native is None:
             return None
         native.draw(self.power)
-        native, carried = self._with_carried(native, block.offsets[-1], before)
-        return CutPool(self.found.pool(native), self.number, carried)
-
-    def _with_carried(
-        self, native: NativeSegments, rows: int, before: int
-    ) -> tuple[NativeSegments, list[InstanceRows]]:
-        """Keep of the instances that ended before those after which the pool spins."""
+        rows = ran.block.offsets[-1]
         spins = (native.kind == SPINNING) & (native.cpu_s > 0) & (native.row >= rows)
-        used = np.unique(native.row[spins])
-        row = np.where((native.row < rows) | spins, native.row, -1)
-        row[spins] = rows + before + np.searchsorted(used, native.row[spins])
-        return replace(native, row=row), [self.carried[at] for at in (used - rows).tolist()]
+        # Of the instances that ended before those are kept after which the pool spins.
+        known = [at for at, one in enumerate(self.carried) if one is not None]
+        if not self.is_first:  # there those count too of which later windows have parts
+            known = np.intersect1d(known, native.row[spins] - rows).tolist()
+        numbers = np.full(rows + len(self.carried), -1)
+        numbers[:rows] = ran.rows
+        numbers[rows + np.array(known, np.intp)] = ran.count + before + np.arange(len(known))
+        found = ran.limited(native, numbers)
+        carried = [one for at in known if (one := self.carried[at]) is not None]
+        return None if found is None else CutPool(self.found.pool(found), self.number, carried)
 
 
 @dataclass(frozen=True)
@@ -107,14 +111,16 @@ class StreamedPools:
     ----------
     pools : all of them
     power : of each, (tasks + 1,) modelled energy per CPU second where counters were not read
-    windows : in which their segments are found
+    parts : in which their segments are found
     held : for each window ids of instances that may have ended, but after which a pool spins in later ones
+    returning : by thread and id, instances that began before a window of time, as they begin in it
     """
 
     pools: tuple[FoundPool, ...]
     power: tuple[Floats, ...]
-    windows: Sequence[Window]
+    parts: Parts
     held: tuple[Ids, ...]
+    returning: Mapping[tuple[int, int], InstanceRows]
 
     def used_s(self) -> Floats:
         """Return the CPU seconds of all pools up to the times that were asked."""
@@ -132,31 +138,41 @@ class StreamedPools:
         """Return what is known of the pools in a window, with bounds if all their joules are known, by domain."""
         found = []
         for place, one in enumerate(self.pools):
-            cut, window = one.cut, self.windows[number]
-            begin_ns, reach_ns, history = window.own_ns[0], cut.reach_ns[number], cut.histories[number]
+            cut, at = one.cut, self.parts.lead + number
+            window = self.parts.windows[at]
+            begin_ns, history = window.own_ns[0], cut.histories[at]
+            since_ns, reach_ns = begin_ns, cut.reach_ns[at]
+            if number == 0:  # runs that began before count here
+                since_ns, reach_ns = cut.since_ns[at], max(cut.reach_ns[: at + 1])
             bounds = None
             if joules is not None:
                 bounds = tuple(of_domain[place].bounds(cut, begin_ns, reach_ns) for of_domain in joules)
-            small = _around(one, window, history, reach_ns)
+            small = _around(one, window, history, (since_ns, reach_ns))
             last_ns = cut.ends_ns.get(window.until_ns)
-            known = history, cut.carried[number], last_ns, self.power[place], bounds
-            found.append(WindowPool(small, place, *known))
+            carried = [self._counted(row) for row in cut.carried[at]]
+            known = history, carried, last_ns, self.power[place], bounds
+            found.append(WindowPool(small, place, *known, is_first=at == self.parts.lead > 0))
         return tuple(found)
+
+    def _counted(self, row: InstanceRows) -> InstanceRows | None:
+        return self.returning.get(_key(row)) if self.parts.began_before(row) else self.parts.counted(row)
 
     def around(self, window: Window) -> tuple[WindowPool, ...]:
         """Return what is known of the pools in any other window: only when they use CPU time, not for whom."""
+        window = limited_window(window, self.parts.within_ns)
         last_ns = None if window.is_last else window.until_ns
         return tuple(
-            WindowPool(_around(one, window, history, 0), place, history, (), last_ns, self.power[place])
+            WindowPool(_around(one, window, history, window.own_ns), place, history, (), last_ns, self.power[place])
             for place, one in enumerate(self.pools)
             for history in [History.none().at(window.own_ns[0])]
         )
 
 
-def _around(one: FoundPool, window: Window, history: History, reach_ns: int) -> FoundPool:
-    """Return a pool with what is needed of it in a window."""
-    since_ns = window.own_ns[0] if history.begin_ns is None else min(window.own_ns[0], history.begin_ns)
-    return replace(one, cut=one.cut.around(since_ns, window.until_ns, max(window.until_ns, reach_ns)))
+def _around(one: FoundPool, window: Window, history: History, runs_ns: tuple[int, int]) -> FoundPool:
+    """Return a pool with what is needed of it in a window, and in the time of runs that begin there."""
+    begin_ns = min(runs_ns[0], window.own_ns[0])
+    since_ns = begin_ns if history.begin_ns is None else min(begin_ns, history.begin_ns)
+    return replace(one, cut=one.cut.around(since_ns, window.until_ns, max(window.until_ns, runs_ns[1])))
 
 
 class PoolJoules:
@@ -196,7 +212,7 @@ def joules_between_reads(grid_ns: NDArray[np.int64], native: NativeSegments, ene
     return begin, np.stack([sum_by(at[inside] - begin, one[inside], count) for one in parts])
 
 
-def survey_pools(found: Survey, windows: Sequence[Window], read: Read) -> StreamedPools | None:
+def survey_pools(found: Survey, windows: Sequence[Window], read: Read, samples: int) -> StreamedPools | None:
     """Find the pools of a recording; None if no task uses one.
 
     Parameters
@@ -204,6 +220,7 @@ def survey_pools(found: Survey, windows: Sequence[Window], read: Read) -> Stream
     found : what the first pass found
     windows : in which segments will be asked
     read : returns the segments of all threads in a window
+    samples : of a window around these, about
 
     Raises
     ------
@@ -212,43 +229,91 @@ def survey_pools(found: Survey, windows: Sequence[Window], read: Read) -> Stream
     TraceError
         If a file cannot be read.
     """
-    trace, model, tasks = found.trace, found.model, len(found.trace.tasks)
-    sampled = [Reach(one.thread.pid, one.thread.tid, int(one.t_ns[0]), one.end_ns) for one in found.threads]
-    powers = _TaskPowers(model, tasks)
+    parts, tasks = parts_of(found, windows, samples), len(found.trace.tasks)
+    powers, where = _TaskPowers(found.model, tasks), found.around or found
+    read_part = read if found.around is None else partial(read_around, found.around)
 
     def blocks() -> Iterator[Block]:
-        for window in windows:
-            segments = read(window)
-            powers.add(segments, window)
-            yield Block(window.own_ns, segments, window.is_last)
-        powers.is_whole = True
+        for part in parts.windows:
+            segments = read_part(part)
+            if found.around is None:
+                powers.add(segments, part)
+            yield Block(part.own_ns, segments, part.is_last)
+        powers.is_whole |= found.around is None
 
     def ran(index: int, begin_ns: int, end_ns: int) -> bool:
         window = Window((begin_ns, end_ns + 1), 0, end_ns + 1, ())
-        return ran_in(read(window)[index], begin_ns, end_ns)
+        return ran_in(read_part(window)[index], begin_ns, end_ns)
 
-    cuts_ns = distinct(np.array([window.until_ns for window in windows], np.int64))
-    facts = Facts(tasks, len(found.packages) > 1, found.hidden.t_ns, cuts_ns)
-    pools = tuple(find_pools_in(Recorded(trace, model, sampled, ran, facts), blocks))
+    cuts_ns = distinct(np.array([part.until_ns for part in parts.windows], np.int64))
+    facts = Facts(tasks, len(found.packages) > 1, found.hidden.t_ns, cuts_ns, parts.within_ns)
+    pools = find_pools_in(Recorded(where.trace, found.model, _sampled(where), ran, facts), blocks)
+    if found.around is not None:
+        limited = (replace(one, cut=one.cut.limited()) for one in pools)
+        pools = [one for one in limited if one.cut.sums.cpu_s > 0]
     if not pools:
         return None
+    asked, returning = _began_before(pools, parts, len(windows)), _among((), (), parts)
+    for window in () if powers.is_whole and not asked else windows:
+        segments = read(window)
+        powers.add(segments, window)
+        returning = _among(asked, segments, parts) | returning
     by_task = powers.found()
     power = tuple(power_of_pool(by_task, *one.cut.sums.by_task[:2]) for one in pools)
-    return StreamedPools(pools, power, windows, _held(pools, len(windows)))
+    held = _held(pools, parts, len(windows))
+    return StreamedPools(tuple(pools), power, parts, held, returning)
 
 
-def _held(pools: Sequence[FoundPool], windows: int) -> tuple[Ids, ...]:
+def _sampled(found: Survey) -> list[Reach]:
+    begin_ns, end_ns = found.trace.reach_ns
+    return [
+        Reach(one.thread.pid, one.thread.tid, max(int(one.t_ns[0]), begin_ns), min(one.end_ns, end_ns))
+        for one in found.threads
+    ]
+
+
+def _key(row: InstanceRows) -> tuple[int, int]:
+    """Return the number of the thread on which an instance ran, and its id."""
+    return int(row.numbers[0]), int(row.instance[0])
+
+
+def _began_before(pools: Sequence[FoundPool], parts: Parts, windows: int) -> set[tuple[int, int]]:
+    """Return the instances that began before a window of time, and after which a pool spins in it."""
+    return {
+        _key(row)
+        for one in pools
+        for at in range(parts.lead, min(parts.lead + windows + 1, len(parts.windows)))
+        for row in one.cut.carried[at]
+        if parts.began_before(row) and int(row.instance[0]) in one.cut.used[at]
+    }
+
+
+def _among(
+    asked: Iterable[tuple[int, int]], segments: Sequence[Segments | None], parts: Parts
+) -> dict[tuple[int, int], InstanceRows]:
+    """Return instances as a window of time has them."""
+    found = {}
+    for number, instance in asked:
+        one = segments[parts.threads[number]] if parts.threads[number] >= 0 else None
+        if one is not None and (at := np.flatnonzero(one.rows.instance == instance)).size:
+            found[number, instance] = bare_row(one, int(at[0]))
+    return found
+
+
+def _held(pools: Sequence[FoundPool], parts: Parts, windows: int) -> tuple[Ids, ...]:
     """Return for each window the instances after which a pool spins in later ones."""
-    held: list[set[int]] = [set() for _ in range(windows)]
+    held: list[set[int]] = [set() for _ in parts.windows]
     for one in pools:
         known = [{int(row.instance[0]) for row in rows} for rows in one.cut.carried]
-        for number, used in enumerate(one.cut.used):
+        # The segment that goes on after the last window begins in it.
+        for number, used in enumerate(one.cut.used[: parts.lead + windows + 1]):
             for instance in used:
                 at = number
                 while at > 0 and instance in known[at]:
                     at -= 1
                     held[at].add(instance)
-    return tuple(np.array(sorted(one), np.uint64) for one in held)
+    found = [*held[parts.lead :][: windows - 1], set[int]()]
+    return tuple(np.array(sorted(one), np.uint64) for one in found)
 
 
 class _TaskPowers:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .native_extremes import extremes_within
 from .segment_energy import sum_by
 
 if TYPE_CHECKING:
@@ -213,8 +214,6 @@ class NativeSegments:
         begin_ns, end_ns : the window
         rows : numbers of the instances in the window by those of now, -1: not in it
         """
-        begin_ns, end_ns = max(begin_ns, int(self.t_ns[0])), min(end_ns, int(self.t_ns[-1]))
-        inside = (self.t_ns > begin_ns) & (self.t_ns < end_ns)
         numbers = np.append(rows, -1)
         runs = self.runs.kept(
             (self.runs.begin_ns < end_ns) & (self.runs.end_ns > begin_ns) & (numbers[self.runs.row] >= 0)
@@ -224,14 +223,19 @@ class NativeSegments:
             row=numbers[runs.row],
         )  # fmt: skip
         part = replace(self, runs=runs, row=numbers[self.row])
+        begin_ns, end_ns = max(begin_ns, int(self.t_ns[0])), min(end_ns, int(self.t_ns[-1]))
+        inside = (self.t_ns > begin_ns) & (self.t_ns < end_ns)
         cut = part.cut_at(np.concatenate(([begin_ns], self.t_ns[inside], [max(end_ns, begin_ns)])))
         own_s, whole_s = (one.of_task_s(self.users) for one in (cut, self))
-        # What is not certain of a task's time may all lie in the window.
-        return replace(
-            cut,
-            least_s=np.maximum(own_s - np.maximum(whole_s - self.least_s, 0.0), 0.0),
-            most_s=np.minimum(own_s + np.maximum(self.most_s - whole_s, 0.0), cut.cpu_s.sum()),
-        )
+        least_s, most_s = extremes_within((self.least_s, self.most_s), own_s, whole_s, float(cut.cpu_s.sum()))
+        return replace(cut, least_s=least_s, most_s=most_s)
+
+    def limited(self, begin_ns: int, end_ns: int) -> NativeSegments | None:
+        """Return the part between two times, with the same instances; None if there is none."""
+        if self.t_ns[-1] <= begin_ns or self.t_ns[0] >= end_ns:
+            return None
+        rows = np.arange(int(max(self.row.max(initial=-1), self.runs.row.max(initial=-1))) + 1)
+        return self.between(begin_ns, end_ns, rows)
 
     def cut_at(self, t_ns: Times) -> NativeSegments:
         """Return segments that begin and end at other times, each in one of these; of one that is cut part by time."""

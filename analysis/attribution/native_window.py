@@ -18,16 +18,29 @@ from .segment_reader import read_segments
 from .segments import find_cut_off
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tprof.trace import Trace
 
     from .native_users import Pool
     from .segments import Model, Segments
 
+Floats = NDArray[np.float64]
 AROUND_NS = 10_000_000_000
 """On either side: at the shortest interval of readings thousands of them, and far longer than any pool spins."""
 Rows = NDArray[np.int64]
+
+
+class _ByCpuTime:
+    columns: tuple[str, ...] = ()
+
+    @staticmethod
+    def modelled(_: Mapping[str, Floats], cpu_s: Floats) -> Floats:
+        return cpu_s
+
+
+BY_CPU_TIME = _ByCpuTime()
+"""A model that needs no counters, for what only asks when threads ran."""
 
 
 def pools_of_window(trace: Trace, segments: Sequence[Segments], model: Model, *, packages: bool) -> list[Pool]:
@@ -35,13 +48,18 @@ def pools_of_window(trace: Trace, segments: Sequence[Segments], model: Model, *,
     whole = trace if trace.recorded is None else trace.recorded
     if trace is whole or not trace.native_threads:
         return find_pools(trace, segments, model, packages=packages)
-    begin_ns = max(trace.start_ns - AROUND_NS, whole.kept_ns)
-    wide = whole.window(begin_ns, min(trace.end_ns + AROUND_NS, whole.end_ns))
+    wide = surroundings(trace, whole)
     around = list(read_segments(wide, wide.threads, model, packages=packages, cut_off=find_cut_off(wide)))
     rows = _rows_in(segments, around)
     found = find_pools(wide, around, model, packages=packages)
     cut = (replace(pool, segments=pool.segments.between(*trace.reach_ns, rows)) for pool in found)
     return [pool for pool in cut if pool.segments.cpu_s.any()]
+
+
+def surroundings(trace: Trace, whole: Trace) -> Trace:
+    """Return the window with what lies around it."""
+    begin_ns = max(trace.start_ns - AROUND_NS, whole.kept_ns)
+    return whole.window(begin_ns, min(trace.end_ns + AROUND_NS, whole.end_ns))
 
 
 def _rows_in(segments: Sequence[Segments], around: Sequence[Segments]) -> Rows:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tprof.trace.metadata import process_cpu_ns
-from tprof.trace.native_totals import read_totals
+from tprof.trace.native_pieces import read_totals
 
 from .segment_energy import LocatedSegments, locate_threads, spread
 from .short_threads import together
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tprof.trace import Thread, Trace
-    from tprof.trace.native_totals import NativeTotal
+    from tprof.trace.native_pieces import NativeTotal
 
     from .instances import InstanceRows
     from .native_time import NativeSegments

@@ -100,6 +100,7 @@ class Survey:
     hidden : CPU time without samples
     seen : CPU time of the samples, from which that follows
     cut_off : the last segments of threads that were cut off, by ordinal
+    around : of a window of time, what lies around it too, as far as its pools of native threads need it; None: nothing
     """
 
     trace: Trace
@@ -110,6 +111,7 @@ class Survey:
     hidden: HiddenTime
     seen: SeenSoFar
     cut_off: dict[int, CutOff]
+    around: Survey | None = None
 
     @cached_property
     def means(self) -> Means:
@@ -134,9 +136,23 @@ class Survey:
             vars(found)["means"] = self.means.plus_pools(modelled, self.packages)
         return found
 
+    def with_around(self, trace: Trace) -> Survey:
+        """Return it with threads of the window of time around its own. Raises UnorderedError, TraceError."""
+        threads = (one for one in trace.threads if one.count)
+        indexed = tuple(index_thread(trace, one, _sparse(one, self.step), self.step) for one in threads)
+        found = replace(self.bare(trace), threads=indexed, cut_off=find_cut_off(trace))
+        return replace(self, around=found)
+
+    def bare(self, trace: Trace) -> Survey:
+        """Return it with another trace and without what grows with the time."""
+        return replace(self, trace=trace, hidden=self.hidden.part(0, 0), seen=SeenSoFar.nothing())
+
     def for_windows(self, trace: Trace) -> Survey:
         """Return what windows need of it, with another trace: all sums that they may, if their pass may be needed."""
-        found = replace(self, trace=trace, hidden=self.hidden.part(0, 0), seen=SeenSoFar.nothing())
+        found = self.bare(trace)
+        if self.around is not None:
+            wide = replace(self.around.trace, readings=trace.readings, recorded=trace.recorded)
+            found = replace(found, around=self.around.bare(wide))
         columns = set(self.model.columns)
         is_bare = any(not columns <= set(one.thread.columns) for one in self.threads)
         if columns and (is_bare or self.cut_off or len(self.hidden.t_ns)):

@@ -17,6 +17,7 @@ import numpy as np
 from tprof.analysis.attribution.load import Activity, idle_power_w
 from tprof.analysis.attribution.long_arrays import computed
 from tprof.analysis.attribution.native_stream import survey_pools
+from tprof.analysis.attribution.native_window import surroundings
 from tprof.analysis.attribution.survey import survey
 from tprof.analysis.attribution.windows import PER_THREAD, STEP, Reach, cut_windows, most_at_once
 from tprof.analysis.models.fitted.powers import mean_errors
@@ -79,16 +80,13 @@ def why_in_memory(trace: Trace, prepared: Prepared) -> str | None:
     reasons = {
         "stacks were sampled, which in parts needs pyarrow (tprof-energy[parquet])": bool(trace.stack_files)
         and find_spec("pyarrow") is None,
-        "native threads may serve tasks in a window of time": trace.recorded is not None
-        and _follows_natives(trace, recipe),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 
 
 def _follows_natives(trace: Trace, recipe: Recipe) -> bool:
-    return recipe.attribute_native and any(
-        len(one.cpu_ns) > 1 and int(one.cpu_ns.max()) > int(one.cpu_ns.min()) for one in trace.native_threads
-    )
+    # What a thread used before its first reading may count since its birth.
+    return recipe.attribute_native and any(int(one.cpu_ns.max(initial=0)) > 0 for one in trace.native_threads)
 
 
 def build_streamed(
@@ -104,7 +102,7 @@ def build_streamed(
 
     Parameters
     ----------
-    trace : a whole recording
+    trace : a whole recording, or a window of time
     prepared : what was decided from its readings
     asked : the model that was asked for
     samples : of a window, about; None: `WINDOW_SAMPLES`, or more where many threads live at the same time
@@ -126,7 +124,7 @@ def build_streamed(
     samples = samples or max(WINDOW_SAMPLES, PER_THREAD * most_at_once(found.threads))
     gpus = WindowGpus.of(trace, recipe)
     windows = tuple(cut_windows(found.threads, _reaches(recipe, asked, gpus), samples))
-    found, pools = _with_pools(trace, recipe, found, windows)
+    found, pools = _with_pools(trace, recipe, found, windows, samples)
     recipe = prepared.idled(_idle_watts(trace, prepared, found, pools, samples))
     recipe, fitted, modelled = _fitted(trace, recipe, found, pools, windows, asked, progress)
     said = Said.of(trace)
@@ -176,7 +174,7 @@ def _step(samples: int, recorded: int) -> int:
 
 
 def _with_pools(
-    trace: Trace, recipe: Recipe, found: Survey, windows: Sequence[Window]
+    trace: Trace, recipe: Recipe, found: Survey, windows: Sequence[Window], samples: int
 ) -> tuple[Survey, StreamedPools | None]:
     """Find the pools of native threads: returns what is known with their CPU time, and the pools."""
     if not _follows_natives(trace, recipe):
@@ -185,7 +183,9 @@ def _with_pools(
     def read(window: Window) -> list[Segments | None]:
         return read_segments_of(trace, recipe, found, window, recipe.model.columns)
 
-    pools = survey_pools(found, windows, read)
+    if trace.recorded is not None:
+        found = found.with_around(surroundings(trace, trace.recorded))
+    pools = survey_pools(found, windows, read, samples)
     return (found, None) if pools is None else (found.with_pools(pools.used_s(), pools.modelled()), pools)
 
 

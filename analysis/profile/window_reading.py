@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tprof.analysis.attribution.instances import join_rows
 from tprof.analysis.attribution.load import Activity
+from tprof.analysis.attribution.native_around import Ran
 from tprof.analysis.attribution.windows import read_window
 
 if TYPE_CHECKING:
@@ -47,8 +48,9 @@ def read_window_of(
     by_number = read_segments_of(trace, recipe, found, window, columns)
     cuts: list[CutPool] = []
     carried: list[InstanceRows] = []
+    ran = Ran.of(found, window, by_number) if pools else None
     for pool in pools:
-        cut = pool.cut(window, by_number, len(carried))
+        cut = None if ran is None else pool.cut(ran, len(carried))
         if cut is not None:
             cuts.append(cut)
             carried += [replace(one, counts={name: np.zeros(1) for name in names}) for one in cut.carried]

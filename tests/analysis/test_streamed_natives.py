@@ -40,6 +40,22 @@ def test_windows_of_any_size_give_the_figures_of_the_whole(seed, samples, model,
         assert_same(trace.profile(model), streamed(trace, model, samples=samples))
 
 
+@examples(100, quick=10)
+@given(
+    st.integers(0, 2**31), st.integers(1, 300), st.sampled_from(["cputime", "ipc"]), st.integers(1, 4),
+    st.tuples(st.floats(0, 0.25), st.floats(0.001, 0.3)), st.sampled_from([0, 1, 20, 1000]), st.booleans(),
+)  # fmt: skip
+def test_windows_of_time_are_read_in_parts_too(seed, samples, model, pools, times, around_ms, spins) -> None:
+    """Pools are found in some time around the window, of which other instances may use them too."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tprof.analysis.attribution.native_window.AROUND_NS", around_ms * MS)
+        path = nested_runs.write(Path(folder) / "x.tprof", np.random.default_rng(seed), domains=3, pools=pools)
+        traces.set_json(path / "manifest.json", **({} if spins else SLEEPS))
+        trace, window = tprof.load(path), {"start_s": times[0], "end_s": times[0] + times[1]}
+
+        assert_same(trace.profile(model, **window), streamed(trace, model, samples=samples, **window))
+
+
 @examples(20, quick=3)
 @given(st.integers(0, 2**31), st.integers(1, 100))
 def test_a_calibrated_model_takes_idle_watts_beside_native_threads(seed, samples) -> None:
@@ -49,9 +65,10 @@ def test_a_calibrated_model_takes_idle_watts_beside_native_threads(seed, samples
         path = nested_runs.write(Path(folder) / "x.tprof", rng, events=60, domains=1, pools=2)
         trace, given_w = tprof.load(path), {"a": 1.0, "b": 0, "c": 0, "C1": 5.0, "C2": 2.0}
 
-        whole = trace.profile("linear", coefficients=given_w)
+        for window in ({}, {"start_s": 0.07, "end_s": 0.23}):
+            whole = trace.profile("linear", coefficients=given_w, **window)
 
-        assert_same(whole, streamed(trace, "linear", coefficients=given_w, samples=samples))
+            assert_same(whole, streamed(trace, "linear", coefficients=given_w, samples=samples, **window))
 
 
 def callers(seed: int, *, noted: bool, spin_ms: int) -> Program:
@@ -101,6 +118,15 @@ def test_users_are_known_from_all_windows(
         assert whole.info["native"]["pools"][0]["known_by"] == known_by
 
 
+@pytest.mark.parametrize(("noted", "spin_ms"), [(False, 0), (True, 60)])
+def test_users_are_known_in_a_window_of_time(tmp_path: Path, *, noted: bool, spin_ms: int) -> None:
+    """A window of which too few onsets are known, and one that a pool still spins in after a call before it."""
+    trace = callers(2, noted=noted, spin_ms=spin_ms).write(tmp_path / "x.tprof", passive=not spin_ms)
+
+    for window in ({"start_s": 0.3, "end_s": 0.437}, {"start_s": 1.437}):
+        assert_same(trace.profile("cputime", **window), streamed(trace, "cputime", samples=50, **window))
+
+
 def test_counters_of_native_threads_weigh_their_power_in_all_windows(tmp_path: Path) -> None:
     """A pool executes three instructions a cycle for one task, and one for another."""
     program = Program(["dense", "sparse"], counted=True)
@@ -111,15 +137,17 @@ def test_counters_of_native_threads_weigh_their_power_in_all_windows(tmp_path: P
             program.rest(20 * MS)
     trace = program.write(tmp_path / "x.tprof")
 
-    assert_same(trace.profile("ipc"), streamed(trace, "ipc", samples=7))
+    for window in ({}, {"start_s": 0.321, "end_s": 1.2}):
+        assert_same(trace.profile("ipc", **window), streamed(trace, "ipc", samples=7, **window))
 
 
-def test_any_number_of_processes_gives_the_same_bytes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("window", [{}, {"start_s": 0.05, "end_s": 0.22}], ids=["whole", "window"])
+def test_any_number_of_processes_gives_the_same_bytes(tmp_path: Path, window: dict[str, float]) -> None:
     """Summary and exported files of two processes are those of none."""
     trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(3), domains=4, pools=3))
 
     def written(folder: Path, **options: object) -> dict[str, bytes]:
-        profile = streamed(trace, "ipc", samples=40, **options)
+        profile = streamed(trace, "ipc", samples=40, **window, **options)
         assert profile.info["native"] is not None
         format_named("csv").write(profile, folder)
         files = {path.name: path.read_bytes() for path in folder.iterdir()}

@@ -22,6 +22,7 @@ from .kinds import NativeKind
 from .metadata import MAX_NS
 from .native_calls import PoolCalls, calls_of, records_of_calls
 from .native_counts import MAX_COLUMNS, NativeCounts, check_counts, columns_of, counts_at, counts_of, records_of_counts
+from .native_pieces import read_near
 from .stream import open_stream
 from .thread import MAX_PID
 
@@ -135,9 +136,9 @@ class NativeFile:
     table: TaskTable = field(repr=False)
     until_ns: int | None = None
 
-    def read(self) -> list[NativeThread]:
-        """Read the threads. Raises TraceError."""
-        threads = threads_of(self._records(), self.pid, columns_of(self.stream.description))
+    def read(self, near_ns: tuple[int, int] | None = None) -> list[NativeThread]:
+        """Read the threads, with all readings or those that are near some time. Raises TraceError."""
+        threads = threads_of(self._records(near_ns), self.pid, columns_of(self.stream.description))
         return threads if self.until_ns is None else [one.until_it_stands() for one in threads]
 
     def read_calls(self) -> list[PoolCalls]:
@@ -145,8 +146,8 @@ class NativeFile:
         records = self._records()
         return calls_of(records, self.pid, _paths(records[records["kind"] == NativeKind.PATH]))
 
-    def _records(self) -> Records:
-        records = self.stream.read(layout.NATIVE)
+    def _records(self, near_ns: tuple[int, int] | None = None) -> Records:
+        records = self.stream.read(layout.NATIVE) if near_ns is None else read_near(self, *near_ns)
         if self.until_ns is not None:
             records = records[records["t_ns"] <= self.until_ns]
         tasks = records["task"]
@@ -169,9 +170,9 @@ def open_native(path: Path, table: TaskTable) -> NativeFile:
     return NativeFile(number("process"), pid, stream.count, dropped, stream, table)
 
 
-def read_native(files: Iterable[NativeFile]) -> tuple[NativeThread, ...]:
-    """Read the threads of all processes, by process number and first reading. Raises TraceError."""
-    threads = [thread for file in files for thread in file.read()]
+def read_native(files: Iterable[NativeFile], near_ns: tuple[int, int] | None = None) -> tuple[NativeThread, ...]:
+    """Read the threads of all processes, by process number and first reading, as `NativeFile.read` does."""
+    threads = [thread for file in files for thread in file.read(near_ns)]
     return tuple(sorted(threads, key=lambda thread: (thread.pid, int(thread.t_ns[0]), thread.tid)))
 
 
