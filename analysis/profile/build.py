@@ -116,7 +116,7 @@ def build_profile(  # noqa: PLR0913 - one parameter an option
     prepared = prepare(trace, model, coefficients, max_power_w, attribute_native=attribute_native)
     fits = fits_in_memory(trace)
     if not tables or not fits:
-        why = why_in_memory(trace, prepared)
+        why = why_in_memory(trace)
         try:
             if why is None:
                 return build_streamed(trace, prepared, asked=model, samples=window_samples, progress=progress, map=map)

@@ -74,14 +74,11 @@ def is_long(trace: Trace) -> bool:
     return record_count(trace) >= STREAMED_FROM
 
 
-def why_in_memory(trace: Trace, prepared: Prepared) -> str | None:
+def why_in_memory(trace: Trace) -> str | None:
     """Return why a recording is shared with all its samples in memory; None: it need not be."""
-    recipe = prepared.recipe
-    reasons = {
-        "stacks were sampled, which in parts needs pyarrow (tprof-energy[parquet])": bool(trace.stack_files)
-        and find_spec("pyarrow") is None,
-    }
-    return next((reason for reason, holds in reasons.items() if holds), None)
+    if trace.stack_files and find_spec("pyarrow") is None:
+        return "stacks were sampled, which in parts needs pyarrow (tprof-energy[parquet])"
+    return None
 
 
 def _follows_natives(trace: Trace, recipe: Recipe) -> bool:

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support import nested_runs, traces
+from support import nested_runs, stacks, traces
 from support.properties import examples
 from support.streamed_profiles import assert_same, in_order, streamed
 from tprof.analysis.compare import figures_of
@@ -202,13 +202,15 @@ def test_a_table_that_does_not_fit_is_refused_with_what_to_do(tmp_path, monkeypa
 def test_a_recording_that_does_not_fit_is_read_in_windows_or_refused(tmp_path, monkeypatch) -> None:
     """Before any sample is read, in one sentence with the reason and what to do."""
     trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(0)))
-    with_natives = nested_runs.write(tmp_path / "natives.tprof", np.random.default_rng(0), pools=1)
+    with_stacks = nested_runs.write(tmp_path / "stacks.tprof", np.random.default_rng(0))
+    stacks.write(with_stacks, stacks.samples(np.array([1]), np.array([0]), tid=7))
+    monkeypatch.setattr("tprof.analysis.profile.streamed.find_spec", lambda _: None)
     monkeypatch.setattr("tprof.analysis.profile.memory.LEAST_RECORDS", 1)
     monkeypatch.setattr("tprof.analysis.profile.memory.available_bytes", lambda: 2)
 
     assert isinstance(trace.profile().instances, SummedInstances)
-    with pytest.raises(UsageError, match=r"samples and .* cannot be read in parts, since native threads may serve"):
-        tprof.load(with_natives).profile(start_s=0.1, end_s=0.2)
+    with pytest.raises(UsageError, match=r"samples and .* cannot be read in parts, since stacks were sampled, which"):
+        tprof.load(with_stacks).profile()
 
 
 def test_memory_is_what_the_machine_and_control_groups_leave(tmp_path) -> None:
