@@ -15,6 +15,8 @@ from tprof.live import Meter
 from tprof.live.meter import OUTSIDE
 from tprof.trace import EventKind, layout
 from tprof.trace.compress import compress
+from tprof.trace.kinds import StreamKind
+from tprof.trace.stream import open_stream
 
 PROGRAM = """
 import ctypes, subprocess, sys, threading, time
@@ -149,6 +151,15 @@ def test_stacks_and_native_threads_are_those_of_the_end(recorded):
             after.ended_ns, after.t_ns.tolist(), after.cpu_ns.tolist(),
         )  # fmt: skip
     assert sum(len(one.t_ns) for one in second.native_threads) > 2
+
+
+def test_records_of_native_threads_that_were_written_after_the_end_are_left_out(recorded):
+    first, second = ({one.process: one.count for one in tprof.load(path).native} for path in recorded)
+    there = {int(path.stem): open_stream(path, StreamKind.NATIVE).count for path in (recorded[1] / "native").iterdir()}
+
+    assert second == first
+    assert second[0] == there[0]
+    assert second[1] < there[1]
 
 
 def test_followed_figures_are_those_of_the_profile(recorded):

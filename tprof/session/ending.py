@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import socket
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from tprof import _core
+from tprof.errors import TraceError
+from tprof.trace.kinds import StreamKind
 from tprof.trace.manifest import write_end
+from tprof.trace.stream import open_stream
 
 from .companions import await_companions, describe_running
 
@@ -68,7 +72,7 @@ class Ending:
             "stopped": self.stopped,
             "processes": [
                 {"process": ordinal, "pid": pid, "cpu_ns": cpu_ns, "ended_ns": ended_ns or None}
-                | ({} if ended_ns else _table(self.session, ordinal))
+                | ({} if ended_ns else _written(self.session, ordinal))
                 for ordinal, pid, cpu_ns, ended_ns in ended["processes"]
             ],
             "process_count": ended["process_count"],
@@ -92,12 +96,15 @@ class Ending:
         return []
 
 
-def _table(session: Path, process: int) -> dict[str, int]:
-    """Return the length of the table of tasks of a process that records on, to which it adds what is later."""
-    try:
-        return {"table_bytes": (session / "tasks" / f"{process:08d}.jsonl").stat().st_size}
-    except OSError:
-        return {}
+def _written(session: Path, process: int) -> dict[str, int]:
+    """Return how much is there of what a process that records on adds to without saying when, or later than it was."""
+    found: dict[str, int] = {}
+    with suppress(OSError):
+        found["table_bytes"] = (session / "tasks" / f"{process:08d}.jsonl").stat().st_size
+    with suppress(TraceError):
+        native = session / "native" / f"{process:08d}.native"
+        found["native_records"] = open_stream(native, StreamKind.NATIVE).count
+    return found
 
 
 def _clocks(end_ns: int) -> dict[str, int]:

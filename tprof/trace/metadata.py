@@ -164,12 +164,15 @@ def process_cpu_ns(end: dict[str, Any]) -> dict[int, int]:
     }
 
 
-def table_bytes(end: dict[str, Any]) -> dict[int, int]:
-    """Return how long the table of tasks was of each process that recorded on, by its ordinal."""
+def written(end: dict[str, Any], what: str) -> dict[int, int]:
+    """Return how much each process that recorded on had written at the end, by its ordinal.
+
+    `what` is `table_bytes`, the length of its table of tasks, or `native_records`, of its native threads.
+    """
     return {
-        entry["process"]: entry["table_bytes"]
+        entry["process"]: entry[what]
         for entry in end.get("processes", [])
-        if _is_count(entry.get("process")) and is_ns(entry.get("table_bytes"))
+        if _is_count(entry.get("process")) and is_ns(entry.get(what))
     }
 
 

@@ -8,15 +8,15 @@ known. So a session has the same figures while these processes still run, and wh
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from . import kinds, layout
 from .gpu import GpuTrace
-from .metadata import MAX_NS, process_ends
+from .metadata import MAX_NS, process_ends, written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from typing import Self
 
     from .decisions import Decision
@@ -39,17 +39,19 @@ class Outliving:
     ----------
     end_ns : of the recording
     left : ordinals of the processes that had left when the end was written; None: not known, and nothing is left out
+    natives : records of native threads that each had written; calls are noted later than they were
     """
 
     end_ns: int
     left: frozenset[int] | None
+    natives: Mapping[int, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, end: dict[str, Any] | None) -> Self:
         """Read it from a session's end, which a killed recording does not have, and other writers leave empty."""
         if not end or not end.get("processes") or "end_ns" not in end:
             return cls(MAX_NS, None)
-        return cls(end["end_ns"], frozenset(process_ends(end)))
+        return cls(end["end_ns"], frozenset(process_ends(end)), written(end, "native_records"))
 
     def thread(self, one: Thread) -> Thread | None:
         """Return the samples of a thread; if it ended later, it is open."""
@@ -78,7 +80,11 @@ class Outliving:
         """Return the native threads of a process."""
         if self._had_left(one):
             return one
-        return None if self._began_later(one.stream) else replace(one, until_ns=self.end_ns, dropped=self._dropped(one))
+        if self._began_later(one.stream):
+            return None
+        count = min(one.count, self.natives.get(one.process, one.count))
+        stream = replace(one.stream, count=count)
+        return replace(one, stream=stream, count=count, until_ns=self.end_ns, dropped=self._dropped(one))
 
     def stacks(self, one: StackFile) -> StackFile | None:
         """Return the sampled stacks of a process."""

@@ -20,7 +20,7 @@ from .gpu import GpuReader, GpuTrace
 from .graph import EventFile, open_events
 from .labels import read_labels
 from .manifest import read_end, read_manifest
-from .metadata import MAX_NS, packages_of_cpus, process_ends, sound_end, sound_manifest, start_ns_of, table_bytes
+from .metadata import MAX_NS, packages_of_cpus, process_ends, sound_end, sound_manifest, start_ns_of, written
 from .missing_files import missing_readings, missing_tables, missing_threads
 from .native import NativeFile, open_native
 from .outliving import Outliving
@@ -140,7 +140,7 @@ class _Loader:
     def load(self) -> Trace:
         end = self._end()
         self.late = Outliving.of(end)
-        tables, lengths = self._files("tasks", ".jsonl"), table_bytes(end or {})
+        tables, lengths = self._files("tasks", ".jsonl"), written(end or {}, "table_bytes")
         for path in tables:
             process = _ordinal(path)
             self._try(path, partial(self.table.read, process=process, length=lengths.get(process, MAX_BYTES)))

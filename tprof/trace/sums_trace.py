@@ -10,7 +10,7 @@ from tprof.errors import UsageError
 
 from .directory import has_helper
 from .manifest import END, read_end, read_manifest
-from .metadata import sound_end, sound_manifest, start_ns_of, table_bytes
+from .metadata import sound_end, sound_manifest, start_ns_of, written
 from .running import is_running
 from .sums import SumsReader
 from .tasks import MAX_BYTES, TaskTable
@@ -86,7 +86,7 @@ def load_sums(directory: Path) -> SumsTrace:
     until_ns = max((block.until_ns for block in reader.blocks()), default=start_ns)
     notes += [*more, *end.get("notes", ()), *_missing(directory, end, until_ns)]
     table = TaskTable()
-    lengths = table_bytes(end)
+    lengths = written(end, "table_bytes")
     for path in sorted((directory / "tasks").glob("*.jsonl")):
         process = int(path.stem) if path.stem.isdecimal() else 0
         table.read(path, process, lengths.get(process, MAX_BYTES))
