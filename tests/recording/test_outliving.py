@@ -13,6 +13,7 @@ from support.streamed_profiles import streamed
 import tprof
 from tprof.live import Meter
 from tprof.live.meter import OUTSIDE
+from tprof.session.ending import COMMITTED
 from tprof.trace import EventKind, layout
 from tprof.trace.compress import compress
 from tprof.trace.kinds import StreamKind
@@ -160,6 +161,7 @@ def test_records_of_native_threads_that_were_written_after_the_end_are_left_out(
     assert second == first
     assert second[0] == there[0]
     assert second[1] < there[1]
+    assert layout.HEADER.fields["committed"][1] == COMMITTED.start
 
 
 def test_followed_figures_are_those_of_the_profile(recorded):
