@@ -33,7 +33,9 @@ LIMIT = "the limit by a counter of ticks, a sample"
 CLOCK_LIMIT = "the limit by clock_gettime, a sample"
 
 SAMPLES_PER_TASK = 2
-SHORT_SAMPLES = 4 * 3_072  # full windows of the recorder: each short loop appends as many
+SAMPLE_BYTES = 40
+WRITE_BYTES = 122_880  # what the recorder appends at a time
+SHORT_SAMPLES = 4 * WRITE_BYTES // SAMPLE_BYTES  # each short loop appends as often
 
 FOUR_EVENTS = ("llc_refs",)  # by name beside instructions, cycles and LLC misses
 STAND_IN_EVENTS = ("page_faults", "context_switches", "cpu_migrations")

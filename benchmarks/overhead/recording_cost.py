@@ -25,7 +25,7 @@ from tprof.session.process_state import SESSION
 from tprof.trace import Kind, load_session
 
 from . import call_cost, sensor_thread_cost
-from .call_cost import SAMPLES_PER_TASK, bare, task
+from .call_cost import SAMPLE_BYTES, SAMPLES_PER_TASK, WRITE_BYTES, bare, task
 from .threads_cost import measure_threads
 from .timing import differences, interleave, no_collection, ratios, time_calls
 
@@ -35,8 +35,6 @@ SENSOR_SHARE = 0.01
 NATIVE_SHARE = 0.01
 NATIVE_THREADS = (2, 16, 64)
 OVER_BARE = "over the plain call"
-SAMPLE_BYTES = 40
-WRITE_BYTES = 122_880  # what the recorder appends at a time
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from tprof.benchmarks.measured_figures import Figure
 import tprof
 from tprof.trace import load_session
 
-from .call_cost import task
+from .call_cost import SAMPLES_PER_TASK, task
 from .children import in_child
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 OVER_BYTES = 1.5
 MOST_MB = 1000.0
-SAMPLES_PER_TASK = 2
 
 
 @dataclass(frozen=True)
