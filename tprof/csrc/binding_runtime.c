@@ -27,7 +27,7 @@ static struct tprof_thread *here(void)
 static uint64_t now_ns(void)
 {
     const struct tprof_thread *thread = tprof_self;
-    return thread == NULL ? tprof_now_ns() : tprof_fast_now_ns(&thread->plan->live->clock);
+    return thread == NULL ? tprof_now_ns() : tprof_fast_now_ns(&thread->live->clock);
 }
 
 static uint64_t join(void)
