@@ -1,4 +1,4 @@
-"""A GPU that the program used without marking what it launched: all that ran tells whose its joules are.
+"""A GPU that the program used without marking what it launched: all that ran shows whose its joules are.
 
 In a quantum they are the only task's that ran in it and in the one before, so a window of a recording needs, besides
 its own quanta, the one before them and what ran there. Whatever else is known of a quantum does not depend on samples.
@@ -59,7 +59,7 @@ class UnmarkedGpu:
 
 
 def reach_of_unmarked(quanta: Quanta, begin_ns: int) -> Reach:
-    """Return when what tells whose the joules of quanta are runs; for the first one that is all since `begin_ns`."""
+    """Return from when to when what ran says whose the joules of quanta are; of the first one, all since `begin_ns`."""
     edges_ns = quanta.edges_ns
     begins_ns = np.concatenate(([min(begin_ns, int(edges_ns[0]))], edges_ns[:-2])) if len(quanta) else edges_ns[:0]
     return Reach(begins_ns, edges_ns[1:])

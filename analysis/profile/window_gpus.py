@@ -212,7 +212,7 @@ def without_gpus(domains: tuple[Quanta, ...]) -> tuple[Quanta, ...]:
 
 
 def reaches_of_gpus(gpus: WindowGpus | None, domains: Sequence[Quanta]) -> dict[int, Reach]:
-    """Return when what tells whose the joules of quanta are runs, for each GPU whose quanta windows share."""
+    """Return, for each GPU whose quanta windows share, from when to when what ran shows whose their joules are."""
     begins_ns = [int(one.edges_ns[0]) for one in domains if len(one)]
     found = {} if gpus is None else gpus.unmarked
     return {number: reach_of_unmarked(one.quanta, min(begins_ns)) for number, one in found.items()}
