@@ -89,6 +89,15 @@ def find_extents(
 def increase(values: NDArray[np.uint64], scale: float, increments: NDArray[np.float64], /) -> None:
     """Set increments, (n,), to the increases of a cumulative count, (n + 1,), times a scale; 0 where it falls."""
 
+def join(parts: tuple[NDArray[Any], ...], gap: int, target: NDArray[Any], /) -> None:
+    """Fill target with the bytes of contiguous arrays, and so many bytes of zero between each two."""
+
+def locate(t_ns: NDArray[np.int64], edges_ns: NDArray[np.int64], place: NDArray[np.int32], /) -> None:
+    """Set place, (n,), to how many of increasing edges are at or before each time, (n,).
+
+    It is quick where times mostly increase.
+    """
+
 def longest_paths(
     source: NDArray[np.int32],
     target: NDArray[np.int32],
@@ -108,8 +117,35 @@ def longest_paths(
     `row`, (nodes,), of its source. `reached` and `came`, each (nodes,), are 0 and -1 before.
     """
 
+def number(
+    ids: NDArray[np.uint64], begin: NDArray[Any], end: NDArray[Any], most: int, slot: NDArray[np.int32], /
+) -> int | None:
+    """Number the ids of instances of each thread from 1 on, after those of the threads before; returns how many.
+
+    Parameters
+    ----------
+    ids : of the samples, (n,); 0: none
+    begin, end : (threads,) int64, where the samples of each thread are; they do not overlap
+    most : numbers that may be needed; None is returned if it would be more, as ids are numbered by their distance from
+        the least one of their thread
+    slot : (n,), is set to the numbers; 0 where there is no id
+    """
+
 def raise_parents(row: NDArray[np.int32], parent: NDArray[np.int32], t_ns: NDArray[np.int64], /) -> None:
     """Raise the time of each row's parent to that of the row, if it is later, in this order of rows, (n,)."""
+
+def search(
+    t_ns: NDArray[np.int64], begin: NDArray[Any], end: NDArray[Any], times_ns: tuple[int, int], found: NDArray[Any], /
+) -> None:
+    """Find in the times of each thread, which do not decrease, the first that is not before each of two times.
+
+    Parameters
+    ----------
+    t_ns : (n,), of all threads
+    begin, end : (threads,) int64, where those of each thread are
+    times_ns : the two
+    found : (threads, 2) int64, is set to the places in `t_ns`; to the thread's end where none is
+    """
 
 def sort_graph(
     source: NDArray[np.int32],

@@ -299,12 +299,13 @@ def settle(
 def _rows_of(threads: Sequence[Segments], places: Sequence[Place]) -> tuple[NDArray[np.int32], Place, int]:
     """Return the slots of threads that are computed together, the places of their rows, and the number of slots."""
     counts = [len(one.rows) for one in threads]
-    offset = np.concatenate(([0], np.cumsum(counts)))
     if len(threads) == 1:
         return threads[0].slot, places[0], counts[0] + 1
+    offset = np.concatenate(([0], np.cumsum(counts)))
     slot = join_segments([one.slot for one in threads])
-    of_thread = np.repeat(offset[:-1], [len(one.slot) + 1 for one in threads])[:-1]
-    slot = np.where(slot > 0, slot + of_thread, 0).astype(np.int32)
+    of_thread = np.repeat(offset[:-1].astype(np.int32), [len(one.slot) + 1 for one in threads])[:-1]
+    of_thread *= slot > 0
+    slot += of_thread
     moved = [place for place in places if not isinstance(place, slice)]
     if moved:
         return slot, np.concatenate(moved), int(offset[-1]) + 1

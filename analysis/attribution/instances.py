@@ -8,7 +8,7 @@ the threads' ranges of ids overlap (an instance that moved).
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,11 +18,10 @@ from tprof.trace import Kind
 
 from . import _loops
 from .segment_energy import sum_by, sums_by
+from .short_threads import Joints, join_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from .short_threads import Joints
 
 Floats = NDArray[np.float64]
 # With more empty rows per sample in a table of ids, sorting is faster.
@@ -53,7 +52,6 @@ class InstanceRows:
     last_ns: NDArray[np.int64]
     package: NDArray[np.int16] | None = None
     thread: NDArray[np.int32] | None = None
-    first: NDArray[np.intp] | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.instance)
@@ -74,7 +72,12 @@ class InstanceRows:
 
 
 def number_instances(
-    fields: dict[str, NDArray[Any]], t_ns: NDArray[np.int64], values: dict[str, Floats], own: slice, joints: Joints
+    fields: dict[str, NDArray[Any]],
+    t_ns: NDArray[np.int64],
+    values: dict[str, Floats],
+    package: NDArray[np.int16] | None,
+    outside: Sequence[slice],
+    joints: Joints,
 ) -> Iterator[tuple[NDArray[np.int32], InstanceRows]]:
     """Yield for each thread its segments' slots (0: no task, else 1 + row) and its rows.
 
@@ -82,14 +85,20 @@ def number_instances(
     ----------
     fields : of the samples
     t_ns : where segments begin, and the ends
-    values : own_s, cpu_s and counts of each segment, which are summed over the `own` segments
+    values : own_s, cpu_s and counts of each segment, which are summed
+    package : of the samples; None with one package
+    outside : segments that are not summed
+    joints : where threads begin and end
     """
     ids = fields["instance"].astype(np.uint64, copy=False)
-    slot, count = _slots(ids) if len(joints.end) == 1 else _slots_of_threads(ids, joints)
+    slot, count = _slots(ids, joints)
     first, last = np.full(count, -1, np.intp), np.empty(count, np.intp)
     failed, ended = np.zeros(count, bool), np.zeros(count, bool)
     _loops.find_extents(slot, fields["kind"], fields["flags"], first, last, failed, ended)
-    sums = dict(zip(values, sums_by(slot[own], [one[own] for one in values.values()], count), strict=True))
+    summed = slot.copy() if outside else slot
+    for part in outside:
+        summed[part] = 0
+    sums = dict(zip(values, sums_by(summed, list(values.values()), count), strict=True))
     is_used = first >= 0
     is_used[0] = False
     used: NDArray[np.bool_] | slice = slice(1, None)
@@ -105,7 +114,7 @@ def number_instances(
     rows = InstanceRows(
         ids[first], parent, fields["task"][first], fields["cpu"][first], t_ns[first], t_ns[last + 1],
         failed[used], own_s, cpu_s, {name: total[used] for name, total in sums.items()},
-        begun, ended[used], t_ns[last], first=first,
+        begun, ended[used], t_ns[last], package=None if package is None else package[first],
     )  # fmt: skip
     return _of_threads(slot, rows, first, joints)
 
@@ -118,34 +127,31 @@ def _of_threads(
         yield slot, rows
         return
     bounds = np.searchsorted(first, np.append(joints.begin, len(slot)))
-    rows.first = first - np.repeat(joints.begin, np.diff(bounds))
-    ran = slot > 0
-    slot[ran] -= bounds.astype(np.int32)[joints.thread()[:-1][ran]]
+    slot -= np.repeat(bounds[:-1].astype(np.int32), joints.end - joints.begin + 1)[:-1]
+    np.maximum(slot, 0, out=slot)
     for part, (begin, end) in zip(joints.parts(), itertools.pairwise(bounds.tolist()), strict=True):
         yield slot[part], rows.view(slice(begin, end))
 
 
-def _slots_of_threads(ids: NDArray[np.uint64], joints: Joints) -> tuple[NDArray[np.int32], int]:
-    """Number the instances of several threads, thread by thread; one that moved has a number in each."""
-    ran = np.flatnonzero(ids)
-    distinct, rank = np.unique(ids[ran], return_inverse=True)
-    numbers, inverse = np.unique(joints.thread()[ran] * max(len(distinct), 1) + rank, return_inverse=True)
-    slot = np.zeros(len(ids), np.int32)
-    slot[ran] = inverse + 1
-    return slot, len(numbers) + 1
+def _slots(ids: NDArray[np.uint64], joints: Joints) -> tuple[NDArray[np.int32], int]:
+    """Number the instances thread by thread, and count the numbers with 0; one that moved has a number in each."""
+    slot = np.empty(len(ids), np.int32)
+    numbers = _loops.number(ids, joints.begin, joints.end, _SPARSE * len(ids) + _SMALL, slot)
+    if numbers is not None:
+        return slot, numbers + 1
+    if len(joints.end) == 1:
+        return _sparse_slots(ids)
+    slot[:], count = 0, 1
+    for part in joints.parts():
+        of_thread, more = _slots(ids[part], Joints.of([part.stop - part.start]))
+        slot[part] = np.where(of_thread > 0, of_thread + (count - 1), 0)
+        count += more - 1
+    return slot, count
 
 
-def _slots(ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], int]:
+def _sparse_slots(ids: NDArray[np.uint64]) -> tuple[NDArray[np.int32], int]:
+    """Number the instances of a thread of which some are far from the others."""
     top = int(ids.max())
-    if top == 0:
-        return np.zeros(len(ids), np.int32), 1
-    # Ids are at least 1, so the unsigned ids - 1 moves 0 (no task) to the far end and the least id to the front.
-    low = int((ids - np.uint64(1)).min()) + 1
-    if top < 1 << 62 and top - low <= _SPARSE * len(ids) + _SMALL:
-        slot = np.empty(len(ids), np.int32)
-        # 0 (no task) becomes a negative number.
-        np.maximum((ids - np.uint64(low - 1)).view(np.int64), 0, out=slot, casting="unsafe")
-        return slot, top - low + 2
     if top < 1 << 62:
         return _old_and_dense(ids, top)
     distinct, inverse = np.unique(ids, return_inverse=True)
@@ -216,7 +222,7 @@ def concatenated(parts: Sequence[InstanceRows]) -> InstanceRows:
     """Return the rows of all parts, one after the other; each part is a thread's unless it says which."""
 
     def joined(name: str, kind: type) -> NDArray[Any]:
-        return np.concatenate([np.empty(0, kind), *(getattr(part, name) for part in parts)])
+        return join_arrays([np.empty(0, kind), *(getattr(part, name) for part in parts)])
 
     names = list(dict.fromkeys(name for part in parts for name in part.counts))
     counts = {
@@ -232,9 +238,7 @@ def concatenated(parts: Sequence[InstanceRows]) -> InstanceRows:
         joined("failed", bool), joined("own_s", float), joined("cpu_s", float), counts,
         joined("begun", bool), joined("ended", bool), joined("last_ns", np.int64),
         package=joined("package", np.int16) if packages else None,
-        thread=np.concatenate(
-            [np.empty(0, np.int32), *(_threads(part, number) for number, part in enumerate(parts))]
-        ),
+        thread=join_arrays([np.empty(0, np.int32), *(_threads(part, number) for number, part in enumerate(parts))]),
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -191,6 +191,7 @@ class Load:
     weights: tuple[Floats | None, ...]
     other_s: Floats
     unseen_s: Floats
+    _joined: dict[tuple[int, int], LocatedSegments] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def hidden_s(self) -> Floats:
@@ -219,7 +220,10 @@ class Load:
 
     def joined(self, group: slice) -> LocatedSegments:
         """Return the segments of threads that are computed together."""
-        return LocatedSegments.joined(self.located[group])
+        key = group.start, group.stop
+        if key not in self._joined:
+            self._joined[key] = LocatedSegments.joined(self.located[group])
+        return self._joined[key]
 
     def busy_segments(self, group: slice) -> LocatedSegments:
         """Return the same with CPU seconds; not stored: those of all threads are as large as the trace."""
@@ -228,7 +232,7 @@ class Load:
         lasts = located.t_ns[1:] > located.t_ns[:-1]
         cpu_s = cpu_s if lasts.all() else np.where(lasts, cpu_s, 0.0)
         weights = [one for one in self.weights[group] if one is not None]
-        return replace(located, modelled=cpu_s * join_segments(weights) if weights else cpu_s)
+        return located.weighing(cpu_s * join_segments(weights) if weights else cpu_s)
 
     def modelled(self) -> Floats:
         """Return the modelled energy of all threads in each quantum, padded."""

@@ -96,16 +96,10 @@ def read_around(found: Survey, window: Window) -> list[Segments | None]:
 
     Raises UnorderedError, TraceError.
     """
-    segments: list[Segments | None] = []
-    for number, one in enumerate(found.threads):
-        part = read_window(
-            found.trace, one, window, BY_CPU_TIME, packages=len(found.packages) > 1, columns=(),
-            cut_off=found.cut_off.get(one.thread.ordinal),
-        )  # fmt: skip
-        segments.append(part)
-        if part is not None:
-            part.rows.thread = np.full(len(part.rows), number, np.int32)
-    return segments
+    packages = len(found.packages) > 1
+    return read_window(
+        found.trace, found.threads, window, BY_CPU_TIME, packages=packages, columns=(), cut_off=found.cut_off
+    )
 
 
 @dataclass(frozen=True)

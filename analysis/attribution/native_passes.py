@@ -69,7 +69,6 @@ def bare_row(one: Segments, row: int) -> InstanceRows:
     found = one.rows.view(np.array([row]))
     found.own_s, found.cpu_s = np.zeros(1), np.zeros(1)
     found.counts = {name: np.zeros(1) for name in found.counts}
-    found.first = None
     return found
 
 

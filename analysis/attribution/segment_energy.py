@@ -11,7 +11,7 @@ for any number of threads.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _loops
-from .short_threads import Joints, join_segments
+from .short_threads import Joints, join_arrays, join_segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,34 +68,37 @@ class LocatedSegments:
         crosses[self.joints] = False
         return np.flatnonzero(crosses)
 
+    def weighing(self, modelled: Floats) -> LocatedSegments:
+        """Return the same segments with other modelled energy."""
+        others = replace(self, modelled=modelled)
+        vars(others)["crossing"] = self.crossing
+        return others
+
     @classmethod
     def joined(cls, threads: Sequence[LocatedSegments]) -> LocatedSegments:
         """Join those of several threads; one thread stays as it is."""
         if len(threads) == 1:
             return threads[0]
         return cls(
-            np.concatenate([one.t_ns for one in threads]),
+            join_arrays([one.t_ns for one in threads]),
             join_segments([one.modelled for one in threads]),
-            np.concatenate([one.quantum for one in threads]),
+            join_arrays([one.quantum for one in threads]),
             Joints.of([len(one.modelled) for one in threads]).between,
         )
 
 
 def locate(t_ns: NDArray[np.int64], edges_ns: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Return the number of edges at or before each of increasing times."""
-    # Search the edges among the times, not the reverse: edges are far fewer, and the result consists of runs.
-    low = int(np.searchsorted(edges_ns, t_ns[0])) if len(t_ns) else 0
-    high = int(np.searchsorted(edges_ns, t_ns[-1], side="right")) if len(t_ns) else 0
-    first = np.searchsorted(t_ns, edges_ns[low:high], side="left")
-    runs = np.diff(first, prepend=0, append=len(t_ns))
-    return np.repeat(np.arange(low, high + 1, dtype=np.int32), runs)
+    """Return the number of edges at or before each time."""
+    quantum = np.empty(len(t_ns), np.int32)
+    _loops.locate(np.ascontiguousarray(t_ns), np.ascontiguousarray(edges_ns), quantum)
+    return quantum
 
 
 def locate_threads(t_ns: Sequence[NDArray[np.int64]], edges_ns: NDArray[np.int64]) -> list[NDArray[np.int32]]:
-    """Return the same for each of several short threads."""
+    """Return the same for each of several threads."""
     if len(t_ns) == 1:
         return [locate(t_ns[0], edges_ns)]
-    quantum = np.searchsorted(edges_ns, np.concatenate(t_ns), side="right").astype(np.int32)
+    quantum = locate(join_arrays(t_ns), edges_ns)
     ends = np.cumsum([len(one) for one in t_ns]).tolist()
     return [quantum[begin:end] for begin, end in itertools.pairwise([0, *ends])]
 

@@ -7,6 +7,7 @@ at a time. `Segments`, 28 bytes each, and one row for each instance remain.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from .segments import Segments, thread_end_ns
 from .short_threads import Joints, together
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 
     from tprof.trace import Thread, Trace
 
@@ -54,28 +55,18 @@ def read_segments(
     cut_off : last segments that nothing in their file closes, by ordinal of the thread
     """
     there = [one for one in threads if one.count]
-    kinds = [(one.process, one.dtype, one.columns) for one in there]
+    kinds = [kind_of(one) for one in there]
     for part in together([one.count for one in there], kinds):
-        group = _Group.read(there[part], trace, packages=packages)
-        if group is not None:
-            yield from _segments(group, trace, model, cut_off or {})
+        fields, counts = read_fields(there[part], fields_of(there[part.start]))
+        read = [(one, count) for one, count in zip(there[part], counts, strict=True) if count]
+        if read:
+            joined = Part([one for one, _ in read], [count for _, count in read], fields, [False] * len(read))
+            yield from make_segments(trace, joined, model, packages=packages, cut_off=cut_off)
 
 
-class Part(NamedTuple):
-    """Some samples of a thread.
-
-    Attributes
-    ----------
-    fields : what `fields_of` names, (n + 1,) each; the last place is for the end, and is overwritten
-    closed : whether the last place is the sample after these, where the thread's part ends
-    mean : modelled power per CPU second of the whole thread, for an open last segment; None: of these samples
-    own_ns : only segments that begin between these times count in the instances, whose times are those of all samples
-    """
-
-    fields: Fields
-    closed: bool = False
-    mean: float | None = None
-    own_ns: tuple[int, int] | None = None
+def kind_of(thread: Thread) -> Hashable:
+    """Return what must be equal of threads whose samples are read together."""
+    return thread.process, thread.dtype, thread.columns
 
 
 def fields_of(thread: Thread, columns: Collection[str] | None = None) -> list[str]:
@@ -84,92 +75,38 @@ def fields_of(thread: Thread, columns: Collection[str] | None = None) -> list[st
     return [*_HEAD, *(one for one in known if columns is None or one == "cpu_ns" or one in columns)]
 
 
+class Part(NamedTuple):
+    """Some samples of threads of one kind.
+
+    Attributes
+    ----------
+    threads : one or more, each with samples
+    counts : how many samples of each
+    fields : what `fields_of` names, (n,) each: after the samples of each thread is one place more; it is overwritten
+    closed : for each thread, whether that place is the sample after these, where the thread's part ends
+    means : of threads whose last segment is open, by ordinal, the modelled power per CPU second of the whole thread;
+        without it that of these samples counts
+    own_ns : only segments that begin between these times count in the instances, whose times are those of all samples
+    """
+
+    threads: Sequence[Thread]
+    counts: Sequence[int]
+    fields: Fields
+    closed: Sequence[bool]
+    means: Mapping[int, float] = MappingProxyType({})
+    own_ns: tuple[int, int] | None = None
+
+
 def make_segments(
     trace: Trace,
-    thread: Thread,
     part: Part,
     model: Model,
     *,
     packages: bool,
-    cut_off: CutOff | None = None,
-) -> Segments:
-    """Turn some samples of a thread, one or more, into segments; the other parameters are those of `read_segments`."""
-    counts = [len(part.fields["t_ns"]) - 1]
-    group = _Group.of([thread], part.fields, counts, trace, packages=packages, closed=part.closed)
-    known = {} if cut_off is None else {thread.ordinal: cut_off}
-    (segments,) = _segments(group, trace, model, known, part.mean, part.own_ns)
-    return segments
-
-
-@dataclass(frozen=True)
-class _Group:
-    """The samples of some threads by column; after those of each thread is a place for its end.
-
-    Attributes
-    ----------
-    threads : those that have samples
-    joints : where the threads are
-    fields : by name, (n,)
-    package : (n,), at the end of a thread that of its last sample; None with one package
-    end_ns : (threads,)
-    ends : the columns at the end of each thread; empty if not known
-    closed : whether a sample follows those of the last thread
-    """
-
-    threads: list[Thread]
-    joints: Joints
-    fields: Fields
-    package: NDArray[np.int16] | None
-    end_ns: Times
-    ends: list[dict[str, int]]
-    closed: bool
-
-    @classmethod
-    def read(cls, threads: Sequence[Thread], trace: Trace, *, packages: bool) -> _Group | None:
-        """Read the samples; None if there are none."""
-        fields, counts = read_fields(threads, fields_of(threads[0]))
-        threads = [one for one, count in zip(threads, counts, strict=True) if count]
-        return cls.of(threads, fields, [one for one in counts if one], trace, packages=packages) if threads else None
-
-    @classmethod
-    def of(
-        cls,
-        threads: list[Thread],
-        fields: Fields,
-        counts: Sequence[int],
-        trace: Trace,
-        *,
-        packages: bool,
-        closed: bool = False,
-    ) -> _Group:
-        """Take the samples of threads, so many of each."""
-        joints = Joints.of(counts)
-        package = None
-        if packages:
-            package = threads[0].package(fields)
-            if not closed:
-                package[joints.end] = package[joints.end - 1]
-        for column in fields.values():
-            column[joints.end] = 0
-        # The owner of counts after dropped samples is unknown.
-        ends = [one.end_columns if one.first_drop_ns is None else {} for one in threads]
-        end_ns = np.array([thread_end_ns(trace, one) for one in threads], np.int64)
-        return cls(threads, joints, fields, package, end_ns, ends, closed)
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns that were read."""
-        return [one for one in self.fields if one not in _HEAD]
-
-
-def _segments(
-    group: _Group,
-    trace: Trace,
-    model: Model,
-    cut_off: Mapping[int, CutOff],
-    mean: float | None = None,
-    own_ns: tuple[int, int] | None = None,
+    cut_off: Mapping[int, CutOff] | None = None,
 ) -> Iterator[Segments]:
+    """Turn some samples into the segments of each thread; the other parameters are those of `read_segments`."""
+    group = _Group.of(part, trace, packages=packages)
     joints, fields = group.joints, group.fields
     t_ns, disordered = _times(group)
     has_flags = fields["flags"].any()
@@ -186,7 +123,7 @@ def _segments(
     cpu_s = increments.pop("cpu_ns") if has_cpu else np.where(running, wall_s, 0.0)
     counted = set(model.columns) <= set(increments)
     modelled = model.modelled(increments, cpu_s) if counted else cpu_s
-    guesses = _estimate_open(group, cut_off, running, wall_s, cpu_s, modelled, mean)
+    guesses = _estimate_open(group, cut_off or {}, running, wall_s, cpu_s, modelled, part.means)
     if trace.recorded is not None:
         earlier_s = earlier_s + np.add.reduceat(cpu_s * _before(t_ns, trace.reach_ns[0]), joints.begin)
         parts = _cut(t_ns, trace.reach_ns)
@@ -195,23 +132,81 @@ def _segments(
     modelled = modelled.copy() if modelled is cpu_s else modelled
     # A segment of no length lies in no quantum; its counts stay with its instance.
     _loops.weigh(t_ns, cpu_s, NOTHING, modelled)
-    own = slice(0, len(cpu_s)) if own_ns is None else slice(*np.searchsorted(t_ns[:-1], own_ns).tolist())
+    outside = [] if part.own_ns is None else list(_outside(t_ns, joints, part.own_ns))
     sums = {"own_s": wall_s, "cpu_s": cpu_s, **increments}
-    numbered = number_instances(segment_fields, t_ns, sums, own, joints)
     package = group.package
-    starts = joints.counts(segment_fields["kind"] == Kind.START, own)
-    aborted = joints.counts((segment_fields["flags"] & Flag.ABORTED) != 0, own) if has_flags else [0] * len(starts)
+    numbered = number_instances(segment_fields, t_ns, sums, package, outside, joints)
+    starts = joints.counts(segment_fields["kind"] == Kind.START, outside)
+    aborted = joints.counts((segment_fields["flags"] & Flag.ABORTED) != 0, outside) if has_flags else [0] * len(starts)
+    moved = [0] * len(starts)
+    if package is not None:
+        moved = joints.counts((package[:-1] != package[1:]) & running, [*outside, joints.between])
     for number, (at, (slot, rows)) in enumerate(zip(joints.parts(), numbered, strict=True)):
-        of_package = None if package is None else package[at.start : at.stop + 1]
-        if of_package is not None and rows.first is not None:
-            rows.package = of_package[rows.first]
+        begin, end = (None, None) if package is None else (package[at], package[at.start + 1 : at.stop + 1])
         yield Segments(
             group.threads[number], t_ns[at.start : at.stop + 1], slot, cpu_s[at], modelled[at], counted,
-            segment_fields["cpu"][at], None if of_package is None else of_package[:-1],
-            None if of_package is None else of_package[1:], rows, disordered[number], aborted[number], starts[number],
-            0 if of_package is None else int(((of_package[:-1] != of_package[1:]) & (slot > 0))[own].sum()),
-            float(earlier_s[number]), guesses.get(number), lost is not None and bool(lost[at].any()),
+            segment_fields["cpu"][at], begin, end, rows, disordered[number], aborted[number], starts[number],
+            moved[number], float(earlier_s[number]), guesses.get(number), lost is not None and bool(lost[at].any()),
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The samples of some threads by column; after those of each thread is a place for its end.
+
+    Attributes
+    ----------
+    threads : those that have samples
+    joints : where the threads are
+    fields : by name, (n,)
+    package : (n,), at an end that no sample follows that of the last sample; None with one package
+    end_ns : (threads,)
+    ends : the columns at the end of each thread; empty if not known; None where a sample there has them
+    """
+
+    threads: Sequence[Thread]
+    joints: Joints
+    fields: Fields
+    package: NDArray[np.int16] | None
+    end_ns: Times
+    ends: list[dict[str, int] | None]
+
+    @classmethod
+    def of(cls, part: Part, trace: Trace, *, packages: bool) -> _Group:
+        """Take the samples of threads, and find out how each ends."""
+        threads, fields, joints = part.threads, part.fields, Joints.of(part.counts)
+        open_ends = joints.end[~np.array(part.closed)]
+        package = None
+        if packages:
+            package = threads[0].package(fields)
+            package[open_ends] = package[open_ends - 1]
+        # The owner of counts after dropped samples is unknown.
+        ends = [
+            None if closed else one.end_columns if one.first_drop_ns is None else {}
+            for one, closed in zip(threads, part.closed, strict=True)
+        ]
+        fields["t_ns"][open_ends] = np.iinfo(np.uint64).max
+        limits_ns = np.array([max(thread_end_ns(trace, one), 0) for one in threads], np.uint64)
+        end_ns = np.minimum(fields["t_ns"][joints.end], limits_ns).astype(np.int64)
+        for name in _HEAD:
+            fields[name][joints.end] = 0
+        return cls(threads, joints, fields, package, end_ns, ends)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that were read."""
+        return [one for one in self.fields if one not in _HEAD]
+
+
+def _outside(t_ns: Times, joints: Joints, own_ns: tuple[int, int]) -> Iterator[slice]:
+    """Yield where segments are that do not begin between two times."""
+    found = np.empty((len(joints.end), 2), np.intp)
+    _loops.search(t_ns, joints.begin, joints.end, own_ns, found)
+    for part, (first, stop) in zip(joints.parts(), found.tolist(), strict=True):
+        if first > part.start:
+            yield slice(part.start, first)
+        if stop < part.stop:
+            yield slice(stop, part.stop)
 
 
 def _times(group: _Group) -> tuple[Times, list[int]]:
@@ -254,7 +249,8 @@ def _increments(group: _Group, name: str, lost: NDArray[np.bool_] | None, t_ns: 
         for part in joints.parts():
             _fill(values[part], lost[part], t_ns[part])
     for end, columns in zip(joints.end.tolist(), group.ends, strict=True):
-        values[end] = columns[name] if name in columns else values[end - 1]
+        if columns is not None:
+            values[end] = columns[name] if name in columns else values[end - 1]
     out = np.empty(len(values) - 1, np.float64)
     _loops.increase(values, scale, out)
     out[joints.between] = 0.0
@@ -276,22 +272,23 @@ def _estimate_open(
     wall_s: Floats,
     cpu_s: Floats,
     modelled: Floats,
-    mean: float | None,
+    means: Mapping[int, float],
 ) -> dict[int, CutOff]:
     """Set the last segments of threads that were killed, or cut off by a full disk, inside a task, in place.
 
-    Their counts are unknown, so they get the thread's mean, which is given or that of these samples. Returns which
-    estimates were used, by the thread's place.
+    Their counts are unknown, so they get the thread's mean, which is given by ordinal or that of these samples. Returns
+    which estimates were used, by the thread's place.
     """
     used = {}
     for number, (begin, end) in enumerate(zip(group.joints.begin.tolist(), group.joints.end.tolist(), strict=True)):
-        if group.closed or group.ends[number] or not running[end - 1]:
+        # Columns are known, at a sample or at an end; or nothing ran.
+        if group.ends[number] != {} or not running[end - 1]:
             continue
-        total_s = cpu_s[begin:end].sum()
+        ordinal, total_s = group.threads[number].ordinal, cpu_s[begin:end].sum()
         own_mean = modelled[begin:end].sum() / total_s if total_s > 0 else 1.0
-        known = cut_off.get(group.threads[number].ordinal)
+        known = cut_off.get(ordinal)
         last_s = wall_s[end - 1] if known is None else min(known.cpu_s, wall_s[end - 1])
-        cpu_s[end - 1], modelled[end - 1] = last_s, (own_mean if mean is None else mean) * last_s
+        cpu_s[end - 1], modelled[end - 1] = last_s, means.get(ordinal, own_mean) * last_s
         if known is not None:
             used[number] = known
     return used

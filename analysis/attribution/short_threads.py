@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from . import _loops
+
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-SHORT_SAMPLES = 4096
+SHORT_SAMPLES = 8192
 """Of a thread that is computed with others: for a longer one some microseconds a NumPy call no longer matter."""
 MOST_SAMPLES = 1 << 16
 """Of all that are computed together: such arrays stay in a processor's cache."""
@@ -83,13 +85,15 @@ class Joints:
         """Return the thread of each place."""
         return np.repeat(np.arange(len(self.end)), self.end - self.begin + 1)
 
-    def counts(self, which: NDArray[np.bool_], own: slice = slice(None)) -> list[int]:
-        """Return for each thread in how many of its segments something holds; of one thread, only of its own.
+    def counts(self, which: NDArray[np.bool_], outside: Iterable[Any] = ()) -> list[int]:
+        """Return for each thread in how many of its segments something holds, without those outside; changes `which`.
 
-        It holds in no joint.
+        It holds in no joint, unless that is outside too.
         """
+        for part in outside:
+            which[part] = False
         if len(self.end) == 1:
-            return [int(np.count_nonzero(which[own]))]
+            return [int(np.count_nonzero(which))]
         found: list[int] = np.add.reduceat(which, self.begin, dtype=np.intp).tolist()
         return found
 
@@ -101,7 +105,19 @@ class Joints:
 
 def join_segments(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Return the values of threads' segments, with zeros for the joints between them."""
+    return join_arrays(parts, 1)
+
+
+def join_arrays(parts: Sequence[NDArray[Any]], gap: int = 0) -> NDArray[Any]:
+    """Return arrays of one kind one after the other, one or more, with so many zeros between each two.
+
+    Unlike `np.concatenate` it gives up Python's lock once, not for each part, which threads would pass to and fro.
+    """
+    first = parts[0]
     if len(parts) == 1:
-        return parts[0]
-    joint = np.zeros(1, parts[0].dtype)
-    return np.concatenate([one for part in parts for one in (part, joint)][:-1])
+        return first
+    if any(part.dtype != first.dtype for part in parts):
+        raise ValueError("arrays of different kinds have no joined one")
+    joined = np.empty(sum(map(len, parts)) + gap * (len(parts) - 1), first.dtype)
+    _loops.join(tuple(map(np.ascontiguousarray, parts)), gap * first.itemsize, joined)
+    return joined

@@ -155,7 +155,7 @@ class Survey:
             found = replace(found, around=self.around.bare(wide))
         columns = set(self.model.columns)
         is_bare = any(not columns <= set(one.thread.columns) for one in self.threads)
-        if columns and (is_bare or self.cut_off or len(self.hidden.t_ns)):
+        if columns and (is_bare or self._has_open or len(self.hidden.t_ns)):
             vars(found)["means"] = self.means
         return found
 
@@ -163,10 +163,14 @@ class Survey:
         """Return the mean power of all CPU time on a package, 1 for a model of CPU time."""
         return self.means.power(package) if self.model.columns else 1.0
 
-    def open_power(self, thread: Thread) -> float | None:
-        """Return the mean power of a thread that was cut off; None for others."""
-        is_open = thread.ordinal in self.cut_off and self.model.columns
-        return self.means.of_thread.get(thread.ordinal) if is_open else None
+    @property
+    def open_powers(self) -> dict[int, float]:
+        """The mean power of threads whose last segment is open, by ordinal."""
+        return self.means.of_thread if self.model.columns and self._has_open else {}
+
+    @property
+    def _has_open(self) -> bool:
+        return bool(self.cut_off) or any(one.thread.first_drop_ns is not None for one in self.threads)
 
 
 def survey(
@@ -241,7 +245,7 @@ def _parts(count: int, size: int) -> Iterator[range]:
     return (range(begin, min(begin + size, count)) for begin in range(0, count, size))
 
 
-def _pieces(trace: Trace, thread: Thread, names: Collection[str], step: int) -> Iterator[_Piece]:
+def _pieces(thread: Thread, names: Collection[str], step: int) -> Iterator[_Piece]:
     """Read fields of samples in pieces, each with the sample after it as its end, if there is one."""
     size = CHUNK_STEPS * step
     for begin in range(0, thread.count, size):
@@ -252,10 +256,7 @@ def _pieces(trace: Trace, thread: Thread, names: Collection[str], step: int) -> 
             if there:
                 yield _Piece(piece, fields, closed=False)
             return
-        fields = {name: values[:-1] for name, values in fields.items()}
-        ends = {name: int(fields[name][-1]) for name in thread.columns if name in fields}
-        end_ns = min(int(fields["t_ns"][-1]), thread_end_ns(trace, thread))
-        yield _Piece(replace(piece, end_ns=end_ns, end_columns=ends, first_drop_ns=None), fields, closed=True)
+        yield _Piece(piece, {name: values[:-1] for name, values in fields.items()}, closed=True)
 
 
 class _Pass:
@@ -345,11 +346,11 @@ def _add_means(
 ) -> None:
     """Add a thread to the sums of a model with counters."""
     alone = np.zeros(2)
-    for piece in _pieces(trace, thread, fields_of(thread, model.columns), step):
+    for piece in _pieces(thread, fields_of(thread, model.columns), step):
         part, is_in_task = piece.thread, piece.fields["instance"][-2] != 0
-        one = make_segments(
-            trace, part, Part(piece.fields, piece.closed), model, packages=len(packages) > 1, cut_off=cut_off
-        )
+        samples = Part([part], [len(piece.fields["t_ns"]) - 1], piece.fields, [piece.closed])
+        of_thread = {} if cut_off is None else {part.ordinal: cut_off}
+        (one,) = make_segments(trace, samples, model, packages=len(packages) > 1, cut_off=of_thread)
         is_open = not piece.closed and not (part.end_columns and part.first_drop_ns is None) and is_in_task
         known = slice(None, -1) if is_open else slice(None)
         alone += one.modelled[known].sum(), one.cpu_s[known].sum()

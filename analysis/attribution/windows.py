@@ -8,7 +8,8 @@ recording. What belongs to a segment itself, such as its CPU time, counts in the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,12 +18,14 @@ from numpy.typing import NDArray
 from tprof.trace.metadata import MAX_NS
 from tprof.trace.thread import read_fields
 
+from . import _loops
 from .long_arrays import release, searched, taken
-from .segment_reader import Part, fields_of, make_segments
+from .segment_reader import Part, fields_of, kind_of, make_segments
 from .segments import thread_end_ns
+from .short_threads import Joints, join_arrays, together
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from tprof.trace import Thread, Trace
 
@@ -36,7 +39,7 @@ STEP = 4096
 
 CUTS = 4
 """A thread has so many known or estimated times in a window, or more."""
-PER_THREAD = 1000
+PER_THREAD = 500
 """Of a window, samples for each thread that lives at the same time: each takes time of its own in each window."""
 
 
@@ -193,48 +196,96 @@ def _begins_at(domain: Reach, cuts_ns: Times) -> NDArray[np.intp]:
 
 def read_window(
     trace: Trace,
-    one: IndexedThread,
+    threads: Sequence[IndexedThread],
     window: Window,
     model: Model,
     *,
     packages: bool,
     columns: Collection[str] | None = None,
-    cut_off: CutOff | None = None,
-    mean: float | None = None,
-) -> Segments | None:
-    """Read a thread's segments in a window, none of them cut; None if it has none there.
+    cut_off: Mapping[int, CutOff] = MappingProxyType({}),
+    means: Mapping[int, float] = MappingProxyType({}),
+) -> list[Segments | None]:
+    """Read the segments of threads in a window, none of them cut; None for a thread that has none there.
 
     Two more come before: that in which the window begins, and one more, since a sample's meaning depends on the one
-    before it. `columns` are the counters that are read, None: all.
+    before it.
+
+    Parameters
+    ----------
+    trace, model, packages, cut_off : as for `tprof.analysis.attribution.segment_reader.read_segments`
+    threads : whose segments are read, and numbered as the rows of their instances say
+    window : the window
+    columns : the counters that are read; None: all
+    means : of threads whose last segment is open, by ordinal, their modelled power per CPU second
 
     Raises
     ------
     UnorderedError
         If times go backwards, or counts of some samples are not known: these depend on samples of other windows.
+    TraceError
+        If a file cannot be read.
     """
+    found: list[Segments | None] = [None] * len(threads)
+    parts = [_samples_of(one, window) for one in threads]
+    there = [number for number, part in enumerate(parts) if part]
+    kinds = [kind_of(threads[number].thread) for number in there]
+    for group in together([len(parts[number]) for number in there], kinds):
+        numbers = there[group]
+        part, kept = _read_part(
+            [threads[number] for number in numbers], [parts[number] for number in numbers], window, columns
+        )
+        if part is None:
+            continue
+        made = make_segments(trace, part._replace(means=means), model, packages=packages, cut_off=cut_off)
+        for number, segments in zip([numbers[place] for place in kept], made, strict=True):
+            if segments.uncounted and len(segments.thread.columns) > 1:
+                raise UnorderedError("counts of some samples are not known")
+            segments.rows.thread = np.full(len(segments.rows), number, np.int32)
+            found[number] = segments
+    return found
+
+
+def _samples_of(one: IndexedThread, window: Window) -> range:
+    """Return which samples of a thread may be in a window, or next to it, by their known times."""
     begin_ns, until_ns = window.own_ns[0], window.until_ns
     if one.t_ns[0] >= until_ns or one.end_ns < begin_ns:
-        return None
-    thread = one.thread
-    first = max(one.step * (int(np.searchsorted(one.t_ns, begin_ns)) - 1) - 1, 0)
-    after = int(np.searchsorted(one.t_ns, until_ns))
-    stop = min(one.step * after + 1, thread.count) if after < len(one.t_ns) else thread.count
-    part = replace(thread, first=thread.first + first, count=stop - first)
-    fields, (count,) = read_fields([part], fields_of(thread, columns))
-    t_ns = np.minimum(fields["t_ns"][:count], np.uint64(max(one.end_ns, 0)))
-    if (t_ns[1:] < t_ns[:-1]).any():
+        return range(0)
+    before, after = one.t_ns.searchsorted((begin_ns, until_ns)).tolist()
+    stop = min(one.step * after + 1, one.thread.count) if after < len(one.t_ns) else one.thread.count
+    return range(max(one.step * (before - 1) - 1, 0), stop)
+
+
+def _read_part(
+    threads: Sequence[IndexedThread], samples: Sequence[range], window: Window, columns: Collection[str] | None
+) -> tuple[Part | None, list[int]]:
+    """Read which of the samples of threads of one kind are in a window; returns also which threads have any."""
+    fields, counts = read_fields([one.thread for one in threads], fields_of(threads[0].thread, columns), samples)
+    there = [number for number, count in enumerate(counts) if count]
+    joints = Joints.of([counts[number] for number in there])
+    t_ns = _limited(fields["t_ns"], joints, [max(threads[number].end_ns, 0) for number in there])
+    found = np.empty((len(there), 2), np.intp)
+    _loops.search(t_ns, joints.begin, joints.end, (window.own_ns[0], window.until_ns), found)
+    kept, places, closed = [], [], []
+    for number, at, (first, closing) in zip(there, joints.parts(), found.tolist(), strict=True):
+        begin = max(first - 2, at.start)
+        if closing > begin:
+            kept.append(number)
+            places.append(slice(begin, closing + 1))
+            closed.append(closing < at.stop)
+    if not kept:
+        return None, kept
+    fields = {name: join_arrays([column[place] for place in places]) for name, column in fields.items()}
+    lengths = [place.stop - place.start - 1 for place in places]
+    return Part([threads[number].thread for number in kept], lengths, fields, closed, own_ns=window.own_ns), kept
+
+
+def _limited(t_ns: NDArray[np.uint64], joints: Joints, ends_ns: Sequence[int]) -> Times:
+    """Return the times of samples, none after its thread's end. Raises UnorderedError."""
+    of_places = np.repeat(np.array(ends_ns, np.uint64), joints.end - joints.begin + 1)
+    limited = np.minimum(t_ns, of_places).view(np.int64)
+    falls = limited[1:] < limited[:-1]
+    falls[joints.end - 1] = False
+    falls[joints.between] = False
+    if falls.any():
         raise UnorderedError("its time stamps go backwards")
-    skipped = max(int(np.searchsorted(t_ns, np.uint64(begin_ns))) - 2, 0)
-    closing = int(np.searchsorted(t_ns, np.uint64(until_ns)))
-    if closing == skipped:
-        return None
-    if closing < count:
-        ends = {name: int(fields[name][closing]) for name in thread.columns if name in fields}
-        thread = replace(thread, end_ns=int(t_ns[closing]), end_columns=ends, first_drop_ns=None)
-    fields = {name: values[skipped : closing + 1] for name, values in fields.items()}
-    segments = make_segments(
-        trace, thread, Part(fields, closing < count, mean, window.own_ns), model, packages=packages, cut_off=cut_off
-    )
-    if segments.uncounted and len(thread.columns) > 1:
-        raise UnorderedError("counts of some samples are not known")
-    return segments
+    return limited

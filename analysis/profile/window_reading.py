@@ -66,20 +66,16 @@ def read_segments_of(
 
     Raises UnorderedError, TraceError.
     """
+    segments = read_window(
+        trace, found.threads, window, recipe.model, packages=len(recipe.packages) > 1, columns=columns,
+        cut_off=found.cut_off, means=found.open_powers,
+    )  # fmt: skip
     names = counters_of([one.thread for one in found.threads]) if columns is None else ()
-    segments: list[Segments | None] = []
-    for number, one in enumerate(found.threads):
-        ordinal = one.thread.ordinal
-        part = read_window(
-            trace, one, window, recipe.model, packages=len(recipe.packages) > 1, columns=columns,
-            cut_off=found.cut_off.get(ordinal), mean=found.open_power(one.thread),
-        )  # fmt: skip
-        segments.append(part)
+    for part in segments:
         if part is None:
             continue
         if not part.counted:
             part.modelled = part.modelled * found.means.uncounted
-        part.rows.thread = np.full(len(part.rows), number, np.int32)
         absent = np.broadcast_to(np.nan, len(part.rows))
         part.rows.counts = {name: part.rows.counts.get(name, absent) for name in names}
     return segments

@@ -22,7 +22,7 @@ from tprof.benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, 
 from tprof.trace import load_session, write_trace
 
 from .children import in_child
-from .streamed_speed import recorded_figure, streamed_figures
+from .streamed_speed import over_bytes, recorded_figure, streamed_figures
 
 if TYPE_CHECKING:
     import os
@@ -94,7 +94,7 @@ def measure(extent: Extent = FULL, *, directory: str | os.PathLike[str] | None =
 def _measure(base: Path, extent: Extent, numbers: NDArray[np.int64]) -> list[Figure]:
     few, few_path = _profile_rounds(base, FEW_CORES, extent.samples, extent.rounds, numbers)
     report_mb, report_s = in_child(_report, few_path, base / "report.html")
-    many, _ = _profile_rounds(base, MANY_CORES, extent.samples, extent.rounds, numbers)
+    many, many_path = _profile_rounds(base, MANY_CORES, extent.samples, extent.rounds, numbers)
     tenth, tenth_path = _profile_rounds(base, FEW_CORES, extent.samples // 10, extent.rounds, numbers)
     label = f"{extent.samples:,} samples"
     trace_bytes = extent.samples * SAMPLE_BYTES
@@ -112,6 +112,7 @@ def _measure(base: Path, extent: Extent, numbers: NDArray[np.int64]) -> list[Fig
         ),
         Figure("peak memory, 4 cores", tuple(run.peak_bytes / trace_bytes for run in few), "× trace", 3),
         *streamed_figures(few_path, tenth_path, extent.samples, extent.rounds),
+        over_bytes(f"{label} of {MANY_CORES} threads", many_path, extent.rounds),
         recorded_figure(base, extent.samples, extent.rounds),
         fitted_over_cputime(extent, directory=base),
         _fitted_with_absent(base, extent),

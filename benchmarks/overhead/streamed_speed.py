@@ -62,8 +62,13 @@ def recorded_figure(base: Path, samples: int, rounds: int) -> Figure:
     """Return the figure of a recording of this machine's sensors, or of an estimate, which is made for it."""
     path = base / "recorded.tprof"
     in_child(_record, path, samples // SAMPLES_PER_TASK)
+    return over_bytes(f"{samples:,} recorded samples", path, rounds)
+
+
+def over_bytes(label: str, path: Path, rounds: int) -> Figure:
+    """Return the time of a recording's summary over that of reading and copying its bytes."""
     runs = [_streamed(path) for _ in range(rounds)]
-    name = f"{samples:,} recorded samples, summary in windows, over reading and copying the bytes"
+    name = f"{label}, summary in windows, over reading and copying the bytes"
     return Figure(name, tuple(one.seconds / one.copied_s for one in runs), "×", OVER_BYTES)
 
 

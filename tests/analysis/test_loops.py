@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
 from tprof.analysis.attribution import _loops
-from tprof.analysis.attribution.segment_energy import sums_by
+from tprof.analysis.attribution.segment_energy import locate, sums_by
+from tprof.analysis.attribution.short_threads import Joints, join_arrays
 
 FINISH, FAILED = 2, 1
 
@@ -70,6 +71,102 @@ def test_arrays_of_another_kind_or_size_are_refused() -> None:
         sums_by(key, [np.ones(2)], 1)
     with pytest.raises(ValueError, match="the keys must have the format i, got l"):
         sums_by(key.astype(np.int64), [np.ones(3)], 1)
+
+
+@examples(50)
+@given(st.integers(0, 2**31), st.lists(st.integers(0, 20), min_size=1, max_size=5), st.integers(0, 9))
+def test_ids_have_numbers_by_thread_in_their_order(seed, counts, spread) -> None:
+    """Equal ids of one thread have one number, in no other thread; a smaller id a smaller one; none has 0."""
+    rng = np.random.default_rng(seed)
+    joints = Joints.of(counts)
+    ids = np.zeros(int(joints.end[-1]), np.uint64)
+    for part in joints.parts():
+        low = int(rng.integers(1, 1 << 40))
+        ids[part] = rng.choice([0, *range(low, low + spread + 1)], part.stop - part.start)
+    slot = np.full(len(ids), -7, np.int32)
+
+    count = _loops.number(ids, joints.begin, joints.end, len(counts) * (spread + 1), slot)
+
+    assert count is not None
+    assert slot.max(initial=0) <= count
+    assert (slot[ids == 0] == 0).all()
+    before = 0
+    for part in joints.parts():
+        of_ids = dict(zip(ids[part].tolist(), slot[part].tolist(), strict=True))
+        of_ids.pop(0, None)
+        assert [of_ids.get(one, 0) for one in ids[part].tolist()] == slot[part].tolist()
+        numbers = [of_ids[one] for one in sorted(of_ids)]
+        assert all(a < b for a, b in itertools.pairwise([before, *numbers]))
+        before = max([before, *numbers])
+
+
+@pytest.mark.parametrize("ids", [[1, 9], [1 << 63, 1], [2**64 - 1, 5]])
+def test_ids_far_apart_are_not_numbered_by_distance(ids) -> None:
+    slot = np.zeros(2, np.int32)
+
+    assert _loops.number(np.array(ids, np.uint64), np.array([0]), np.array([2]), 8, slot) is None
+
+
+@pytest.mark.parametrize(("begin", "end"), [([0, 1], [2, 3]), ([-1], [2]), ([0], [4]), ([2], [1])])
+def test_threads_that_overlap_or_are_not_there_are_refused(begin, end) -> None:
+    ids = np.ones(3, np.uint64)
+
+    with pytest.raises(ValueError, match="threads must have places among 3 samples"):
+        _loops.number(ids, np.array(begin), np.array(end), 9, np.zeros(3, np.int32))
+
+
+@examples(50)
+@given(st.integers(0, 2**31), st.integers(0, 60), st.integers(0, 20))
+def test_times_are_located_among_edges_in_whatever_order(seed, size, edges) -> None:
+    rng = np.random.default_rng(seed)
+    edges_ns = np.unique(rng.integers(0, 50, edges))
+    t_ns = rng.integers(-5, 60, size)
+    t_ns = np.sort(t_ns) if seed % 2 else t_ns
+    extremes = np.array([np.iinfo(np.int64).max, np.iinfo(np.int64).min])
+    t_ns = np.concatenate((t_ns, extremes))
+
+    np.testing.assert_array_equal(locate(t_ns, edges_ns), np.searchsorted(edges_ns, t_ns, side="right"))
+
+
+@examples(50)
+@given(st.integers(0, 2**31), st.lists(st.integers(0, 9), min_size=1, max_size=5))
+def test_two_times_are_searched_in_each_thread(seed, counts) -> None:
+    rng = np.random.default_rng(seed)
+    joints = Joints.of(counts)
+    t_ns = rng.integers(0, 20, int(joints.end[-1]))
+    for part in joints.parts():
+        t_ns[part].sort()
+    times_ns = tuple(rng.integers(-1, 22, 2).tolist())
+    found = np.empty((len(counts), 2), np.intp)
+
+    _loops.search(t_ns, joints.begin, joints.end, times_ns, found)
+
+    expected = [part.start + np.searchsorted(t_ns[part], times_ns) for part in joints.parts()]
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_nothing_is_searched_outside_the_times() -> None:
+    with pytest.raises(ValueError, match="threads must have places among 2 samples"):
+        _loops.search(np.zeros(2, np.int64), np.array([0]), np.array([3]), (0, 1), np.empty((1, 2), np.intp))
+
+
+@examples(50)
+@given(st.integers(0, 2**31), st.lists(st.integers(0, 5), min_size=1, max_size=5), st.integers(0, 2))
+def test_joined_arrays_have_zeros_between_them(seed, counts, gap) -> None:
+    rng = np.random.default_rng(seed)
+    parts = [rng.normal(size=2 * count)[::2] for count in counts]
+
+    joined = join_arrays(parts, gap)
+
+    expected = [one for part in parts for one in (part, np.zeros(gap))][: 2 * len(parts) - 1]
+    np.testing.assert_array_equal(joined, np.concatenate(expected))
+
+
+def test_arrays_are_not_joined_as_another_kind_or_where_there_is_no_room() -> None:
+    with pytest.raises(ValueError, match="of different kinds"):
+        join_arrays([np.zeros(2), np.zeros(2, np.int64)])
+    with pytest.raises(ValueError, match="do not fill 24"):
+        _loops.join((np.zeros(1), np.zeros(1)), 0, np.empty(3))
 
 
 @examples(50)

@@ -155,11 +155,19 @@ class Stream:
         if self._beside is not None:
             parts = [self.read_part(dtype, at, at + 1) for at in places]
             return np.concatenate([np.empty(0, dtype), *parts])
-        records, done = np.empty(len(places), dtype), 0
+        records, size, done = np.empty(len(places), dtype), dtype.itemsize, 0
+        plain = records.view(np.uint8).data
+        body_at = layout.HEADER_BYTES + self.number("window_bytes")
         fd = _open(self.path)
         try:
             for at in places:
-                done += self._read_open(fd, records[done : done + 1], at)
+                if at < self.flushed:
+                    there = os.preadv(fd, [plain[done * size : done * size + size]], body_at + at * size) == size
+                else:
+                    there = self._read_open(fd, records[done : done + 1], at) == 1
+                if not there:
+                    break
+                done += 1
         except OSError as error:
             raise TraceError(f"cannot read {self.path}: {error.strerror}") from error
         finally:

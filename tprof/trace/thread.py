@@ -121,23 +121,39 @@ class Thread:
         return np.where(cpu < known, packages, np.int16(-1))
 
 
-def read_fields(threads: Sequence[Thread], names: Collection[str]) -> tuple[Fields, list[int]]:
+def read_fields(
+    threads: Sequence[Thread], names: Collection[str], parts: Sequence[range] | None = None
+) -> tuple[Fields, list[int]]:
     """Read some fields of the samples of threads of one process with the same columns, one thread after the other.
 
-    Returns each field, as `Thread.read` does, in an array of its own with one place more after the samples of each
-    thread that has any, and how many samples each thread has. They are copied piece by piece, from a cache.
-    Raises TraceError.
+    Parameters
+    ----------
+    threads : one or more
+    names : of the fields
+    parts : which samples of each thread; None: all
+
+    Returns
+    -------
+    fields : each, as `Thread.read` returns it, in an array of its own with one place more after the samples of each
+        thread that has any; they are copied piece by piece, from a cache
+    counts : how many samples each thread has
+
+    Raises
+    ------
+    TraceError
+        If a file cannot be read.
     """
     first = threads[0]
     names = dict.fromkeys([*names, "task", "instance", "kind"]) if first.table.left_out() else names
-    room = sum(one.count for one in threads) + len(threads)
+    parts = [range(one.count) for one in threads] if parts is None else parts
+    room = sum(map(len, parts)) + len(threads)
     fields: Fields = {name: np.empty(room, first.dtype[name]) for name in names}
     places: Mapping[str, tuple[Any, ...]] = first.dtype.fields or {}
     columns = tuple((int(places[name][1]), column) for name, column in fields.items())
     at, counts = 0, []
-    for one in threads:
+    for one, part in zip(threads, parts, strict=True):
         begin = at
-        for piece in one.stream.read_pieces(one.dtype, one.first, one.first + one.count):
+        for piece in one.stream.read_pieces(one.dtype, one.first + part.start, one.first + part.stop):
             _core.copy_columns(piece, one.dtype.itemsize, at, columns)
             at += len(piece)
         counts.append(at - begin)

@@ -93,6 +93,78 @@ bool tprof_loops_find_extents(const struct tprof_loops_keys *slots, const uint8_
     return true;
 }
 
+int64_t tprof_loops_number(const struct tprof_loops_ids *ids, uint64_t most, int32_t *slots)
+{
+    uint64_t numbers = 0;
+    size_t done = 0;
+    for (size_t thread = 0; thread < ids->threads; thread++) {
+        const size_t begin = (size_t)ids->begin[thread], end = (size_t)ids->end[thread];
+        if (begin < done || end < begin || end > ids->count)
+            return -1;
+        uint64_t before = UINT64_MAX, last = 0;
+        for (size_t at = begin; at < end; at++) {
+            /* No id wraps around to the largest number. */
+            before = ids->at[at] - 1 < before ? ids->at[at] - 1 : before;
+            last = ids->at[at] > last ? ids->at[at] : last;
+        }
+        if (last != 0 && last - before > most - numbers)
+            return -2;
+        memset(slots + done, 0, (begin - done) * sizeof *slots);
+        for (size_t at = begin; at < end; at++)
+            slots[at] = ids->at[at] == 0 ? 0 : (int32_t)(numbers + (ids->at[at] - before));
+        numbers += last == 0 ? 0 : last - before;
+        done = end;
+    }
+    memset(slots + done, 0, (ids->count - done) * sizeof *slots);
+    return (int64_t)numbers;
+}
+
+/* Return how many of increasing times are before another one. */
+static size_t count_before(int64_t t_ns, const int64_t *times_ns, size_t times)
+{
+    size_t low = 0, high = times;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (times_ns[middle] < t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static size_t count_until(int64_t t_ns, const int64_t *times_ns, size_t times)
+{
+    return t_ns == INT64_MAX ? times : count_before(t_ns + 1, times_ns, times);
+}
+
+void tprof_loops_locate(const int64_t *t_ns, size_t count, const int64_t *edges_ns, size_t edges, int32_t *places)
+{
+    size_t place = 0;
+    for (size_t at = 0; at < count; at++) {
+        const bool is_before = place > 0 && t_ns[at] < edges_ns[place - 1];
+        if (is_before || (place < edges && t_ns[at] >= edges_ns[place]))
+            place = !is_before && (place + 1 == edges || t_ns[at] < edges_ns[place + 1])
+                        ? place + 1
+                        : count_until(t_ns[at], edges_ns, edges);
+        places[at] = (int32_t)place;
+    }
+}
+
+bool tprof_loops_search(const int64_t *t_ns, const struct tprof_loops_threads *threads, int64_t first, int64_t second,
+                        int64_t *found)
+{
+    for (size_t thread = 0; thread < threads->threads; thread++) {
+        const int64_t begin = threads->begin[thread], end = threads->end[thread];
+        if (begin < 0 || end < begin || (size_t)end > threads->count)
+            return false;
+        const size_t length = (size_t)(end - begin);
+        found[2 * thread] = begin + (int64_t)count_before(first, t_ns + begin, length);
+        found[2 * thread + 1] = begin + (int64_t)count_before(second, t_ns + begin, length);
+    }
+    return true;
+}
+
 void tprof_loops_increase(const uint64_t *values, size_t count, double scale, double *increments)
 {
     for (size_t at = 0; at < count; at++) {

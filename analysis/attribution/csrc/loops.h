@@ -38,6 +38,36 @@ bool tprof_loops_add_products(const struct tprof_loops_keys *keys, const double 
 bool tprof_loops_find_extents(const struct tprof_loops_keys *slots, const uint8_t *kind, const uint8_t *flags,
                               const struct tprof_loops_extents *found);
 
+/* Ids of instances that samples name, 0: none, and where the samples of each thread begin and end; joints lie between. */
+struct tprof_loops_ids {
+    const uint64_t *at;
+    const int64_t *begin;
+    const int64_t *end;
+    size_t count;
+    size_t threads;
+};
+
+/* Number the ids of each thread after those of the threads before, from 1 on: an id by its distance from the least one of
+ * its thread. The slot of a sample without an id, and of a joint, is 0. Returns how many numbers there are; -1 if a place
+ * is none, -2 if there would be more than `most`. */
+int64_t tprof_loops_number(const struct tprof_loops_ids *ids, uint64_t most, int32_t *slots);
+
+/* Where the times of threads are in one array, of `count` in all, and two times. */
+struct tprof_loops_threads {
+    const int64_t *begin;
+    const int64_t *end;
+    size_t threads;
+    size_t count;
+};
+
+/* For each thread, whose times do not decrease, set found[2 * thread] and found[2 * thread + 1] to the place of its first
+ * time that is not before `first`, or not before `second`; its end without any. Returns false if a place is none. */
+bool tprof_loops_search(const int64_t *t_ns, const struct tprof_loops_threads *threads, int64_t first, int64_t second,
+                        int64_t *found);
+
+/* Set places[i] to how many edges, which increase, are at or before t_ns[i]. It is quick where times mostly increase. */
+void tprof_loops_locate(const int64_t *t_ns, size_t count, const int64_t *edges_ns, size_t edges, int32_t *places);
+
 /* Set increments[i] to the increase from values[i] to values[i + 1] times a scale, 0 where they fall; `count` of them. */
 void tprof_loops_increase(const uint64_t *values, size_t count, double scale, double *increments);
 

@@ -13,6 +13,11 @@ static bool take_keys(struct tprof_arrays *arrays, PyObject *array, Py_ssize_t g
     return true;
 }
 
+static PyObject *refuse_places(Py_ssize_t count)
+{
+    return PyErr_Format(PyExc_ValueError, "threads must have places among %zd samples, one after the other", count);
+}
+
 static PyObject *add_by(PyObject *self, PyObject *args)
 {
     PyObject *key, *columns, *sums;
@@ -115,6 +120,118 @@ error:
     return NULL;
 }
 
+/* Copy the parts into `target`, with `gap` bytes of zero between them. */
+static void copy_parts(char *target, const Py_buffer *parts, Py_ssize_t count, size_t gap)
+{
+    for (Py_ssize_t at = 0; at < count; at++) {
+        if (at > 0) {
+            memset(target, 0, gap);
+            target += gap;
+        }
+        memcpy(target, parts[at].buf, (size_t)parts[at].len);
+        target += parts[at].len;
+    }
+}
+
+static PyObject *join(PyObject *self, PyObject *args)
+{
+    PyObject *parts;
+    Py_buffer target;
+    Py_ssize_t gap, taken = 0;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!nw*", &PyTuple_Type, &parts, &gap, &target))
+        return NULL;
+    const Py_ssize_t count = PyTuple_GET_SIZE(parts);
+    Py_buffer *of_parts = PyMem_Calloc((size_t)count + 1, sizeof *of_parts);
+    if (of_parts == NULL)
+        PyErr_NoMemory();
+    Py_ssize_t room = target.len;
+    for (; of_parts != NULL && taken < count; taken++) {
+        if (PyObject_GetBuffer(PyTuple_GET_ITEM(parts, taken), &of_parts[taken], PyBUF_SIMPLE) < 0)
+            break;
+        room -= of_parts[taken].len + (taken > 0 ? gap : 0);
+    }
+    if (!PyErr_Occurred() && (gap < 0 || room != 0))
+        PyErr_Format(PyExc_ValueError, "the parts and %zd bytes between them do not fill %zd", gap, target.len);
+    if (!PyErr_Occurred()) {
+        Py_BEGIN_ALLOW_THREADS
+        copy_parts(target.buf, of_parts, count, (size_t)gap);
+        Py_END_ALLOW_THREADS
+    }
+    while (taken > 0)
+        PyBuffer_Release(&of_parts[--taken]);
+    PyMem_Free(of_parts);
+    PyBuffer_Release(&target);
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
+static PyObject *locate(PyObject *self, PyObject *args)
+{
+    PyObject *of_times, *of_edges, *of_places;
+    struct tprof_arrays arrays = {.taken = 0};
+    const int64_t *t_ns, *edges_ns;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOO", &of_times, &of_edges, &of_places))
+        return NULL;
+    int32_t *places = tprof_arrays_take(&arrays, of_places, "the places", INT32, PyBUF_WRITABLE, -1);
+    if (places == NULL)
+        goto error;
+    const Py_ssize_t count = arrays.views[0].len / (Py_ssize_t)sizeof *places;
+    if ((t_ns = tprof_arrays_take(&arrays, of_times, "the times", INT64, PyBUF_SIMPLE, count)) == NULL ||
+        (edges_ns = tprof_arrays_take(&arrays, of_edges, "the edges", INT64, PyBUF_SIMPLE, -1)) == NULL)
+        goto error;
+    const Py_ssize_t edges = arrays.views[2].len / (Py_ssize_t)sizeof *edges_ns;
+    if (edges > INT32_MAX) {
+        PyErr_Format(PyExc_ValueError, "at most %d edges, got %zd", INT32_MAX, edges);
+        goto error;
+    }
+    Py_BEGIN_ALLOW_THREADS
+    tprof_loops_locate(t_ns, (size_t)count, edges_ns, (size_t)edges, places);
+    Py_END_ALLOW_THREADS
+    return tprof_arrays_finished(&arrays, true);
+error:
+    tprof_arrays_release(&arrays);
+    return NULL;
+}
+
+static PyObject *number(PyObject *self, PyObject *args)
+{
+    PyObject *of_ids, *of_begins, *of_ends, *of_slots;
+    Py_ssize_t most;
+    struct tprof_loops_ids ids;
+    struct tprof_arrays arrays = {.taken = 0};
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOOnO", &of_ids, &of_begins, &of_ends, &most, &of_slots))
+        return NULL;
+    if (most < 0 || most > INT32_MAX)
+        return PyErr_Format(PyExc_ValueError, "at most %d numbers, got %zd", INT32_MAX, most);
+    int32_t *slots = tprof_arrays_take(&arrays, of_slots, "the slots", INT32, PyBUF_WRITABLE, -1);
+    if (slots == NULL)
+        goto error;
+    const Py_ssize_t count = arrays.views[0].len / (Py_ssize_t)sizeof *slots;
+    if ((ids.at = tprof_arrays_take(&arrays, of_ids, "the ids", UINT64, PyBUF_SIMPLE, count)) == NULL ||
+        (ids.begin = tprof_arrays_take(&arrays, of_begins, "the begins", INT64, PyBUF_SIMPLE, -1)) == NULL)
+        goto error;
+    const Py_ssize_t threads = arrays.views[2].len / (Py_ssize_t)sizeof *ids.begin;
+    if ((ids.end = tprof_arrays_take(&arrays, of_ends, "the ends", INT64, PyBUF_SIMPLE, threads)) == NULL)
+        goto error;
+    ids.count = (size_t)count;
+    ids.threads = (size_t)threads;
+    int64_t numbers;
+    Py_BEGIN_ALLOW_THREADS
+    numbers = tprof_loops_number(&ids, (uint64_t)most, slots);
+    Py_END_ALLOW_THREADS
+    tprof_arrays_release(&arrays);
+    if (numbers >= 0)
+        return PyLong_FromLongLong(numbers);
+    if (numbers == -1)
+        return refuse_places(count);
+    Py_RETURN_NONE;
+error:
+    tprof_arrays_release(&arrays);
+    return NULL;
+}
+
 static PyObject *increase(PyObject *self, PyObject *args)
 {
     PyObject *of_values, *of_increments;
@@ -134,6 +251,38 @@ static PyObject *increase(PyObject *self, PyObject *args)
     tprof_loops_increase(values, (size_t)count, scale, increments);
     Py_END_ALLOW_THREADS
     return tprof_arrays_finished(&arrays, true);
+error:
+    tprof_arrays_release(&arrays);
+    return NULL;
+}
+
+static PyObject *search(PyObject *self, PyObject *args)
+{
+    PyObject *of_times, *of_begins, *of_ends, *of_found;
+    long long first, second;
+    struct tprof_loops_threads threads;
+    struct tprof_arrays arrays = {.taken = 0};
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOO(LL)O", &of_times, &of_begins, &of_ends, &first, &second, &of_found))
+        return NULL;
+    const int64_t *t_ns = tprof_arrays_take(&arrays, of_times, "the times", INT64, PyBUF_SIMPLE, -1);
+    if (t_ns == NULL)
+        goto error;
+    threads.count = (size_t)arrays.views[0].len / sizeof *t_ns;
+    if ((threads.begin = tprof_arrays_take(&arrays, of_begins, "the begins", INT64, PyBUF_SIMPLE, -1)) == NULL)
+        goto error;
+    const Py_ssize_t count = arrays.views[1].len / (Py_ssize_t)sizeof *threads.begin;
+    threads.threads = (size_t)count;
+    int64_t *found;
+    if ((threads.end = tprof_arrays_take(&arrays, of_ends, "the ends", INT64, PyBUF_SIMPLE, count)) == NULL ||
+        (found = tprof_arrays_take(&arrays, of_found, "what is found", INT64, PyBUF_WRITABLE, 2 * count)) == NULL)
+        goto error;
+    bool good;
+    Py_BEGIN_ALLOW_THREADS
+    good = tprof_loops_search(t_ns, &threads, first, second, found);
+    Py_END_ALLOW_THREADS
+    tprof_arrays_release(&arrays);
+    return good ? Py_NewRef(Py_None) : refuse_places((Py_ssize_t)threads.count);
 error:
     tprof_arrays_release(&arrays);
     return NULL;
@@ -216,8 +365,12 @@ static PyMethodDef methods[] = {
     {"count_until", tprof_graphs_module_count_until, METH_VARARGS, NULL},
     {"find_extents", find_extents, METH_VARARGS, NULL},
     {"increase", increase, METH_VARARGS, NULL},
+    {"join", join, METH_VARARGS, NULL},
+    {"locate", locate, METH_VARARGS, NULL},
     {"longest_paths", tprof_graphs_module_longest_paths, METH_VARARGS, NULL},
+    {"number", number, METH_VARARGS, NULL},
     {"raise_parents", tprof_graphs_module_raise_parents, METH_VARARGS, NULL},
+    {"search", search, METH_VARARGS, NULL},
     {"sort_graph", tprof_graphs_module_sort_graph, METH_VARARGS, NULL},
     {"weigh", weigh, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
