@@ -7,6 +7,7 @@ and `release` leaves them to it, so that what is computed block by block takes t
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import os
 import tempfile
@@ -17,7 +18,7 @@ import numpy as np
 from tprof.errors import TprofError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import DTypeLike, NDArray
 
@@ -96,6 +97,60 @@ def differences(values: NDArray[Any]) -> NDArray[Any]:
     """Return what each value has more than the one before, as `numpy.diff`."""
     count = max(len(values) - 1, 0)
     return computed(count, values.dtype, lambda at: np.diff(values[at.start : at.stop + 1]), values)
+
+
+def joined(parts: Sequence[NDArray[Any]], kind: DTypeLike) -> NDArray[Any]:
+    """Return arrays one after the other."""
+    found, done = empty(sum(map(len, parts)), kind), 0
+    for part in parts:
+        for block in blocks(len(part), part, found):
+            found[done + block.start : done + block.stop] = part[block]
+        done += len(part)
+    return found
+
+
+def running_sums(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the sums of all values before each, and last that of all: (n + 1,)."""
+    found = zeros(len(values) + 1, values.dtype)
+    for block in blocks(len(values), values, found):
+        # The sum before is the first that is added, as in one `numpy.cumsum`.
+        part = np.concatenate((found[block.start : block.start + 1], values[block]))
+        found[block.start : block.stop + 1] = np.cumsum(part)
+    return found
+
+
+def kept(values: NDArray[Any], which: Callable[[slice], NDArray[np.bool_]]) -> NDArray[Any]:
+    """Return the values of which a function says so, of their parts."""
+    found, done = empty(len(values), values.dtype), 0
+    for block in blocks(len(values), values, found):
+        part = values[block][which(block)]
+        found[done : done + len(part)] = part
+        done += len(part)
+    return found[:done]
+
+
+def ordered(values: NDArray[Any]) -> NDArray[Any]:
+    """Return the values in increasing order.
+
+    Blocks are sorted, then merged in parts: between the values at every so many places of each block lie few of others.
+    """
+    count = len(values)
+    if count <= MOST_HELD:
+        return np.sort(values)
+    runs = computed(count, values.dtype, lambda block: np.sort(values[block]), values)
+    parts = [runs[block] for block in blocks(count)]
+    step = max(BLOCK // len(parts), 1)
+    cuts = np.sort(np.concatenate([part[step::step] for part in parts]))[:: len(parts)]
+    places = np.array([[0, *np.searchsorted(part, cuts), len(part)] for part in parts])
+    release(runs)
+    found, done = empty(count, values.dtype), 0
+    for begins, ends in itertools.pairwise(places.T):
+        some = [part[begin:end] for part, begin, end in zip(parts, begins, ends, strict=True)]
+        length = int((ends - begins).sum())
+        found[done : done + length] = np.sort(np.concatenate(some))
+        done += length
+        release(found, runs)
+    return found
 
 
 def taken(values: NDArray[Any], at: NDArray[np.intp]) -> NDArray[Any]:

@@ -192,8 +192,9 @@ def kinds_of(cells: Cells, rates: Rates, rules: Rules, history: History) -> Kind
 
 def cut_of(process: int, usage: Usage, cells: Cells, rates: Rates, kinds: Kinds, *, packages: bool) -> NativeSegments:
     """Return the segments with their CPU time, without the tasks' extremes."""
-    cpu_s, counted_s, counted = np.where(cells.running > 0, rates.on[:, cells.at], rates.off[:, cells.at]) * (
-        np.diff(cells.t_ns) * 1e-9
+    length_s, runs = np.diff(cells.t_ns) * 1e-9, cells.running > 0
+    cpu_s, counted_s, counted = (
+        np.where(runs, on[cells.at], off[cells.at]) * length_s for on, off in zip(rates.on, rates.off, strict=True)
     )
     unknown = np.full(len(cpu_s), -1, np.int16) if packages else None
     of_task = cells.near.task >= 0

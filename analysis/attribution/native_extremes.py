@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from .long_arrays import blocks, computed, empty, kept, ordered, release, total
+
 if TYPE_CHECKING:
     from .native_rates import Usage
     from .native_time import NativeSegments
@@ -16,6 +18,9 @@ LARGEST = 100_000_000
 """With more tasks times segments the tasks' extremes are not computed: nothing, and all."""
 AT_ONCE = 4_000_000
 """Tasks times segments that are in memory."""
+_NUMBER = 32
+"""Bits of the number of a time between two reads."""
+_NUMBERS = (1 << _NUMBER) - 1
 
 
 class Extremes:
@@ -32,10 +37,9 @@ class Extremes:
         self._usage = usage
         self._is_known = len(users) * segments <= LARGEST
         self._least_s, self._most_s = np.zeros((2, len(users)))
-        busy = np.flatnonzero(usage.cpu_s > 0)
-        self._order = busy[np.argsort(usage.last[busy], kind="stable")]
+        self._order = _by_end(usage)
         # What is settled later needs what lies between these reads.
-        self._needs = np.append(np.minimum.accumulate(usage.first[self._order][::-1])[::-1], len(usage.grid_ns))
+        self._needs = _least_of_later(self._order, usage)
         self._settled, self._begin = 0, 0
         self._ran_ns = np.zeros((2, len(users), 0))
 
@@ -73,8 +77,8 @@ class Extremes:
     def _settle(self, known: int) -> None:
         """Settle the times that end up to a read."""
         usage = self._usage
-        stop = int(np.searchsorted(usage.last[self._order], known, side="right"))
-        now = self._order[self._settled : stop]
+        stop = int(np.searchsorted(self._order, (known + 1) << _NUMBER))
+        now = self._order[self._settled : stop] & _NUMBERS
         until_s = np.pad(np.cumsum(self._ran_ns, axis=2), ((0, 0), (0, 0), (1, 0))) * 1e-9
         any_s, alone_s = until_s[:, :, usage.last[now] - self._begin] - until_s[:, :, usage.first[now] - self._begin]
         length_s = (usage.end_ns[now] - usage.begin_ns[now]) * 1e-9
@@ -83,12 +87,37 @@ class Extremes:
         self._settled = stop
         begin = max(min(int(self._needs[stop]), known), self._begin)
         self._ran_ns, self._begin = self._ran_ns[:, :, begin - self._begin :], begin
+        usage.release()
+        release(self._order, self._needs)
 
     def found(self) -> tuple[NDArray[np.int64], Floats, Floats]:
         """Return the tasks, and the CPU seconds that each used at least and at most."""
         if not self._is_known:
-            return self.users, np.zeros(len(self.users)), np.full(len(self.users), float(self._usage.cpu_s.sum()))
+            return self.users, np.zeros(len(self.users)), np.full(len(self.users), total(self._usage.cpu_s))
         return self.users, self._least_s, self._most_s
+
+
+def _by_end(usage: Usage) -> NDArray[np.int64]:
+    """Return the times between two reads in which CPU time was used, by their end: its place, and their number."""
+    count = len(usage.cpu_s)
+    keys = computed(
+        count, np.int64, lambda at: (usage.last[at].astype(np.int64) << _NUMBER) | np.arange(at.start, at.stop),
+        usage.last,
+    )  # fmt: skip
+    busy = ordered(kept(keys, lambda at: usage.cpu_s[at] > 0))
+    usage.release()
+    return busy
+
+
+def _least_of_later(order: NDArray[np.int64], usage: Usage) -> NDArray[np.int32]:
+    """Return for each of these times the first read at which it or a later one begins; last the number of reads."""
+    least = empty(len(order) + 1, np.int32)
+    least[-1] = len(usage.grid_ns)
+    for at in blocks(len(order), order, least, backwards=True):
+        first = np.append(usage.first[order[at] & _NUMBERS], least[at.stop])
+        least[at.start : at.stop] = np.minimum.accumulate(first[::-1])[::-1][:-1]
+        usage.release()
+    return least
 
 
 def extremes_within(

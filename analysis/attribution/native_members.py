@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from .long_arrays import computed, is_any, joined, ordered, running_sums
 from .native_counts import power_between_readings
-from .native_rates import distinct
 from .native_time import Clock
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def members_of(
     reads: dict[int, list[Times]] = {}
     for one in threads:
         reads.setdefault(one.pid, []).append(one.t_ns)
-    reads_ns = {pid: distinct(np.concatenate(times_ns)) for pid, times_ns in reads.items()}
+    reads_ns = {pid: ordered(joined(times_ns, np.int64)) for pid, times_ns in reads.items()}
     for one in threads:
         if not len(one.t_ns):
             continue
@@ -138,27 +138,33 @@ def _clock(one: NativeThread, born_ns: int | None, sampled_ns: int | None, power
 
     `power` is that between its readings.
     """
-    t_ns, cpu_ns = np.asarray(one.t_ns, np.int64), np.asarray(one.cpu_ns, np.float64)
-    before = np.full(len(t_ns), np.nan)
-    before[1:] = np.nan if power is None else power
+    t_ns, cpu_ns, before = one.t_ns, one.cpu_ns, power
     if born_ns is not None and born_ns < t_ns[0]:
-        t_ns, cpu_ns = np.concatenate(([born_ns], t_ns)), np.concatenate(([0.0], cpu_ns))
-        before = np.concatenate(([np.nan], before))
+        t_ns, cpu_ns = (joined((np.array([begin]), of), np.int64) for begin, of in ((born_ns, t_ns), (0, cpu_ns)))
+        before = None if power is None else joined((np.array([np.nan]), power), np.float64)
     if sampled_ns is not None:
-        kept = t_ns <= sampled_ns
-        t_ns, cpu_ns, before = t_ns[kept], cpu_ns[kept], before[kept]
-    if len(t_ns) and not (t_ns[1:] > t_ns[:-1]).all():
+        stop = int(np.searchsorted(t_ns, sampled_ns, side="right"))
+        t_ns, cpu_ns, before = t_ns[:stop], cpu_ns[:stop], None if before is None else before[: max(stop - 1, 0)]
+    if is_any(computed(max(len(t_ns) - 1, 0), bool, lambda at: _falls(t_ns, at), t_ns)):
         good = np.concatenate(([True], t_ns[1:] > np.maximum.accumulate(t_ns)[:-1]))
-        t_ns, cpu_ns, before = t_ns[good], cpu_ns[good], before[good]
-    if len(t_ns) < 2:
+        t_ns, cpu_ns, before = t_ns[good], cpu_ns[good], None if before is None else before[good[1:]]
+    used_ns = computed(max(len(t_ns) - 1, 0), np.float64, lambda at: _used_ns(t_ns, cpu_ns, at), t_ns, cpu_ns)
+    if not is_any(computed(len(used_ns), bool, lambda at: used_ns[at] > 0, used_ns)):
         return None
+    sums_ns = running_sums(used_ns)
+    return Clock(t_ns, computed(len(t_ns), np.float64, lambda at: sums_ns[at] * 1e-9, sums_ns), before)
+
+
+def _falls(t_ns: Times, at: slice) -> NDArray[np.bool_]:
+    return np.asarray(t_ns[at.start + 1 : at.stop + 1] <= t_ns[at])
+
+
+def _used_ns(t_ns: Times, cpu_ns: NDArray[np.int64], at: slice) -> Floats:
+    """Return the CPU time between some reads and the next ones."""
+    after = slice(at.start + 1, at.stop + 1)
     # More than all of a core is damage.
-    most_ns = 1.1 * (t_ns[1:] - t_ns[:-1]) + 1e6
-    used_ns = np.minimum(np.maximum(cpu_ns[1:] - cpu_ns[:-1], 0.0), most_ns)
-    if not used_ns.any():
-        return None
-    known = None if power is None else before[1:]
-    return Clock(t_ns, np.concatenate(([0.0], np.cumsum(used_ns) * 1e-9)), known)
+    most_ns = 1.1 * (t_ns[after] - t_ns[at]) + 1e6
+    return np.minimum(np.maximum(cpu_ns[after] - cpu_ns[at], 0), most_ns)
 
 
 def _creator(

@@ -104,7 +104,8 @@ def users_by_onsets(times: OnsetTimes, *, rest_ns: int = 0) -> Learnt | None:
     rest_ns : a pool that is idle for less has not rested: a spinning thread may have waited for a core
     """
     length_ns, tasks = times.end_ns - times.begin_ns, times.tasks
-    idle = long_spells(times.used_s < IDLE * length_ns * 1e-9, length_ns, rest_ns)
+    edges_ns = np.append(times.begin_ns, times.end_ns[-1:])
+    idle = long_spells(times.used_s < IDLE * length_ns * 1e-9, edges_ns, rest_ns)
     seen = times.marks(0)
     after_idle = np.flatnonzero(idle[:-1]) + 1
     after_idle = after_idle[seen[:, after_idle].any(axis=0)]

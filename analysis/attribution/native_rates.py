@@ -1,17 +1,20 @@
 """How fast a pool of native threads uses CPU time between two reads of its clocks, while users run and while none does.
 
 Only reads and the time in which users ran between them are needed, not when exactly: so the rates of a recording of any
-length are known once its samples have been read, in memory of its reads.
+length are known once its samples have been read. What is known of each read is computed block by block, and is in files
+where there are many (see `long_arrays`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from .long_arrays import blocks, computed, differences, joined, kept, ordered, release, running_sums, zeros
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,16 +37,37 @@ _MOST_RATE = 100.0
 
 def distinct(times_ns: Times) -> Times:
     """Return the distinct times, increasing; several times as fast as `np.unique`, which hashes them."""
-    times_ns = np.sort(times_ns)
-    return times_ns[np.diff(times_ns, prepend=times_ns[:1] - 1) > 0]
+    return _without_repeats(ordered(times_ns))
 
 
-def long_spells(idle: Marks, length_ns: Times, least_ns: int) -> Marks:
-    """Return the idle times that are part of a longer one of at least this length."""
+def _without_repeats(times_ns: Times) -> Times:
+    """Return the distinct ones of times that do not decrease."""
+    return kept(times_ns, lambda at: _changes(times_ns, at))
+
+
+def _changes(values: NDArray[Any], at: slice) -> Marks:
+    """Return which values of a part differ from the one before; the first of all does."""
+    before = values[max(at.start - 1, 0) : at.stop - 1]
+    changed = values[at][-len(before) :] != before if len(before) else np.zeros(0, bool)
+    return np.concatenate(([True], changed)) if at.start == 0 else changed
+
+
+def long_spells(idle: Marks, edges_ns: Times, least_ns: int) -> Marks:
+    """Return the idle times, (n,) between edges, (n + 1,), that are part of a longer one of at least this length."""
     if not least_ns or not len(idle):
         return idle
-    spell = np.cumsum(np.diff(idle, prepend=~idle[:1]))
-    return np.asarray(idle & (np.bincount(spell, weights=length_ns)[spell] >= least_ns))
+    count = len(idle)
+    begins = kept(computed(count, np.int64, lambda at: np.arange(at.start, at.stop)), lambda at: _changes(idle, at))
+    ends = joined((begins[1:], np.array([count])), np.int64)
+    is_long = computed(
+        len(begins), bool, lambda at: edges_ns[ends[at]] - edges_ns[begins[at]] >= least_ns, begins, ends, edges_ns
+    )
+
+    def of_part(at: slice) -> Marks:
+        spell = np.searchsorted(begins, np.arange(at.start, at.stop), side="right") - 1
+        return np.asarray(idle[at] & is_long[spell])
+
+    return computed(count, bool, of_part, idle, is_long, begins)
 
 
 @dataclass(frozen=True)
@@ -53,69 +77,114 @@ class Usage:
     Attributes
     ----------
     begin_ns, end_ns, cpu_s : of the time between two reads
-    power : modelled energy per CPU second by counters, NaN where it is not known
+    power : modelled energy per CPU second by counters, NaN where it is not known; None: nowhere
     reads_ns : sorted times of all reads
     threads : how many threads are read between two of these, (reads,)
     grid_ns : the distinct times of reads
+    starts : (threads + 1,) where those of each thread begin, and where the last end
     """
 
     begin_ns: Times
     end_ns: Times
     cpu_s: Floats
-    power: Floats
+    power: Floats | None
     reads_ns: Times
     threads: NDArray[np.int64]
     grid_ns: Times
+    starts: NDArray[np.int64]
 
     @classmethod
     def of(cls, clocks: Sequence[Clock]) -> Usage:
         """Take the clocks of a pool's threads, each with two reads or more."""
-        begin_ns, end_ns = (np.concatenate([one.t_ns[part] for one in clocks]) for part in (np.s_[:-1], np.s_[1:]))
-        power = [np.full(len(one.t_ns) - 1, np.nan) if one.power is None else one.power for one in clocks]
-        cpu_s = np.concatenate([one.cpu_s[1:] - one.cpu_s[:-1] for one in clocks])
-        reads_ns = np.sort(np.concatenate([one.t_ns for one in clocks]))
-        return cls(
-            begin_ns, end_ns, cpu_s, np.concatenate(power), reads_ns, _alive(clocks, reads_ns), distinct(reads_ns)
-        )
+        begin_ns, end_ns = (joined([one.t_ns[part] for one in clocks], np.int64) for part in (np.s_[:-1], np.s_[1:]))
+        power = None
+        if any(one.power is not None for one in clocks):
+            nowhere = (np.broadcast_to(np.nan, len(one.t_ns) - 1) for one in clocks)
+            known = (other if one.power is None else one.power for one, other in zip(clocks, nowhere, strict=True))
+            power = joined(list(known), np.float64)
+        cpu_s = joined([differences(one.cpu_s) for one in clocks], np.float64)
+        reads_ns = ordered(joined([one.t_ns for one in clocks], np.int64))
+        alive, grid_ns = _alive(clocks, reads_ns), _without_repeats(reads_ns)
+        starts = np.cumsum([0, *(len(one.t_ns) - 1 for one in clocks)])
+        return cls(begin_ns, end_ns, cpu_s, power, reads_ns, alive, grid_ns, starts)
 
     @cached_property
-    def first(self) -> NDArray[np.intp]:
+    def first(self) -> NDArray[np.int32]:
         """Of each time between two reads the place of its begin among the distinct times."""
-        return np.searchsorted(self.grid_ns, self.begin_ns)
+        return self._places(self.begin_ns)
 
     @cached_property
-    def last(self) -> NDArray[np.intp]:
+    def last(self) -> NDArray[np.int32]:
         """Of each time between two reads the place of its end among the distinct times."""
-        return np.searchsorted(self.grid_ns, self.end_ns)
+        return self._places(self.end_ns)
+
+    def _places(self, t_ns: Times) -> NDArray[np.int32]:
+        return computed(len(t_ns), np.int32, lambda at: np.searchsorted(self.grid_ns, t_ns[at]), t_ns, self.grid_ns)
+
+    @cached_property
+    def most_threads(self) -> int:
+        """How many threads were read between two reads, at most."""
+        return max((int(self.threads[at].max()) for at in blocks(len(self.threads), self.threads)), default=1)
+
+    def release(self) -> None:
+        """Leave to the kernel what is in files."""
+        known = (one for one in (self.power, *(vars(self).get(name) for name in ("first", "last"))) if one is not None)
+        release(self.begin_ns, self.end_ns, self.cpu_s, self.reads_ns, self.threads, self.grid_ns, *known)
 
     @cached_property
     def _busy(self) -> tuple[Times, Times]:
-        busy = self.cpu_s > 0
-        return np.sort(self.begin_ns[busy]), np.sort(self.end_ns[busy])
+        begins, ends = (ordered(kept(one, lambda at: self.cpu_s[at] > 0)) for one in (self.begin_ns, self.end_ns))
+        release(self.cpu_s)
+        return begins, ends
 
     def is_busy_in(self, runs: Runs) -> Marks:
         """Return the runs that touch a time between two reads in which any thread used CPU time."""
         begins, ends = self._busy
-        return np.searchsorted(begins, runs.end_ns, side="left") > np.searchsorted(ends, runs.begin_ns, side="right")
+        begun = np.searchsorted(begins, runs.end_ns, side="left")
+        is_busy = begun > np.searchsorted(ends, runs.begin_ns, side="right")
+        release(begins, ends)
+        return is_busy
 
     def around(self, low: int, high: int, until_ns: int) -> Usage:
         """Return the part between two of the distinct times of reads, by their places, and what it used up to a time.
 
         Runs that reach up to that time show whether the pool used CPU time in any of theirs.
         """
-        grid_ns = self.grid_ns[low:high]
-        which = np.flatnonzero((self.end_ns > grid_ns[0]) & (self.begin_ns < until_ns)) if len(grid_ns) else slice(0)
-        return Usage(
-            self.begin_ns[which], self.end_ns[which], self.cpu_s[which], self.power[which], self.reads_ns[:0],
-            self.threads[:0], grid_ns,
+        grid_ns = self.grid_ns[low:high].copy()
+        which = self._between(int(grid_ns[0]), until_ns) if len(grid_ns) else np.empty(0, np.int64)
+        power = None if self.power is None else self.power[which]
+        found = Usage(
+            self.begin_ns[which], self.end_ns[which], self.cpu_s[which], power, self.reads_ns[:0], self.threads[:0],
+            grid_ns, np.array([0, len(which)]),
         )  # fmt: skip
+        self.release()
+        return found
+
+    @cached_property
+    def _lives_ns(self) -> tuple[Times, Times]:
+        return self.begin_ns[self.starts[:-1]], self.end_ns[self.starts[1:] - 1]
+
+    def _between(self, begin_ns: int, end_ns: int) -> NDArray[np.int64]:
+        """Return the times between two reads that end after one moment and begin before another."""
+        first_ns, last_ns = self._lives_ns
+        found = [np.empty(0, np.int64)]
+        for thread in np.flatnonzero((last_ns > begin_ns) & (first_ns < end_ns)).tolist():
+            start, stop = self.starts[thread : thread + 2].tolist()
+            low = start + int(np.searchsorted(self.end_ns[start:stop], begin_ns, side="right"))
+            high = start + int(np.searchsorted(self.begin_ns[start:stop], end_ns))
+            found.append(np.arange(low, high))
+        return np.concatenate(found)
 
 
 def _alive(clocks: Sequence[Clock], reads_ns: Times) -> NDArray[np.int64]:
     begun = np.sort([int(one.t_ns[0]) for one in clocks])
     ended = np.sort([int(one.t_ns[-1]) for one in clocks])
-    alive = np.searchsorted(begun, reads_ns, side="right") - np.searchsorted(ended, reads_ns, side="left")
-    return np.asarray(np.maximum(alive, 1))
+
+    def of_part(at: slice) -> NDArray[np.int64]:
+        alive = np.searchsorted(begun, reads_ns[at], side="right") - np.searchsorted(ended, reads_ns[at], side="left")
+        return np.maximum(alive, 1)
+
+    return computed(len(reads_ns), np.int64, of_part, reads_ns)
 
 
 class OnTimes:
@@ -131,8 +200,8 @@ class OnTimes:
     def __init__(self, usage: Usage) -> None:
         """Begin without segments."""
         count = len(usage.grid_ns) - 1
-        self._padded_ns = np.zeros((2, count + 2), np.int64)
-        self.on_ns, self.spins_ns = self._padded_ns[:, 1:-1]
+        self._padded_ns = zeros(count + 2, np.int64), zeros(count + 2, np.int64)
+        self.on_ns, self.spins_ns = (one[1:-1] for one in self._padded_ns)
         self.reach_ns = int(usage.grid_ns[0]), int(usage.grid_ns[-1])
 
     def add(self, t_ns: Times, at: NDArray[np.intp], on: Marks, spins: Marks) -> None:
@@ -142,6 +211,7 @@ class OnTimes:
         for target, which in zip(self._padded_ns, (on, spins), strict=True):
             sums = np.bincount(at - first, weights=np.where(which, length_ns, 0))
             target[first : first + len(sums)] += sums.astype(np.int64)
+        release(*self._padded_ns)
 
 
 @dataclass(frozen=True)
@@ -150,18 +220,21 @@ class Rates:
 
     Attributes
     ----------
-    off, on : (3, n + 2) CPU seconds, those that were counted, and the modelled energy of these, while no user runs and
-        while users do
+    off, on : CPU seconds, those that were counted, and the modelled energy of these, each (n + 2,), while no user runs
+        and while users do
     rests : whether the pool rested
     """
 
-    off: Floats
-    on: Floats
+    off: Sequence[Floats]
+    on: Sequence[Floats]
     rests: Marks
 
     def part(self, which: slice) -> Rates:
         """Return some of them."""
-        return Rates(self.off[:, which], self.on[:, which], self.rests[which])
+        off, on = ([one[which].copy() for one in rows] for rows in (self.off, self.on))
+        found = Rates(off, on, self.rests[which].copy())
+        release(*self.off, *self.on, self.rests)
+        return found
 
 
 def rates_of(usage: Usage, on_times: OnTimes, rest_ns: int) -> Rates:
@@ -170,54 +243,148 @@ def rates_of(usage: Usage, on_times: OnTimes, rest_ns: int) -> Rates:
     Threads that spin want a core as those that work do. If they did not have one all the time, it is not known when
     they waited for it, so both got their part of it. A pool that is idle for less than `rest_ns` has not rested.
     """
-    first, last, count = usage.first, usage.last, len(usage.grid_ns) - 1
-    on_until_ns, spins_until_ns = (np.concatenate(([0], np.cumsum(one))) for one in (on_times.on_ns, on_times.spins_ns))
-    on_ns, spins_ns = on_until_ns[last] - on_until_ns[first], spins_until_ns[last] - spins_until_ns[first]
-    off_ns = usage.end_ns - usage.begin_ns - on_ns
-    cpu_ns = usage.cpu_s * 1e9
-    # The clock and the time are not read at the very same moment: what fits nowhere stays with the users.
-    wanted_ns = on_ns + _spinning_to_working(cpu_ns, on_ns, spins_ns, off_ns) * spins_ns
-    inside = np.minimum(cpu_ns * (on_ns / np.maximum(wanted_ns, 1)), on_ns)
-    inside = np.where(on_ns > 0, np.maximum(inside, cpu_ns - off_ns), 0.0)
-    both = (inside / np.maximum(on_ns, 1), (cpu_ns - inside) / np.maximum(off_ns, 1))
-    on, off = (np.zeros((3, count)) for _ in range(2))
-    for target, rate in zip((on, off), both, strict=True):
-        target[0] = _over_cells(first, last, rate, count)
-    known = ~np.isnan(usage.power)
-    if known.any():
-        highest = float(usage.power[known].max())
-        parts = (known, np.where(known, usage.power / highest, 0.0))
-        for row, (part, unit) in enumerate(zip(parts, (1.0, highest), strict=True), 1):
-            for target, rate in zip((on, off), both, strict=True):
-                target[row] = unit * _over_cells(first, last, rate * part, count)
-    touches = [_over_cells(first, last, side_ns > 0, count) > 0 for side_ns in (on_ns, off_ns)]
-    rate = np.where(touches[0] & touches[1], np.maximum(on[0], off[0]), np.where(touches[0], on[0], off[0]))
-    before_ns, after_ns = usage.grid_ns[0] - on_times.reach_ns[0], on_times.reach_ns[1] - usage.grid_ns[-1]
-    lengths_ns = np.concatenate(([before_ns], np.diff(usage.grid_ns), [after_ns]))
-    return Rates(_padded(off), _padded(on), long_spells(_padded(rate) < IDLE, lengths_ns, rest_ns))
+    shares = _Shares(usage, running_sums(on_times.on_ns), running_sums(on_times.spins_ns))
+    steps = _Steps(len(usage.grid_ns) - 1, _highest(usage.power))
+    for at in blocks(len(usage.cpu_s)):
+        steps.add(usage.first[at], usage.last[at], shares.of(at), None if usage.power is None else usage.power[at])
+        shares.release()
+    off, on, touches = steps.rates()
+    before_ns, after_ns = on_times.reach_ns
+    edges_ns = joined((np.array([before_ns]), usage.grid_ns, np.array([after_ns])), np.int64)
+
+    def is_idle(at: slice) -> Marks:
+        runs, rests = (one[at] for one in touches)
+        rate = np.where(runs & rests, np.maximum(on[0][at], off[0][at]), np.where(runs, on[0][at], off[0][at]))
+        return np.asarray(rate < IDLE)
+
+    idle = computed(len(edges_ns) - 1, bool, is_idle, on[0], off[0], *touches)
+    return Rates(off, on, long_spells(idle, edges_ns, rest_ns))
 
 
-def _padded(values: Floats) -> Floats:
-    return np.pad(values, [*[(0, 0)] * (values.ndim - 1), (1, 1)])
+def _highest(power: Floats | None) -> float | None:
+    """Return the highest power that is known; None if none is."""
+    if power is None:
+        return None
+    found = (power[at][~np.isnan(power[at])].max(initial=-np.inf) for at in blocks(len(power), power))
+    highest = float(max(found, default=-np.inf))
+    return None if highest == -np.inf else highest
 
 
-def _spinning_to_working(cpu_ns: Floats, on_ns: Times, spins_ns: Times, off_ns: Times) -> float:
-    """Return the part of a core that a pool has while it spins, of that which it has while it works; 0 if it sleeps.
+class _Share(NamedTuple):
+    """Of times between two reads how long users ran in them and did not, and the pool's CPU time per ns of both."""
 
-    Of the times between two reads that are all of one kind. A pool that was never seen to work throughout has a core.
+    on_ns: Times
+    off_ns: Times
+    on: Floats
+    off: Floats
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """Splits the CPU time between two reads into that while users ran and the rest.
+
+    Attributes
+    ----------
+    usage : of the pool
+    on_until_ns, spins_until_ns : how long users ran, and the pool surely span, up to each distinct time of reads
     """
-    spinning, working = (on_ns == 0) & (spins_ns == off_ns), off_ns == 0
-    if not spins_ns[spinning].any():
-        return 0.0
-    has = float(cpu_ns[spinning].sum()) / float(spins_ns[spinning].sum())
-    had = float(cpu_ns[working].sum()) / float(on_ns[working].sum()) if on_ns[working].any() else 1.0
-    return min(has / had, 1.0) if had > 0 else 1.0
+
+    usage: Usage
+    on_until_ns: Times
+    spins_until_ns: Times
+
+    @cached_property
+    def _spinning_to_working(self) -> float:
+        """The part of a core that a pool has while it spins, of that which it has while it works; 0 if it sleeps.
+
+        Of the times between two reads that are all of one kind. A pool that was never seen to work throughout has a
+        core.
+        """
+        spinning, working = np.zeros(2), np.zeros(2)
+        for at in blocks(len(self.usage.cpu_s)):
+            on_ns, spins_ns, off_ns, cpu_ns = self._lengths(at)
+            spins, works = (on_ns == 0) & (spins_ns == off_ns), off_ns == 0
+            spinning += cpu_ns[spins].sum(), spins_ns[spins].sum()
+            working += cpu_ns[works].sum(), on_ns[works].sum()
+            self.release()
+        if not spinning[1]:
+            return 0.0
+        has, had = spinning[0] / spinning[1], working[0] / working[1] if working[1] else 1.0
+        return float(min(has / had, 1.0)) if had > 0 else 1.0
+
+    def _lengths(self, at: slice) -> tuple[Times, Times, Times, Floats]:
+        usage = self.usage
+        first, last = usage.first[at], usage.last[at]
+        on_ns, spins_ns = (one[last] - one[first] for one in (self.on_until_ns, self.spins_until_ns))
+        return on_ns, spins_ns, usage.end_ns[at] - usage.begin_ns[at] - on_ns, usage.cpu_s[at] * 1e9
+
+    def of(self, at: slice) -> _Share:
+        """Return it for some of the times between two reads."""
+        part = self._spinning_to_working
+        on_ns, spins_ns, off_ns, cpu_ns = self._lengths(at)
+        # The clock and the time are not read at the very same moment: what fits nowhere stays with the users.
+        wanted_ns = on_ns + part * spins_ns
+        inside = np.minimum(cpu_ns * (on_ns / np.maximum(wanted_ns, 1)), on_ns)
+        inside = np.where(on_ns > 0, np.maximum(inside, cpu_ns - off_ns), 0.0)
+        return _Share(on_ns, off_ns, inside / np.maximum(on_ns, 1), (cpu_ns - inside) / np.maximum(off_ns, 1))
+
+    def release(self) -> None:
+        """Leave to the kernel what is in files."""
+        self.usage.release()
+        release(self.on_until_ns, self.spins_until_ns)
 
 
-def _over_cells(first: NDArray[np.intp], last: NDArray[np.intp], rate: NDArray[Any], cells: int) -> Floats:
-    """Return in each cell the sum of the rates that hold from one cell to another."""
-    step = np.zeros(cells + 1, np.int64)
+class _Steps:
+    """Sums of rates that hold from one cell to another, as what they change from cell to cell."""
+
+    def __init__(self, cells: int, highest: float | None) -> None:
+        """Begin without rates, whose highest power is known, or none."""
+        self._cells, self._highest = cells, highest
+        self._of_time, self._touches = (self._begun() for _ in range(2))
+        self._counted = [self._begun() for _ in range(2)] if highest is not None else []
+
+    def _begun(self) -> list[Times]:
+        return [zeros(self._cells + 1, np.int64) for _ in range(2)]
+
+    def add(self, first: NDArray[np.int32], last: NDArray[np.int32], share: _Share, power: Floats | None) -> None:
+        """Add those of some times between two reads."""
+        for target, rate in zip(self._of_time, (share.off, share.on), strict=True):
+            _add_rates(target, first, last, rate)
+        for target, length_ns in zip(self._touches, (share.off_ns, share.on_ns), strict=True):
+            _add_rates(target, first, last, length_ns > 0)
+        if power is None or self._highest is None:
+            return
+        known = ~np.isnan(power)
+        parts = known, np.where(known, power / self._highest, 0.0)
+        for targets, rate in zip(self._counted, (share.off, share.on), strict=True):
+            for target, part in zip(targets, parts, strict=True):
+                _add_rates(target, first, last, rate * part)
+
+    def rates(self) -> tuple[list[Floats], list[Floats], tuple[Marks, Marks]]:
+        """Return those while no user runs and while users do, and in which cells users run and do not, all padded."""
+        nothing = np.broadcast_to(0.0, self._cells + 2)
+        off, on = ([self._rates(step)] for step in self._of_time)
+        for number, found in enumerate((off, on)):
+            found += [nothing, nothing]
+            if self._highest is not None:
+                found[1:] = map(self._rates, self._counted[number], (1.0, self._highest))
+        stands, runs = (self._rates(step) for step in self._touches)
+        return off, on, (_is_some(runs), _is_some(stands))
+
+    def _rates(self, step: Times, unit: float = 1.0) -> Floats:
+        sums = running_sums(step)
+        padded = zeros(self._cells + 2, np.float64)
+        for at in blocks(self._cells, sums, padded):
+            padded[at.start + 1 : at.stop + 1] = unit * (sums[at.start + 1 : at.stop + 1] / _FIXED)
+        return padded
+
+
+def _is_some(values: Floats) -> Marks:
+    return computed(len(values), bool, lambda at: values[at] > 0, values)
+
+
+def _add_rates(step: Times, first: NDArray[np.int32], last: NDArray[np.int32], rate: NDArray[Any]) -> None:
     fixed = np.round(np.minimum(rate, _MOST_RATE) * _FIXED).astype(np.int64)
     np.add.at(step, first, fixed)
     np.subtract.at(step, last, fixed)
-    return np.asarray(np.cumsum(step)[:cells] / _FIXED)
+    release(step)

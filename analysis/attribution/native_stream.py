@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .long_arrays import release, zeros
 from .native_around import limited_window, parts_of, read_around
 from .native_calls import Reach
 from .native_cuts import History
@@ -181,23 +182,29 @@ class PoolJoules:
     def __init__(self, cut: CutPass) -> None:
         """Begin without joules."""
         self._grid_ns = cut.usage.grid_ns
-        self._joules = np.zeros((2, max(len(self._grid_ns) - 1, 0)))
+        self._joules = [zeros(max(len(self._grid_ns) - 1, 0), np.float64) for _ in range(2)]
 
     def add(self, begin: int, joules: Floats) -> None:
         """Add (2, m) joules from so many reads on."""
-        self._joules[:, begin : begin + joules.shape[1]] += joules
+        for target, values in zip(self._joules, joules, strict=True):
+            target[begin : begin + len(values)] += values
+        release(*self._joules)
 
     def bounds(self, cut: CutPass, begin_ns: int, end_ns: int) -> RunBounds:
         """Return what bounds of runs between two times need."""
         usage = cut.usage
-        spare = int(usage.threads.max(initial=1)) + 2
+        spare = usage.most_threads + 2
         first = max(int(np.searchsorted(usage.reads_ns, begin_ns)) - spare, 0)
-        reads_ns = usage.reads_ns[first : int(np.searchsorted(usage.reads_ns, end_ns, side="right")) + spare]
+        reads_ns = usage.reads_ns[first : int(np.searchsorted(usage.reads_ns, end_ns, side="right")) + spare].copy()
+        threads = usage.threads[first : first + len(reads_ns)].copy()
         at = np.searchsorted(self._grid_ns, reads_ns)
         sums = np.zeros((2, int(at[-1] - at[0]) + 1 if len(at) else 1))
-        sums[:, 1:] = np.cumsum(self._joules[:, at[0] : at[-1]], axis=1)
-        total, alone = sums[:, at - at[0]]
-        return RunBounds(reads_ns, usage.threads[first : first + len(reads_ns)], total, alone)
+        for target, values in zip(sums, self._joules, strict=True):
+            target[1:] = np.cumsum(values[at[0] : at[-1]]) if len(at) else 0.0
+        total, alone = sums[:, at - at[0]] if len(at) else sums[:, :0]
+        usage.release()
+        release(*self._joules)
+        return RunBounds(reads_ns, threads, total, alone)
 
 
 def joules_between_reads(grid_ns: NDArray[np.int64], native: NativeSegments, energy_j: Floats) -> tuple[int, Floats]:

@@ -83,7 +83,7 @@ def why_in_memory(trace: Trace) -> str | None:
 
 def _follows_natives(trace: Trace, recipe: Recipe) -> bool:
     # What a thread used before its first reading may count since its birth.
-    return recipe.attribute_native and any(int(one.cpu_ns.max(initial=0)) > 0 for one in trace.native_threads)
+    return recipe.attribute_native and any(len(one.cpu_ns) and one.cpu_ns[-1] > 0 for one in trace.native_threads)
 
 
 def build_streamed(
