@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .long_arrays import blocks, computed, empty, kept, ordered, release, total
+from tprof.trace.long_arrays import blocks, computed, empty, kept, ordered, release, total
 
 if TYPE_CHECKING:
     from .native_rates import Usage

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .long_arrays import computed, is_any, joined, ordered, running_sums
+from tprof.trace.long_arrays import computed, is_any, joined, ordered, running_sums
+
 from .native_counts import power_between_readings
 from .native_time import Clock
 
@@ -164,7 +165,7 @@ def _used_ns(t_ns: Times, cpu_ns: NDArray[np.int64], at: slice) -> Floats:
     after = slice(at.start + 1, at.stop + 1)
     # More than all of a core is damage.
     most_ns = 1.1 * (t_ns[after] - t_ns[at]) + 1e6
-    return np.minimum(np.maximum(cpu_ns[after] - cpu_ns[at], 0), most_ns)
+    return np.asarray(np.minimum(np.maximum(cpu_ns[after] - cpu_ns[at], 0), most_ns))
 
 
 def _creator(

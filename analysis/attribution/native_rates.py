@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .long_arrays import blocks, computed, differences, joined, kept, ordered, release, running_sums, zeros
+from tprof.trace.long_arrays import blocks, computed, differences, joined, kept, ordered, release, running_sums, zeros
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -182,7 +182,7 @@ def _alive(clocks: Sequence[Clock], reads_ns: Times) -> NDArray[np.int64]:
 
     def of_part(at: slice) -> NDArray[np.int64]:
         alive = np.searchsorted(begun, reads_ns[at], side="right") - np.searchsorted(ended, reads_ns[at], side="left")
-        return np.maximum(alive, 1)
+        return np.asarray(np.maximum(alive, 1))
 
     return computed(len(reads_ns), np.int64, of_part, reads_ns)
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .long_arrays import release, zeros
+from tprof.trace.long_arrays import release, zeros
+
 from .native_around import limited_window, parts_of, read_around
 from .native_calls import Reach
 from .native_cuts import History

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tprof.trace.long_arrays import blocks, release, zeros
 from tprof.trace.metadata import MAX_NS
 
 from .accounts import NativeTotals, Totals
 from .instances import concatenated, merged
-from .long_arrays import blocks, release, zeros
 from .segment_energy import sum_by
 from .windows import UnorderedError
 

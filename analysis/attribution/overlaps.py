@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tprof.trace.bounds import LEAST_BUSY_CORES
-
-from .long_arrays import blocks
+from tprof.trace.long_arrays import blocks
 
 if TYPE_CHECKING:
     from .load import Load

@@ -11,8 +11,7 @@ import numpy as np
 from tprof.trace.bounds import is_calculated
 from tprof.trace.increments import STILL_NS, USUAL_UPDATES, Counter, Fault
 from tprof.trace.kinds import ReadingFlag
-
-from .long_arrays import blocks, computed, differences, empty, is_any, median, release, total, zeros
+from tprof.trace.long_arrays import blocks, computed, differences, empty, is_any, median, release, total, zeros
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

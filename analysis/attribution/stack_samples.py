@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tprof.trace.long_arrays import blocks, empty, release
 from tprof.trace.stacks import Samples
-
-from .long_arrays import blocks, empty, release
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tprof.trace.long_arrays import release, searched, taken
 from tprof.trace.metadata import MAX_NS
 from tprof.trace.thread import read_fields
 
 from . import _loops
-from .long_arrays import release, searched, taken
 from .segment_reader import Part, fields_of, kind_of, make_segments
 from .segments import thread_end_ns
 from .short_threads import Joints, join_arrays, together

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.analysis.attribution.load import LEAST_IDLE_S
-from tprof.analysis.attribution.long_arrays import blocks, total
 from tprof.analysis.profile.profile_warnings import failed_declarations, finding_text
 from tprof.analysis.quantities import three_digits
 
@@ -16,6 +15,7 @@ from tprof import log
 from tprof.trace import Quality
 from tprof.trace.estimate import watts_error
 from tprof.trace.kinds import least_certain
+from tprof.trace.long_arrays import blocks, total
 
 from .intervals import common_error, widened
 from .removed import is_all_kept, removed_text

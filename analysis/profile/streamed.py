@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from tprof.analysis.attribution.load import Activity, idle_power_w
-from tprof.analysis.attribution.long_arrays import computed
 from tprof.analysis.attribution.native_stream import survey_pools
 from tprof.analysis.attribution.native_window import surroundings
 from tprof.analysis.attribution.survey import survey
@@ -24,6 +23,7 @@ from tprof.analysis.models.fitted.powers import mean_errors
 from tprof.analysis.models.fitted.stored_work import ArrayFile
 
 from tprof import log
+from tprof.trace.long_arrays import computed
 
 from .fits import Ran, needs_fits
 from .fits import fitted as fit_powers_of

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution.load import part_on
-from tprof.analysis.attribution.long_arrays import blocks, computed, empty, release, zeros
 from tprof.analysis.attribution.native_time import NativeSegments
 from tprof.analysis.attribution.open_instances import ended_before
 from tprof.analysis.attribution.overlaps import has_overlaps, split_overlaps
@@ -33,6 +32,7 @@ from tprof.analysis.models.fitted.edges import evidence, place_edges, posterior,
 from tprof.analysis.models.fitted.equations import Work
 from tprof.analysis.models.fitted.stored_work import ArrayFile, Loader, StoredPart, StoredWork
 
+from tprof.trace.long_arrays import blocks, computed, empty, release, zeros
 from tprof.trace.metadata import MAX_NS
 
 from .recipe import repeatable, share_fitted, share_overlapping

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from tprof.analysis.attribution.long_arrays import blocks
 from tprof.analysis.names import places, shown
 
 from tprof.trace.layout import NO_CPU
+from tprof.trace.long_arrays import blocks
 
 from .intervals import widened
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tprof.analysis.attribution.accounts import Account
 from tprof.analysis.attribution.load import losses
-from tprof.analysis.attribution.long_arrays import is_any, release, zeros
 from tprof.analysis.attribution.open_instances import OpenInstances
 from tprof.analysis.attribution.stack_samples import SampledStacks, ThreadReach
+
+from tprof.trace.long_arrays import is_any, release, zeros
 
 from .instances import SampleIndex
 from .parallel_maps import Processes, Threads, usual_threads

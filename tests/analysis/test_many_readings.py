@@ -15,14 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import many_readings, traces
 from support.properties import examples
-from tprof.analysis.attribution import long_arrays
 from tprof.analysis.attribution.quanta import Quanta, build_quanta
 from tprof.analysis.models.fitted.edges import posterior
 from tprof.benchmarks.overhead.children import in_child
 
 import tprof
 from tprof.errors import TprofError
-from tprof.trace import layout
+from tprof.trace import layout, long_arrays
 from tprof.trace import readings as readings_module
 
 if TYPE_CHECKING:
@@ -145,6 +144,23 @@ def test_the_median_of_a_long_array_is_that_of_numpy(values) -> None:
     array = np.array(values, np.int64)
 
     assert long_arrays.median(array) == pytest.approx(float(np.median(array)) if values else 0.0, rel=1e-15)
+
+
+@examples(60)
+@given(st.lists(st.integers(-(1 << 40), 1 << 40), max_size=60), st.integers(1, 20))
+def test_long_arrays_are_ordered_joined_kept_and_summed_as_short_ones(values, block) -> None:
+    array = np.array(values, np.int64)
+    with pytest.MonkeyPatch.context() as patch:
+        _shorten(patch, block)
+        ordered = long_arrays.ordered(array)
+        joined = long_arrays.joined([array, array[::2]], np.int64)
+        kept = long_arrays.kept(array, lambda at: array[at] > 0)
+        sums = long_arrays.running_sums(array)
+
+    np.testing.assert_array_equal(ordered, np.sort(array))
+    np.testing.assert_array_equal(joined, np.concatenate((array, array[::2])))
+    np.testing.assert_array_equal(kept, array[array > 0])
+    np.testing.assert_array_equal(sums, np.concatenate(([0], np.cumsum(array))))
 
 
 @examples(60)

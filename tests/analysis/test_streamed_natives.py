@@ -18,6 +18,7 @@ from tprof.analysis.export import format_named
 from tprof.analysis.profile.parallel_maps import Processes
 
 import tprof
+from tprof.trace import long_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,16 +29,19 @@ SLEEPS = {"pool_settings": {"OPENBLAS_THREAD_TIMEOUT": "20"}}
 @examples(100, quick=10)
 @given(
     st.integers(0, 2**31), st.integers(1, 300), st.sampled_from(["cputime", "ipc"]), st.integers(1, 4),
-    st.integers(1, 4), st.booleans(),
+    st.integers(1, 4), st.booleans(), st.sampled_from([None, 3, 20]),
 )  # fmt: skip
-def test_windows_of_any_size_give_the_figures_of_the_whole(seed, samples, model, domains, pools, spins) -> None:
-    """Pools that are known by calls, by creators and not at all, and spin on in other windows."""
-    with tempfile.TemporaryDirectory() as folder:
+def test_windows_of_any_size_give_the_figures_of_the_whole(seed, samples, model, domains, pools, spins, block) -> None:
+    """Pools known by calls, by creators and not at all, which spin on in other windows; readings in blocks too."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         path = nested_runs.write(Path(folder) / "x.tprof", np.random.default_rng(seed), domains=domains, pools=pools)
         traces.set_json(path / "manifest.json", **({} if spins else SLEEPS))
-        trace = tprof.load(path)
+        whole = tprof.load(path).profile(model)
+        if block is not None:
+            patch.setattr(long_arrays, "BLOCK", block)
+            patch.setattr(long_arrays, "MOST_HELD", block)
 
-        assert_same(trace.profile(model), streamed(trace, model, samples=samples))
+        assert_same(whole, streamed(tprof.load(path), model, samples=samples))
 
 
 @examples(100, quick=10)

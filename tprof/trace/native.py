@@ -8,7 +8,6 @@ as evenly spent.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +21,12 @@ from .kinds import NativeKind
 from .metadata import MAX_NS
 from .native_calls import PoolCalls, calls_of, records_of_calls
 from .native_counts import MAX_COLUMNS, NativeCounts, check_counts, columns_of, counts_at, counts_of, records_of_counts
-from .native_pieces import read_near
+from .native_pieces import pieces_of, read_clocks, read_near
 from .stream import open_stream
 from .thread import MAX_PID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     import numpy.typing as npt
@@ -138,18 +137,27 @@ class NativeFile:
 
     def read(self, near_ns: tuple[int, int] | None = None) -> list[NativeThread]:
         """Read the threads, with all readings or those that are near some time. Raises TraceError."""
-        threads = threads_of(self._records(near_ns), self.pid, columns_of(self.stream.description))
+        columns = columns_of(self.stream.description)
+        if near_ns is None:
+            threads = threads_of(self._others(), read_clocks(lambda: pieces_of(self)), self.pid, columns)
+        else:
+            records = read_near(self, *near_ns)
+            others = self._named(records[records["kind"] != NativeKind.CLOCK])
+            threads = threads_of(others, read_clocks(lambda: [records]), self.pid, columns)
         return threads if self.until_ns is None else [one.until_it_stands() for one in threads]
 
     def read_calls(self) -> list[PoolCalls]:
         """Read the calls that gave work to pools. Raises TraceError."""
-        records = self._records()
+        records = self._others()
         return calls_of(records, self.pid, _paths(records[records["kind"] == NativeKind.PATH]))
 
-    def _records(self, near_ns: tuple[int, int] | None = None) -> Records:
-        records = self.stream.read(layout.NATIVE) if near_ns is None else read_near(self, *near_ns)
-        if self.until_ns is not None:
-            records = records[records["t_ns"] <= self.until_ns]
+    def _others(self) -> Records:
+        """Return all records but readings of clocks."""
+        parts = [records[records["kind"] != NativeKind.CLOCK] for records in pieces_of(self)]
+        return self._named(np.concatenate([np.empty(0, layout.NATIVE), *parts]))
+
+    def _named(self, records: Records) -> Records:
+        """Return records with the trace's numbers of tasks."""
         tasks = records["task"]
         named = np.isin(records["kind"], (NativeKind.CREATOR, NativeKind.CALLS))
         tasks[named] = self.table.to_indices(self.process, tasks[named])
@@ -181,13 +189,17 @@ def read_calls(files: Iterable[NativeFile]) -> tuple[PoolCalls, ...]:
     return tuple(sorted((one for file in files for one in file.read_calls()), key=lambda one: (one.pid, one.library)))
 
 
-def threads_of(records: Records, pid: int, columns: Sequence[str] = ()) -> list[NativeThread]:
+def threads_of(
+    records: Records, clocks: Mapping[int, tuple[Times, Times]], pid: int, columns: Sequence[str] = ()
+) -> list[NativeThread]:
     """Put a file's records together; threads that never appear are left out.
 
     Parameters
     ----------
-    records : (n,) of `layout.NATIVE`, in the order of the file
+    records : (n,) of `layout.NATIVE`, in the order of the file, without readings of clocks
         Tasks are indices of `Trace.tasks`.
+    clocks
+        As from `read_clocks`.
     pid
         The process.
     columns
@@ -195,12 +207,11 @@ def threads_of(records: Records, pid: int, columns: Sequence[str] = ()) -> list[
     """
     kind = records["kind"]
     libraries = _paths(records[kind == NativeKind.PATH])
-    own = records[np.isin(kind, OF_THREADS)]
-    facts = own[own["kind"] != NativeKind.CLOCK]
+    facts = records[np.isin(kind, OF_THREADS)]
     by_thread: dict[int, dict[int, np.void]] = {}
     for number, of, record in zip(facts["thread"].tolist(), facts["kind"].tolist(), facts, strict=True):
         by_thread.setdefault(number, {})[of] = record
-    clocks, counts = _clocks(own), counts_of(records, columns)
+    counts = counts_of(records, columns)
     return [
         replace(
             _thread_of(by_kind, clocks[number], pid, libraries),
@@ -230,22 +241,6 @@ def _thread_of(
         t_ns=clock[0],
         cpu_ns=clock[1],
     )
-
-
-def _clocks(records: Records) -> dict[int, tuple[Times, Times]]:
-    """Return the readings of each clock in order of time; a value that falls is damage, and counts as no movement."""
-    kind = records["kind"]
-    exact = (kind == NativeKind.END) & (records["flags"] & kinds.NativeFlag.EXACT != 0)
-    read = records[(kind == NativeKind.APPEAR) | (kind == NativeKind.CLOCK) | exact]
-    t_ns, cpu_ns = (np.minimum(read[name], np.uint64(MAX_NS)).astype(np.int64) for name in ("t_ns", "value"))
-    order = np.lexsort((t_ns, read["thread"]))
-    thread, t_ns, cpu_ns = read["thread"][order], t_ns[order], cpu_ns[order]
-    bounds = [0, *(np.flatnonzero(thread[1:] != thread[:-1]) + 1).tolist(), len(thread)]
-    return {
-        int(thread[begin]): (t_ns[begin:end], np.maximum.accumulate(cpu_ns[begin:end]))
-        for begin, end in itertools.pairwise(bounds)
-        if begin < end
-    }
 
 
 def _paths(records: Records) -> dict[int, str]:

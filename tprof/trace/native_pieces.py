@@ -9,16 +9,18 @@ import numpy as np
 
 from . import layout
 from .kinds import NativeFlag, NativeKind
+from .long_arrays import blocks, computed, empty, is_any, release
 from .metadata import MAX_NS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
     from .native import NativeFile
 
 Records = np.ndarray[Any, np.dtype[np.void]]
+Times = np.ndarray[Any, np.dtype[np.int64]]
 _READ = (NativeKind.CLOCK, NativeKind.COUNTS)
 _FOLLOWED = (NativeKind.APPEAR, NativeKind.CLOCK, NativeKind.END)
 
@@ -45,12 +47,13 @@ class NativeTotal:
 def read_totals(file: NativeFile) -> list[NativeTotal]:
     """Return what each native thread used. Raises TraceError."""
     found: dict[int, NativeTotal] = {}
-    for records in _pieces(file):
+    for records in pieces_of(file):
         _add(found, records[np.isin(records["kind"], _FOLLOWED)])
     return [one for one in found.values() if one.begin_ns < MAX_NS]
 
 
-def _pieces(file: NativeFile) -> Iterator[Records]:
+def pieces_of(file: NativeFile) -> Iterator[Records]:
+    """Yield the records in pieces, each of which may overwrite the one before. Raises TraceError."""
     for records in file.stream.read_pieces(layout.NATIVE, 0, file.stream.count):
         yield records if file.until_ns is None else records[records["t_ns"] <= file.until_ns]
 
@@ -79,6 +82,64 @@ def _add(found: dict[int, NativeTotal], records: Records) -> None:
             one.end_ns, one.joined = t_ns, bool(record["flags"] & NativeFlag.JOINED)
 
 
+def read_clocks(pieces: Callable[[], Iterable[Records]]) -> dict[int, tuple[Times, Times]]:
+    """Return times and CPU time of each thread's readings, by its number, in order of time.
+
+    A value that falls is damage, and counts as no movement. `pieces` returns records as often as it is called.
+    """
+    counts = _counts(_read(records) for records in pieces())
+    numbers, ends = (
+        np.array(sorted(counts), np.int64),
+        np.cumsum([counts[one] for one in sorted(counts)], dtype=np.int64),
+    )
+    begins, total = np.append(0, ends)[:-1], int(ends[-1]) if len(ends) else 0
+    t_ns, cpu_ns = (empty(total, np.int64) for _ in range(2))
+    place = begins.copy()
+    for records in pieces():
+        read = _read(records)
+        read = read[np.argsort(read["thread"], kind="stable")]
+        of, first, count = np.unique(read["thread"], return_index=True, return_counts=True)
+        own = np.searchsorted(numbers, of)
+        at = np.repeat(place[own] - first, count) + np.arange(len(read))
+        place[own] += count
+        for target, name in ((t_ns, "t_ns"), (cpu_ns, "value")):
+            target[at] = np.minimum(read[name], np.uint64(MAX_NS)).astype(np.int64)
+        release(t_ns, cpu_ns)
+    # A file that was cut meanwhile has fewer.
+    parts = [slice(*one) for one in zip(begins.tolist(), place.tolist(), strict=True)]
+    found = {number: (t_ns[part], cpu_ns[part]) for number, part in zip(numbers.tolist(), parts, strict=True)}
+    for clock in found.values():
+        _put_in_order(*clock)
+    return found
+
+
+def _counts(parts: Iterable[Records]) -> dict[int, int]:
+    """Return the number of records of each thread, by its number."""
+    counts: dict[int, int] = {}
+    for records in parts:
+        numbers, more = np.unique(records["thread"], return_counts=True)
+        for number, count in zip(numbers.tolist(), more.tolist(), strict=True):
+            counts[number] = counts.get(number, 0) + count
+    return counts
+
+
+def _read(records: Records) -> Records:
+    """Return the readings of clocks among records."""
+    return records[_is_read(records)]
+
+
+def _put_in_order(t_ns: Times, cpu_ns: Times) -> None:
+    """Sort a thread's readings by time, and let none fall, in place."""
+    count = len(t_ns)
+    if is_any(computed(max(count - 1, 0), bool, lambda at: t_ns[at.start + 1 : at.stop + 1] < t_ns[at], t_ns)):
+        order = np.argsort(t_ns, kind="stable")
+        t_ns[:], cpu_ns[:] = t_ns[order], cpu_ns[order]
+    most_ns = 0
+    for at in blocks(count, cpu_ns):
+        cpu_ns[at] = np.maximum(np.maximum.accumulate(cpu_ns[at]), most_ns)
+        most_ns = int(cpu_ns[at.stop - 1])
+
+
 def read_near(file: NativeFile, begin_ns: int, end_ns: int) -> Records:
     """Return the records of a file, of readings only those between two times and each thread's last ones around these.
 
@@ -86,12 +147,12 @@ def read_near(file: NativeFile, begin_ns: int, end_ns: int) -> Records:
     TraceError.
     """
     edges: dict[int, tuple[int, int, int]] = {}
-    for records in _pieces(file):
+    for records in pieces_of(file):
         _note_edges(edges, records[_is_read(records)], begin_ns, end_ns)
     numbers = np.array(sorted(edges), np.int64)
     of_thread = np.array([edges[one] for one in numbers.tolist()], np.uint64).reshape(-1, 3)
     kept = [np.zeros(0, layout.NATIVE)]
-    for records in _pieces(file):
+    for records in pieces_of(file):
         t_ns, is_kept = records["t_ns"], ~np.isin(records["kind"], _READ)
         is_kept |= (t_ns >= np.uint64(begin_ns)) & (t_ns <= np.uint64(end_ns))
         if len(numbers):

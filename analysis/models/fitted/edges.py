@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.long_arrays import blocks, empty, zeros
 from tprof.analysis.attribution.overlaps import STEPS
+
+from tprof.trace.long_arrays import blocks, empty, zeros
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.long_arrays import blocks, release, taken
 from tprof.analysis.attribution.segment_energy import LocatedSegments, locate, spread
+
+from tprof.trace.long_arrays import blocks, release, taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

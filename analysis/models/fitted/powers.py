@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.long_arrays import computed, total
 from tprof.analysis.names import places
 from tprof.analysis.operating_points.scales import NORMAL_95
+
+from tprof.trace.long_arrays import computed, total
 
 from .absent_tasks import fitted_tasks, renumbered, with_absent
 from .averaging import Average, Prior, average, not_negative, orthonormal

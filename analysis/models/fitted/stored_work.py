@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from tprof.analysis.attribution.long_arrays import temporary_folder
 
 from tprof.errors import TprofError
+from tprof.trace.long_arrays import temporary_folder
 
 from .equations import Work
 

@@ -21,9 +21,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from tprof.analysis.attribution import _loops
-from tprof.analysis.attribution.long_arrays import blocks, total
 
 from tprof.errors import UsageError
+from tprof.trace.long_arrays import blocks, total
 
 from .execution import build_execution
 from .instances import read_instances

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution import _loops
-from tprof.analysis.attribution.long_arrays import computed, release
+
+from tprof.trace.long_arrays import computed, release
 
 from .instances import NOT_NAMED
 from .keyed import earliest_spawn, needed_rows

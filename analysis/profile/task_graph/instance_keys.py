@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.long_arrays import computed, release, temporary_folder
 
 from tprof.errors import TprofError
 from tprof.trace.keys import read_keys
+from tprof.trace.long_arrays import computed, release, temporary_folder
 
 if TYPE_CHECKING:
     from tprof.trace import Trace

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from tprof.analysis.attribution.long_arrays import computed, empty, release
 
 from tprof.trace import EventKind
+from tprof.trace.long_arrays import computed, empty, release
 
 from .keyed import Clocks, Needs, joined_needs, needs_of
 from .runs import joined_runs, read_thread_runs, runs_of, windows_of

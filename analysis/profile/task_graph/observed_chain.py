@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from tprof.analysis.attribution.long_arrays import blocks
+
+from tprof.trace.long_arrays import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution import _loops
-from tprof.analysis.attribution.long_arrays import computed, release
 from tprof.analysis.profile.instances import SummedInstances
 
+from tprof.trace.long_arrays import computed, release
 from tprof.trace.metadata import MAX_NS
 
 if TYPE_CHECKING:

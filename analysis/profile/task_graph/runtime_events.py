@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.long_arrays import blocks, computed, release
 
 from tprof.trace import EventKind, layout
 from tprof.trace.graph import notes_of
+from tprof.trace.long_arrays import blocks, computed, release
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
