@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,12 +37,15 @@ def test_windows_of_any_size_give_the_figures_of_the_whole(seed, samples, model,
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         path = nested_runs.write(Path(folder) / "x.tprof", np.random.default_rng(seed), domains=domains, pools=pools)
         traces.set_json(path / "manifest.json", **({} if spins else SLEEPS))
-        whole = tprof.load(path).profile(model)
+        in_memory = tprof.load(path).profile(model)
         if block is not None:
             patch.setattr(long_arrays, "BLOCK", block)
             patch.setattr(long_arrays, "MOST_HELD", block)
+        trace = tprof.load(path)
+        whole = trace.profile(model)
 
-        assert_same(whole, streamed(tprof.load(path), model, samples=samples))
+        pd.testing.assert_frame_equal(whole.tasks, in_memory.tasks, rtol=1e-9)
+        assert_same(whole, streamed(trace, model, samples=samples))
 
 
 @examples(100, quick=10)
