@@ -10,14 +10,15 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from tprof.errors import TprofError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import DTypeLike, NDArray
 
@@ -27,6 +28,10 @@ MOST_HELD = 1 << 20
 """Values of an array in memory."""
 PLACES = 32
 """Places that are looked at before pages are released: the kernel maps 64 kB around each, and a search looks at 30."""
+_MOST_ROWS = 1 << 14
+"""Rows that are kept as objects."""
+_MOST_PARTS = 1 << 10
+"""Parts that are kept in memory before they are joined."""
 _NO_SPACE = (
     "cannot make a temporary file of {megabytes:,.0f} MB in {folder}, which the many readings or instances of this "
     "recording need (set TMPDIR to another folder)"
@@ -38,16 +43,86 @@ def empty(count: int, kind: DTypeLike) -> NDArray[Any]:
     kind = np.dtype(kind)
     if count <= MOST_HELD:
         return np.empty(count, kind)
-    folder, size = temporary_folder(), count * kind.itemsize
-    try:
-        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
-            # Without its blocks on the disk, a write to the mapping would end the process when the disk is full.
-            os.posix_fallocate(file.fileno(), 0, size)
-            mapped = mmap.mmap(file.fileno(), size)
-    except OSError as error:
-        message = _NO_SPACE.format(megabytes=size / 1e6, folder=folder)
-        raise TprofError(f"{message}: {error.strerror}") from error
+    size = count * kind.itemsize
+    with _with_space(size), tempfile.TemporaryFile(dir=temporary_folder(), buffering=0) as file:
+        # Without its blocks on the disk, a write to the mapping would end the process when the disk is full.
+        os.posix_fallocate(file.fileno(), 0, size)
+        mapped = mmap.mmap(file.fileno(), size)
     return np.frombuffer(mapped, kind)
+
+
+class Appended:
+    """An array whose values come in parts: in memory while they are few, else in a temporary file."""
+
+    def __init__(self, kind: DTypeLike) -> None:
+        self._kind = np.dtype(kind)
+        self._parts: list[NDArray[Any]] = []
+        self._held = self._written = 0
+        self._file: IO[bytes] | None = None
+
+    def add(self, values: NDArray[Any] | Sequence[Any]) -> None:
+        """Add some values. Raises TprofError if there is no space for their file."""
+        if len(values):
+            # A copy, since what it is a part of may be long.
+            self._parts.append(np.array(values, self._kind))
+            self._held += len(values)
+        if self._held > MOST_HELD:
+            self._write()
+        elif len(self._parts) > _MOST_PARTS:
+            self._parts = [np.concatenate(self._parts)]
+
+    def _write(self) -> None:
+        size = (self._written + self._held) * self._kind.itemsize
+        with _with_space(size):
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(dir=temporary_folder())  # noqa: SIM115 - more comes
+            for part in self._parts:
+                self._file.write(part.tobytes())
+            self._file.flush()
+        self._written, self._held, self._parts = self._written + self._held, 0, []
+
+    def finish(self) -> NDArray[Any]:
+        """Return all values; no more may be added."""
+        if self._file is None:
+            return np.concatenate(self._parts) if self._parts else np.empty(0, self._kind)
+        self._write()
+        with self._file, _with_space(self._written * self._kind.itemsize):
+            mapped = mmap.mmap(self._file.fileno(), self._written * self._kind.itemsize)
+        return np.frombuffer(mapped, self._kind)
+
+
+class AppendedRows:
+    """Arrays whose values come one by one, a row of all of them at a time."""
+
+    def __init__(self, *kinds: DTypeLike) -> None:
+        self._rows: list[tuple[Any, ...]] = []
+        self._columns = [Appended(kind) for kind in kinds]
+
+    def add(self, *row: Any) -> None:
+        """Add a row. Raises as `Appended`."""
+        self._rows.append(row)
+        if len(self._rows) == _MOST_ROWS:
+            self._store()
+
+    def _store(self) -> None:
+        for column, values in zip(self._columns, zip(*self._rows, strict=True), strict=bool(self._rows)):
+            column.add(values)
+        self._rows = []
+
+    def finish(self) -> tuple[NDArray[Any], ...]:
+        """Return all arrays; no more rows may be added."""
+        self._store()
+        return tuple(column.finish() for column in self._columns)
+
+
+@contextmanager
+def _with_space(size: int) -> Iterator[None]:
+    """Say which folder has no space for a file of so many bytes. Raises TprofError."""
+    try:
+        yield
+    except OSError as error:
+        message = _NO_SPACE.format(megabytes=size / 1e6, folder=temporary_folder())
+        raise TprofError(f"{message}: {error.strerror}") from error
 
 
 def zeros(count: int, kind: DTypeLike) -> NDArray[Any]:
@@ -90,6 +165,20 @@ def computed(
     for block in blocks(count, found, *sources):
         found[block] = values(block)
     return found
+
+
+def filled(count: int, kind: DTypeLike, value: Any) -> NDArray[Any]:
+    """Return an array of one value, as `empty`."""
+    return computed(count, kind, lambda at: np.full(at.stop - at.start, value, kind))
+
+
+def joined(kind: DTypeLike, parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
+    """Return the values of arrays one after the other; their pages are released."""
+    found = Appended(kind)
+    for part in parts:
+        for at in blocks(len(part), part):
+            found.add(part[at])
+    return found.finish()
 
 
 def differences(values: NDArray[Any]) -> NDArray[Any]:
