@@ -55,6 +55,32 @@ def add_products_by(
 ) -> None:
     """Add the squares of x and y, each (n,), about centres, each (groups,), and their products, to (3, groups) sums."""
 
+def advance_paths(
+    net: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]],
+    paths: tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]],
+    progress: NDArray[np.int64],
+    steps: int,
+    /,
+) -> bool:
+    """Find the greatest sums of two weights along a path to each node, and the last edges of these paths.
+
+    Parameters
+    ----------
+    net : first, (nodes + 1,), and row, (nodes,); target and share, (m,), of edges, those from a node beginning at its
+        `first`; weight, (rows, 2). An edge weighs its share of the weights of the row of its source
+    paths : reached and came, (nodes, 2), 0 and -1 before; missing, (nodes,), edges into each node, 0 in the end unless
+        it is on a cycle or behind one; queue, (nodes,), of any values
+    progress : (5,), what was done: 0, 0, 0, -1, 0 before
+    steps : nodes and edges after which it returns
+
+    Returns
+    -------
+    whether all is done
+    """
+
+def count_edges(target: NDArray[np.int32], missing: NDArray[np.int32], /) -> None:
+    """Add to `missing`, (nodes,), the number of edges into each node."""
+
 def count_until(
     first: NDArray[np.int32],
     t_ns: NDArray[np.int64],
@@ -86,6 +112,15 @@ def find_extents(
     ends the slot of the sample before it.
     """
 
+def find_last(
+    waits: NDArray[np.int32],
+    waits_for: NDArray[np.int32],
+    done_ns: NDArray[np.int64],
+    last: NDArray[np.int32],
+    /,
+) -> None:
+    """Set `last`, (rows,), -1 before, to that one for which a row waits that was done last; of several the last one."""
+
 def increase(values: NDArray[np.uint64], scale: float, increments: NDArray[np.float64], /) -> None:
     """Set increments, (n,), to the increases of a cumulative count, (n + 1,), times a scale; 0 where it falls."""
 
@@ -96,25 +131,6 @@ def locate(t_ns: NDArray[np.int64], edges_ns: NDArray[np.int64], place: NDArray[
     """Set place, (n,), to how many of increasing edges are at or before each time, (n,).
 
     It is quick where times mostly increase.
-    """
-
-def longest_paths(
-    source: NDArray[np.int32],
-    target: NDArray[np.int32],
-    first: NDArray[np.int32],
-    by_source: NDArray[np.int32],
-    share: NDArray[np.float64],
-    row: NDArray[np.int32],
-    weight: NDArray[np.float64],
-    order: NDArray[np.int32],
-    reached: NDArray[np.float64],
-    came: NDArray[np.int32],
-    /,
-) -> None:
-    """Find the greatest sum of weights along a path to each node, and the last edge of that path.
-
-    The edges, (m,), and their order are those of `sort_graph`. An edge weighs its `share`, (m,), of the `weight` of the
-    `row`, (nodes,), of its source. `reached` and `came`, each (nodes,), are 0 and -1 before.
     """
 
 def number(
@@ -131,8 +147,11 @@ def number(
     slot : (n,), is set to the numbers; 0 where there is no id
     """
 
-def raise_parents(row: NDArray[np.int32], parent: NDArray[np.int32], t_ns: NDArray[np.int64], /) -> None:
-    """Raise the time of each row's parent to that of the row, if it is later, in this order of rows, (n,)."""
+def raise_parents(parent: NDArray[np.int32], first_row: int, backwards: bool, t_ns: NDArray[np.int64], /) -> int:
+    """Raise the times, (rows,), of the parents of some rows to those of the rows, if they are later; return how many.
+
+    `parent`, (n,), of the rows from `first_row` on, -1: none. Row after row, or backwards.
+    """
 
 def search(
     t_ns: NDArray[np.int64], begin: NDArray[Any], end: NDArray[Any], times_ns: tuple[int, int], found: NDArray[Any], /
@@ -145,22 +164,6 @@ def search(
     begin, end : (threads,) int64, where those of each thread are
     times_ns : the two
     found : (threads, 2) int64, is set to the places in `t_ns`; to the thread's end where none is
-    """
-
-def sort_graph(
-    source: NDArray[np.int32],
-    target: NDArray[np.int32],
-    first: NDArray[np.int32],
-    by_source: NDArray[np.int32],
-    missing: NDArray[np.int32],
-    order: NDArray[np.int32],
-    /,
-) -> int:
-    """Sort edges, (m,), by source, and nodes so that each comes after those from which edges lead to it.
-
-    `by_source`, (m,), is set to the edges, `first`, (nodes + 1,), to where those of each node begin, and `order`,
-    (nodes,), to the nodes. Nodes on cycles, and those behind them, are left out: returns how many there are.
-    `missing`, (nodes,), is overwritten.
     """
 
 def weigh(

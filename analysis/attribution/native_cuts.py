@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tprof.trace.long_sorts import distinct_values
+
 from .native_extremes import Extremes
-from .native_rates import LONG_REST_NS, OnTimes, Usage, distinct, rates_of
+from .native_rates import LONG_REST_NS, OnTimes, Usage, rates_of
 from .native_time import OF_TASK, OUTSIDE, SPINNING, UNIDENTIFIED, NativeSegments, Runs
 
 if TYPE_CHECKING:
@@ -160,7 +162,7 @@ def _edges_in(usage: Usage, near: Runs, part_ns: tuple[int, int]) -> Times:
     """Return the times in a part of a recording at which clocks were read or runs begin or end."""
     low, high = np.searchsorted(usage.grid_ns, part_ns)
     t_ns = np.concatenate((near.begin_ns, near.end_ns))
-    return distinct(np.concatenate((usage.grid_ns[low:high], t_ns[(t_ns >= part_ns[0]) & (t_ns < part_ns[1])])))
+    return distinct_values(np.concatenate((usage.grid_ns[low:high], t_ns[(t_ns >= part_ns[0]) & (t_ns < part_ns[1])])))
 
 
 class Kinds(NamedTuple):
@@ -254,7 +256,7 @@ def cut_pool(
     on_times.add(cells.t_ns, cells.at, cells.running > 0, cells.spins)
     rates = rates_of(usage, on_times, rules.rest_ns)
     cut = cut_of(process, usage, cells, rates, kinds_of(cells, rates, rules, history), packages=packages)
-    extremes = Extremes(usage, distinct(cut.runs.task), len(cut.cpu_s))
+    extremes = Extremes(usage, distinct_values(cut.runs.task), len(cut.cpu_s))
     extremes.add(cut)
     users, least_s, most_s = extremes.found()
     return replace(cut, users=users, least_s=least_s, most_s=most_s)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tprof.trace.long_arrays import blocks, computed, empty, kept, ordered, release, total
+from tprof.trace.long_arrays import blocks, computed, empty, kept, release, total
+from tprof.trace.long_sorts import sorted_values
 
 if TYPE_CHECKING:
     from .native_rates import Usage
@@ -104,7 +105,7 @@ def _by_end(usage: Usage) -> NDArray[np.int64]:
         count, np.int64, lambda at: (usage.last[at].astype(np.int64) << _NUMBER) | np.arange(at.start, at.stop),
         usage.last,
     )  # fmt: skip
-    busy = ordered(kept(keys, lambda at: usage.cpu_s[at] > 0))
+    busy = sorted_values(kept(keys, lambda at: usage.cpu_s[at] > 0))
     usage.release()
     return busy
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tprof.trace.long_arrays import computed, is_any, joined, ordered, running_sums
+from tprof.trace.long_arrays import computed, is_any, joined, running_sums
+from tprof.trace.long_sorts import sorted_values
 
 from .native_counts import power_between_readings
 from .native_time import Clock
@@ -106,7 +107,7 @@ def members_of(
     reads: dict[int, list[Times]] = {}
     for one in threads:
         reads.setdefault(one.pid, []).append(one.t_ns)
-    reads_ns = {pid: ordered(joined(times_ns, np.int64)) for pid, times_ns in reads.items()}
+    reads_ns = {pid: sorted_values(joined(np.int64, times_ns)) for pid, times_ns in reads.items()}
     for one in threads:
         if not len(one.t_ns):
             continue
@@ -141,8 +142,8 @@ def _clock(one: NativeThread, born_ns: int | None, sampled_ns: int | None, power
     """
     t_ns, cpu_ns, before = one.t_ns, one.cpu_ns, power
     if born_ns is not None and born_ns < t_ns[0]:
-        t_ns, cpu_ns = (joined((np.array([begin]), of), np.int64) for begin, of in ((born_ns, t_ns), (0, cpu_ns)))
-        before = None if power is None else joined((np.array([np.nan]), power), np.float64)
+        t_ns, cpu_ns = (joined(np.int64, (np.array([begin]), of)) for begin, of in ((born_ns, t_ns), (0, cpu_ns)))
+        before = None if power is None else joined(np.float64, (np.array([np.nan]), power))
     if sampled_ns is not None:
         stop = int(np.searchsorted(t_ns, sampled_ns, side="right"))
         t_ns, cpu_ns, before = t_ns[:stop], cpu_ns[:stop], None if before is None else before[: max(stop - 1, 0)]

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from .native_rates import IDLE, distinct, long_spells
+from tprof.trace.long_sorts import distinct_values
+
+from .native_rates import IDLE, long_spells
 from .windows import UnorderedError
 
 if TYPE_CHECKING:
@@ -74,7 +76,7 @@ class OnsetTimes:
         edges_ns = np.append(self.begin_ns, self.end_ns[-1:])
         begin, last = (np.searchsorted(edges_ns, one, "right") - 1 for one in (runs.begin_ns, runs.end_ns - 1))
         end = np.searchsorted(edges_ns, runs.end_ns, "right") - 1
-        for task in distinct(runs.task).tolist():
+        for task in distinct_values(runs.task).tolist():
             if task not in self._of_task and (len(self._of_task) + 1) * count > LARGEST:
                 raise UnorderedError("too many tasks may use a pool of native threads for so long")
             marks = self._of_task.setdefault(task, np.zeros((3, count), bool))
@@ -146,7 +148,7 @@ def _windows(clocks: Sequence[Clock]) -> tuple[Times, Times, Floats]:
 
     A clock that stands still is not written: such a time counts as so many windows as passes fell into it, about.
     """
-    reads_ns = distinct(np.concatenate([one.t_ns for one in clocks]))
+    reads_ns = distinct_values(np.concatenate([one.t_ns for one in clocks]))
     lengths_ns = np.concatenate([np.diff(one.t_ns)[np.diff(one.cpu_s) > 0] for one in clocks])
     usual_ns = float(np.median(lengths_ns))
     passes_ns = reads_ns[np.append(np.diff(reads_ns) > usual_ns / 4, True)]
@@ -154,7 +156,7 @@ def _windows(clocks: Sequence[Clock]) -> tuple[Times, Times, Floats]:
     grid_ns = np.interp(
         np.arange(pieces.sum() + 1), np.concatenate(([0], np.cumsum(pieces))), passes_ns - passes_ns[0]
     ).astype(np.int64)
-    grid_ns = distinct(grid_ns) + passes_ns[0]
+    grid_ns = distinct_values(grid_ns) + passes_ns[0]
     total_s = sum((np.interp(grid_ns, one.t_ns, one.cpu_s) for one in clocks), np.zeros(len(grid_ns)))
     return grid_ns[:-1], grid_ns[1:], np.diff(total_s)
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tprof.trace.long_arrays import blocks, computed, differences, joined, kept, ordered, release, running_sums, zeros
+from tprof.trace.long_arrays import blocks, computed, differences, joined, kept, release, running_sums, zeros
+from tprof.trace.long_sorts import changes, sorted_values, without_repeats
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,30 +36,13 @@ _MOST_RATE = 100.0
 """CPU seconds per second; more of one thread is damage."""
 
 
-def distinct(times_ns: Times) -> Times:
-    """Return the distinct times, increasing; several times as fast as `np.unique`, which hashes them."""
-    return _without_repeats(ordered(times_ns))
-
-
-def _without_repeats(times_ns: Times) -> Times:
-    """Return the distinct ones of times that do not decrease."""
-    return kept(times_ns, lambda at: _changes(times_ns, at))
-
-
-def _changes(values: NDArray[Any], at: slice) -> Marks:
-    """Return which values of a part differ from the one before; the first of all does."""
-    before = values[max(at.start - 1, 0) : at.stop - 1]
-    changed = values[at][-len(before) :] != before if len(before) else np.zeros(0, bool)
-    return np.concatenate(([True], changed)) if at.start == 0 else changed
-
-
 def long_spells(idle: Marks, edges_ns: Times, least_ns: int) -> Marks:
     """Return the idle times, (n,) between edges, (n + 1,), that are part of a longer one of at least this length."""
     if not least_ns or not len(idle):
         return idle
     count = len(idle)
-    begins = kept(computed(count, np.int64, lambda at: np.arange(at.start, at.stop)), lambda at: _changes(idle, at))
-    ends = joined((begins[1:], np.array([count])), np.int64)
+    begins = kept(computed(count, np.int64, lambda at: np.arange(at.start, at.stop)), lambda at: changes(idle, at))
+    ends = joined(np.int64, (begins[1:], np.array([count])))
     is_long = computed(
         len(begins), bool, lambda at: edges_ns[ends[at]] - edges_ns[begins[at]] >= least_ns, begins, ends, edges_ns
     )
@@ -96,15 +80,15 @@ class Usage:
     @classmethod
     def of(cls, clocks: Sequence[Clock]) -> Usage:
         """Take the clocks of a pool's threads, each with two reads or more."""
-        begin_ns, end_ns = (joined([one.t_ns[part] for one in clocks], np.int64) for part in (np.s_[:-1], np.s_[1:]))
+        begin_ns, end_ns = (joined(np.int64, [one.t_ns[part] for one in clocks]) for part in (np.s_[:-1], np.s_[1:]))
         power = None
         if any(one.power is not None for one in clocks):
             nowhere = (np.broadcast_to(np.nan, len(one.t_ns) - 1) for one in clocks)
             known = (other if one.power is None else one.power for one, other in zip(clocks, nowhere, strict=True))
-            power = joined(list(known), np.float64)
-        cpu_s = joined([differences(one.cpu_s) for one in clocks], np.float64)
-        reads_ns = ordered(joined([one.t_ns for one in clocks], np.int64))
-        alive, grid_ns = _alive(clocks, reads_ns), _without_repeats(reads_ns)
+            power = joined(np.float64, known)
+        cpu_s = joined(np.float64, [differences(one.cpu_s) for one in clocks])
+        reads_ns = sorted_values(joined(np.int64, [one.t_ns for one in clocks]))
+        alive, grid_ns = _alive(clocks, reads_ns), without_repeats(reads_ns)
         starts = np.cumsum([0, *(len(one.t_ns) - 1 for one in clocks)])
         return cls(begin_ns, end_ns, cpu_s, power, reads_ns, alive, grid_ns, starts)
 
@@ -133,7 +117,7 @@ class Usage:
 
     @cached_property
     def _busy(self) -> tuple[Times, Times]:
-        begins, ends = (ordered(kept(one, lambda at: self.cpu_s[at] > 0)) for one in (self.begin_ns, self.end_ns))
+        begins, ends = (sorted_values(kept(one, lambda at: self.cpu_s[at] > 0)) for one in (self.begin_ns, self.end_ns))
         release(self.cpu_s)
         return begins, ends
 
@@ -250,7 +234,7 @@ def rates_of(usage: Usage, on_times: OnTimes, rest_ns: int) -> Rates:
         shares.release()
     off, on, touches = steps.rates()
     before_ns, after_ns = on_times.reach_ns
-    edges_ns = joined((np.array([before_ns]), usage.grid_ns, np.array([after_ns])), np.int64)
+    edges_ns = joined(np.int64, (np.array([before_ns]), usage.grid_ns, np.array([after_ns])))
 
     def is_idle(at: slice) -> Marks:
         runs, rests = (one[at] for one in touches)

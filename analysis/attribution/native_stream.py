@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tprof.trace.long_arrays import release, zeros
+from tprof.trace.long_sorts import distinct_values
 
 from .native_around import limited_window, parts_of, read_around
 from .native_calls import Reach
 from .native_cuts import History
 from .native_members import ran_in
 from .native_passes import Block, Facts, bare_row
-from .native_rates import distinct
 from .native_time import SPINNING, RunBounds, power_of_pool, power_of_tasks
 from .native_users import Recorded, find_pools_in
 from .segment_energy import sum_by
@@ -253,7 +253,7 @@ def survey_pools(found: Survey, windows: Sequence[Window], read: Read, samples: 
         window = Window((begin_ns, end_ns + 1), 0, end_ns + 1, ())
         return ran_in(read_part(window)[index], begin_ns, end_ns)
 
-    cuts_ns = distinct(np.array([part.until_ns for part in parts.windows], np.int64))
+    cuts_ns = distinct_values(np.array([part.until_ns for part in parts.windows], np.int64))
     facts = Facts(tasks, len(found.packages) > 1, found.hidden.t_ns, cuts_ns, parts.within_ns)
     pools = find_pools_in(Recorded(where.trace, found.model, _sampled(where), ran, facts), blocks)
     if found.around is not None:

@@ -7,18 +7,18 @@ and `release` leaves them to it, so that what is computed block by block takes t
 
 from __future__ import annotations
 
-import itertools
 import mmap
 import os
 import tempfile
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from tprof.errors import TprofError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import DTypeLike, NDArray
 
@@ -28,6 +28,10 @@ MOST_HELD = 1 << 20
 """Values of an array in memory."""
 PLACES = 32
 """Places that are looked at before pages are released: the kernel maps 64 kB around each, and a search looks at 30."""
+_MOST_ROWS = 1 << 14
+"""Rows that are kept as objects."""
+_MOST_PARTS = 1 << 10
+"""Parts that are kept in memory before they are joined."""
 _NO_SPACE = (
     "cannot make a temporary file of {megabytes:,.0f} MB in {folder}, which the many readings or instances of this "
     "recording need (set TMPDIR to another folder)"
@@ -39,16 +43,86 @@ def empty(count: int, kind: DTypeLike) -> NDArray[Any]:
     kind = np.dtype(kind)
     if count <= MOST_HELD:
         return np.empty(count, kind)
-    folder, size = temporary_folder(), count * kind.itemsize
-    try:
-        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
-            # Without its blocks on the disk, a write to the mapping would end the process when the disk is full.
-            os.posix_fallocate(file.fileno(), 0, size)
-            mapped = mmap.mmap(file.fileno(), size)
-    except OSError as error:
-        message = _NO_SPACE.format(megabytes=size / 1e6, folder=folder)
-        raise TprofError(f"{message}: {error.strerror}") from error
+    size = count * kind.itemsize
+    with _with_space(size), tempfile.TemporaryFile(dir=temporary_folder(), buffering=0) as file:
+        # Without its blocks on the disk, a write to the mapping would end the process when the disk is full.
+        os.posix_fallocate(file.fileno(), 0, size)
+        mapped = mmap.mmap(file.fileno(), size)
     return np.frombuffer(mapped, kind)
+
+
+class Appended:
+    """An array whose values come in parts: in memory while they are few, else in a temporary file."""
+
+    def __init__(self, kind: DTypeLike) -> None:
+        self._kind = np.dtype(kind)
+        self._parts: list[NDArray[Any]] = []
+        self._held = self._written = 0
+        self._file: IO[bytes] | None = None
+
+    def add(self, values: NDArray[Any] | Sequence[Any]) -> None:
+        """Add some values. Raises TprofError if there is no space for their file."""
+        if len(values):
+            # A copy, since what it is a part of may be long.
+            self._parts.append(np.array(values, self._kind))
+            self._held += len(values)
+        if self._held > MOST_HELD:
+            self._write()
+        elif len(self._parts) > _MOST_PARTS:
+            self._parts = [np.concatenate(self._parts)]
+
+    def _write(self) -> None:
+        size = (self._written + self._held) * self._kind.itemsize
+        with _with_space(size):
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(dir=temporary_folder())  # noqa: SIM115 - more comes
+            for part in self._parts:
+                self._file.write(part.tobytes())
+            self._file.flush()
+        self._written, self._held, self._parts = self._written + self._held, 0, []
+
+    def finish(self) -> NDArray[Any]:
+        """Return all values; no more may be added."""
+        if self._file is None:
+            return np.concatenate(self._parts) if self._parts else np.empty(0, self._kind)
+        self._write()
+        with self._file, _with_space(self._written * self._kind.itemsize):
+            mapped = mmap.mmap(self._file.fileno(), self._written * self._kind.itemsize)
+        return np.frombuffer(mapped, self._kind)
+
+
+class AppendedRows:
+    """Arrays whose values come one by one, a row of all of them at a time."""
+
+    def __init__(self, *kinds: DTypeLike) -> None:
+        self._rows: list[tuple[Any, ...]] = []
+        self._columns = [Appended(kind) for kind in kinds]
+
+    def add(self, *row: Any) -> None:
+        """Add a row. Raises as `Appended`."""
+        self._rows.append(row)
+        if len(self._rows) == _MOST_ROWS:
+            self._store()
+
+    def _store(self) -> None:
+        for column, values in zip(self._columns, zip(*self._rows, strict=True), strict=bool(self._rows)):
+            column.add(values)
+        self._rows = []
+
+    def finish(self) -> tuple[NDArray[Any], ...]:
+        """Return all arrays; no more rows may be added."""
+        self._store()
+        return tuple(column.finish() for column in self._columns)
+
+
+@contextmanager
+def _with_space(size: int) -> Iterator[None]:
+    """Say which folder has no space for a file of so many bytes. Raises TprofError."""
+    try:
+        yield
+    except OSError as error:
+        message = _NO_SPACE.format(megabytes=size / 1e6, folder=temporary_folder())
+        raise TprofError(f"{message}: {error.strerror}") from error
 
 
 def zeros(count: int, kind: DTypeLike) -> NDArray[Any]:
@@ -93,20 +167,24 @@ def computed(
     return found
 
 
+def filled(count: int, kind: DTypeLike, value: Any) -> NDArray[Any]:
+    """Return an array of one value, as `empty`."""
+    return computed(count, kind, lambda at: np.full(at.stop - at.start, value, kind))
+
+
+def joined(kind: DTypeLike, parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
+    """Return the values of arrays one after the other; their pages are released."""
+    found = Appended(kind)
+    for part in parts:
+        for at in blocks(len(part), part):
+            found.add(part[at])
+    return found.finish()
+
+
 def differences(values: NDArray[Any]) -> NDArray[Any]:
     """Return what each value has more than the one before, as `numpy.diff`."""
     count = max(len(values) - 1, 0)
     return computed(count, values.dtype, lambda at: np.diff(values[at.start : at.stop + 1]), values)
-
-
-def joined(parts: Sequence[NDArray[Any]], kind: DTypeLike) -> NDArray[Any]:
-    """Return arrays one after the other."""
-    found, done = empty(sum(map(len, parts)), kind), 0
-    for part in parts:
-        for block in blocks(len(part), part, found):
-            found[done + block.start : done + block.stop] = part[block]
-        done += len(part)
-    return found
 
 
 def running_sums(values: NDArray[Any]) -> NDArray[Any]:
@@ -121,36 +199,10 @@ def running_sums(values: NDArray[Any]) -> NDArray[Any]:
 
 def kept(values: NDArray[Any], which: Callable[[slice], NDArray[np.bool_]]) -> NDArray[Any]:
     """Return the values of which a function says so, of their parts."""
-    found, done = empty(len(values), values.dtype), 0
-    for block in blocks(len(values), values, found):
-        part = values[block][which(block)]
-        found[done : done + len(part)] = part
-        done += len(part)
-    return found[:done]
-
-
-def ordered(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the values in increasing order.
-
-    Blocks are sorted, then merged in parts: between the values at every so many places of each block lie few of others.
-    """
-    count = len(values)
-    if count <= MOST_HELD:
-        return np.sort(values)
-    runs = computed(count, values.dtype, lambda block: np.sort(values[block]), values)
-    parts = [runs[block] for block in blocks(count)]
-    step = max(BLOCK // len(parts), 1)
-    cuts = np.sort(np.concatenate([part[step::step] for part in parts]))[:: len(parts)]
-    places = np.array([[0, *np.searchsorted(part, cuts), len(part)] for part in parts])
-    release(runs)
-    found, done = empty(count, values.dtype), 0
-    for begins, ends in itertools.pairwise(places.T):
-        some = [part[begin:end] for part, begin, end in zip(parts, begins, ends, strict=True)]
-        length = int((ends - begins).sum())
-        found[done : done + length] = np.sort(np.concatenate(some))
-        done += length
-        release(found, runs)
-    return found
+    found = Appended(values.dtype)
+    for block in blocks(len(values), values):
+        found.add(values[block][which(block)])
+    return found.finish()
 
 
 def taken(values: NDArray[Any], at: NDArray[np.intp]) -> NDArray[Any]:

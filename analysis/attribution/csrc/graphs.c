@@ -1,75 +1,113 @@
 /* Passes over a graph of instances. See graphs.h. */
 #include "graphs.h"
 
-#include <string.h>
-
-bool tprof_graphs_sort(const struct tprof_graphs_edges *edges, const struct tprof_graphs_by_source *sorted,
-                       int32_t *missing, int32_t *order, size_t *ordered)
+bool tprof_graphs_count_edges(const int32_t *target, size_t edges, int32_t *missing, size_t nodes)
 {
-    int32_t *const first = sorted->first;
-    memset(first, 0, (edges->nodes + 1) * sizeof *first);
-    memset(missing, 0, edges->nodes * sizeof *missing);
-    for (size_t edge = 0; edge < edges->count; edge++) {
-        const uint32_t source = (uint32_t)edges->source[edge], target = (uint32_t)edges->target[edge];
-        if (source >= edges->nodes || target >= edges->nodes)
+    for (size_t edge = 0; edge < edges; edge++) {
+        if ((uint32_t)target[edge] >= nodes)
             return false;
-        first[source + 1]++;
-        missing[target]++;
+        missing[target[edge]]++;
     }
-    for (size_t node = 0; node < edges->nodes; node++)
-        first[node + 1] += first[node];
-    /* Counting sort: first[node] goes on to where the edges of the next node begin, and is set back below. */
-    for (size_t edge = 0; edge < edges->count; edge++)
-        sorted->by_source[first[edges->source[edge]]++] = (int32_t)edge;
-    memmove(first + 1, first, edges->nodes * sizeof *first);
-    first[0] = 0;
-    size_t found = 0;
-    for (size_t node = 0; node < edges->nodes; node++)
-        if (missing[node] == 0)
-            order[found++] = (int32_t)node;
-    for (size_t done = 0; done < found; done++) {
-        const int32_t node = order[done];
-        for (int32_t at = first[node]; at < first[node + 1]; at++) {
-            const int32_t follower = edges->target[sorted->by_source[at]];
-            if (--missing[follower] == 0)
-                order[found++] = follower;
-        }
-    }
-    *ordered = found;
     return true;
 }
 
-bool tprof_graphs_longest(const struct tprof_graphs_edges *edges, const struct tprof_graphs_by_source *sorted,
-                          const struct tprof_graphs_weights *weights, const int32_t *order, size_t ordered,
-                          double *reached, int32_t *came)
+/* Lengthen, by an edge, the paths that end in its source. */
+static void lengthen(const struct tprof_graphs_net *net, const struct tprof_graphs_paths *paths, size_t source,
+                     size_t edge)
 {
-    for (size_t done = 0; done < ordered; done++) {
-        const uint32_t node = (uint32_t)order[done];
-        if (node >= edges->nodes || (uint32_t)weights->row[node] >= weights->rows)
-            return false;
-        const double here = reached[node], weight = weights->weight[weights->row[node]];
-        for (int32_t at = sorted->first[node]; at < sorted->first[node + 1]; at++) {
-            const uint32_t edge = (uint32_t)sorted->by_source[at];
-            if (edge >= edges->count || (uint32_t)edges->target[edge] >= edges->nodes)
+    const size_t target = (size_t)net->target[edge];
+    const double *const weight = net->weight + WEIGHTS * (size_t)net->row[source];
+    for (size_t which = 0; which < WEIGHTS; which++) {
+        const double total = paths->reached[WEIGHTS * source + which] + net->share[edge] * weight[which];
+        double *const reached = &paths->reached[WEIGHTS * target + which];
+        int32_t *const came = &paths->came[WEIGHTS * target + which];
+        if (total > *reached || *came < 0) {
+            *reached = total;
+            *came = (int32_t)edge;
+        }
+    }
+}
+
+/* Whether a node and its next edge lead nowhere else. */
+static bool is_sound(const struct tprof_graphs_net *net, int64_t node, int64_t edge)
+{
+    return (uint64_t)node < net->nodes && (uint32_t)net->row[node] < net->rows && edge >= 0 &&
+           (uint64_t)net->first[node + 1] <= net->edges;
+}
+
+/* Take the next node whose paths are known, if there is one. */
+static bool take_node(const struct tprof_graphs_net *net, const struct tprof_graphs_paths *paths,
+                      struct tprof_graphs_progress *at)
+{
+    if (at->taken < at->queued)
+        at->node = paths->queue[at->taken++];
+    else if (paths->missing[at->passed++] == 0)
+        at->node = at->passed - 1;
+    else
+        return true;
+    if ((uint64_t)at->node >= net->nodes)
+        return false;
+    at->edge = net->first[at->node];
+    return is_sound(net, at->node, at->edge);
+}
+
+bool tprof_graphs_advance(const struct tprof_graphs_net *net, const struct tprof_graphs_paths *paths, size_t steps,
+                          struct tprof_graphs_progress *at)
+{
+    if (at->passed < 0 || at->taken < 0 || at->taken > at->queued || at->queued > (int64_t)net->nodes ||
+        (at->node >= 0 && !is_sound(net, at->node, at->edge)))
+        return false;
+    for (; steps > 0; steps--) {
+        if (at->node < 0) {
+            if (at->taken == at->queued && (uint64_t)at->passed >= net->nodes)
+                return true;
+            if (!take_node(net, paths, at))
                 return false;
-            const int32_t follower = edges->target[edge];
-            const double total = here + weights->share[edge] * weight;
-            if (total > reached[follower] || came[follower] < 0) {
-                reached[follower] = total;
-                came[follower] = (int32_t)edge;
-            }
+            continue;
+        }
+        if (at->edge >= net->first[at->node + 1]) {
+            at->node = -1;
+            continue;
+        }
+        const int64_t edge = at->edge++;
+        const int32_t target = net->target[edge];
+        if ((uint32_t)target >= net->nodes)
+            return false;
+        lengthen(net, paths, (size_t)at->node, (size_t)edge);
+        if (--paths->missing[target] == 0 && target < at->passed) {
+            if ((uint64_t)at->queued >= net->nodes)
+                return false;
+            paths->queue[at->queued++] = target;
         }
     }
     return true;
 }
 
-bool tprof_graphs_raise_parents(const int32_t *row, const int32_t *parent, size_t count, int64_t *t_ns, size_t rows)
+bool tprof_graphs_raise_parents(const int32_t *parent, size_t count, size_t first_row, bool backwards, int64_t *t_ns,
+                                size_t rows, size_t *raised)
 {
-    for (size_t at = 0; at < count; at++) {
-        if ((uint32_t)row[at] >= rows || (uint32_t)parent[at] >= rows)
+    for (size_t step = 0; step < count; step++) {
+        const size_t at = backwards ? count - 1 - step : step;
+        if (parent[at] < 0)
+            continue;
+        if ((uint32_t)parent[at] >= rows || first_row + at >= rows)
             return false;
-        if (t_ns[parent[at]] < t_ns[row[at]])
-            t_ns[parent[at]] = t_ns[row[at]];
+        if (t_ns[parent[at]] < t_ns[first_row + at]) {
+            t_ns[parent[at]] = t_ns[first_row + at];
+            ++*raised;
+        }
+    }
+    return true;
+}
+
+bool tprof_graphs_find_last(const struct tprof_graphs_waits *waits, const int64_t *done_ns, int32_t *last, size_t rows)
+{
+    for (size_t edge = 0; edge < waits->count; edge++) {
+        const int32_t row = waits->row[edge], other = waits->other[edge];
+        if ((uint32_t)row >= rows || (uint32_t)other >= rows || last[row] >= (int64_t)rows)
+            return false;
+        if (last[row] < 0 || done_ns[other] >= done_ns[last[row]])
+            last[row] = other;
     }
     return true;
 }

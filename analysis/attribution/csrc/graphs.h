@@ -9,41 +9,61 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Edges between nodes. */
-struct tprof_graphs_edges {
-    const int32_t *source;
-    const int32_t *target;
-    size_t count;
-    size_t nodes;
-};
+/* Sums of weights along paths are found for so many weights at a time. */
+#define WEIGHTS 2
 
-/* Edges by source: those of a node are by_source[first[node]] to before by_source[first[node + 1]]. */
-struct tprof_graphs_by_source {
-    int32_t *first;
-    int32_t *by_source;
-};
-
-/* Sort edges by source, and write the nodes into `order` so that each comes after all from which edges lead to it (Kahn,
- * 1962); nodes on cycles, and those behind them, are left out. `missing` is space for a number for each node. */
-bool tprof_graphs_sort(const struct tprof_graphs_edges *edges, const struct tprof_graphs_by_source *sorted,
-                       int32_t *missing, int32_t *order, size_t *ordered);
-
-/* What a path gains by an edge: `share` of it times the weight of the row of its source. */
-struct tprof_graphs_weights {
-    const double *share;
+/* Nodes and edges; those from a node are first[node] to before first[node + 1]. What a path gains by an edge is `share` of it
+ * times the weights of the row of its source. */
+struct tprof_graphs_net {
+    const int32_t *first;
     const int32_t *row;
+    size_t nodes;
+    const int32_t *target;
+    const double *share;
+    size_t edges;
     const double *weight;
     size_t rows;
 };
 
-/* Set reached[node], 0 before, to the greatest sum of weights along a path to each node, and came[node], -1 before, to the
- * path's last edge. */
-bool tprof_graphs_longest(const struct tprof_graphs_edges *edges, const struct tprof_graphs_by_source *sorted,
-                          const struct tprof_graphs_weights *weights, const int32_t *order, size_t ordered,
-                          double *reached, int32_t *came);
+/* What is known of paths: `reached`, 0 before, is the greatest sum of each weight along a path to each node, and `came`, -1
+ * before, its last edge. `missing` is how many edges lead to a node from nodes that were not taken yet; `queue` has space for
+ * all nodes. */
+struct tprof_graphs_paths {
+    double *reached;
+    int32_t *came;
+    int32_t *missing;
+    int32_t *queue;
+};
 
-/* Raise, in this order, the time of each of some rows' parents to that of the row itself, if it is later. */
-bool tprof_graphs_raise_parents(const int32_t *row, const int32_t *parent, size_t count, int64_t *t_ns, size_t rows);
+/* How far paths are known: `passed` nodes were looked at in their order, `queued` of them had to wait for later ones, of which
+ * `taken` were taken since. `node`, unless it is -1, is taken up to its edge `edge`. */
+struct tprof_graphs_progress {
+    int64_t passed, taken, queued, node, edge;
+};
+
+/* Count the edges into each node. */
+bool tprof_graphs_count_edges(const int32_t *target, size_t edges, int32_t *missing, size_t nodes);
+
+/* Go on by so many steps. A node is taken when all from which edges lead to it are (Kahn, 1962): in its turn, or, if it was
+ * passed by then, as soon as it can be. So arrays are read nearly in order if most edges lead to later nodes. Nodes on cycles,
+ * and those behind them, are never taken. */
+bool tprof_graphs_advance(const struct tprof_graphs_net *net, const struct tprof_graphs_paths *paths, size_t steps,
+                          struct tprof_graphs_progress *at);
+
+/* Raise the time of each of some rows' parents, -1: none, to that of the row itself, if it is later: row after row, or
+ * backwards. `raised` grows by how many were. */
+bool tprof_graphs_raise_parents(const int32_t *parent, size_t count, size_t first_row, bool backwards, int64_t *t_ns,
+                                size_t rows, size_t *raised);
+
+/* Pairs of a row and another one for which it waits. */
+struct tprof_graphs_waits {
+    const int32_t *row;
+    const int32_t *other;
+    size_t count;
+};
+
+/* Set last[row], -1 before, to the one of those for which it waits that was done last; of several to the last of them. */
+bool tprof_graphs_find_last(const struct tprof_graphs_waits *waits, const int64_t *done_ns, int32_t *last, size_t rows);
 
 /* Count for each query the times of its row that are before it, or at it if `inclusive`; those of a row are t_ns[first[row]]
  * to before t_ns[first[row + 1]], and do not decrease. */

@@ -4,9 +4,10 @@
 
 #include "arrays.h"
 
+PyObject *tprof_graphs_module_advance_paths(PyObject *self, PyObject *args);
+PyObject *tprof_graphs_module_count_edges(PyObject *self, PyObject *args);
 PyObject *tprof_graphs_module_count_until(PyObject *self, PyObject *args);
-PyObject *tprof_graphs_module_longest_paths(PyObject *self, PyObject *args);
+PyObject *tprof_graphs_module_find_last(PyObject *self, PyObject *args);
 PyObject *tprof_graphs_module_raise_parents(PyObject *self, PyObject *args);
-PyObject *tprof_graphs_module_sort_graph(PyObject *self, PyObject *args);
 
 #endif

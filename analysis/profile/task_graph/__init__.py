@@ -1,5 +1,6 @@
 """Delays of a task runtime: waits, the longest chain of dependences, starvation of workers."""
 
+from .chains import Chain
 from .critical_path import CriticalPath, critical_path, path_through
 from .instance_keys import InstanceKeys, read_instance_keys
 from .instances import Instances, Ran, on_one_clock, read_instances, read_ran
@@ -12,6 +13,7 @@ from .starvation import starvation
 from .waits import runtime_facts, waits
 
 __all__ = [
+    "Chain",
     "CriticalPath",
     "InstanceKeys",
     "Instances",

@@ -8,13 +8,14 @@ only among instances of no length. Between hosts this holds within the error of 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution import _loops
 
-from tprof.trace.long_arrays import computed, release
+from tprof.trace.long_arrays import Appended, blocks, computed, empty, filled, joined, release, zeros
+from tprof.trace.long_sorts import places
 
 from .instances import NOT_NAMED
 from .keyed import earliest_spawn, needed_rows
@@ -72,6 +73,7 @@ class Execution:
     def release(self) -> None:
         """Leave the pages of long arrays to the kernel."""
         release(self.start_ns, self.end_ns, self.own_ns, self.energy_j, self.done_ns, self.spawn_ns, self.ready_ns)
+        release(self.releaser, self.parent, self.waits, self.waits_for, self.by_key)
         self.runs.release()
 
 
@@ -79,20 +81,19 @@ def build_execution(instances: Instances) -> Execution:
     """Find what each instance waited for."""
     start_ns, end_ns = instances.start_ns, instances.end_ns
     earliest_ns = earliest_spawn(instances.needs.keyed, start_ns, end_ns)
-    spawn_ns = _known_or(instances.spawn_ns, lambda at: earliest_ns[at])
+    spawn_ns = _known_or(instances.spawn_ns, lambda at: earliest_ns[at], earliest_ns)
     parent, done_ns, void = _families(instances.parent, start_ns, end_ns, spawn_ns)
-    waits, waits_for = instances.waits, instances.waits_for
-    sound = (waits != waits_for) & (done_ns[waits_for] <= start_ns[waits])
+    edges = _sound_edges(instances, done_ns)
     needs, makers, late = needed_rows(instances.needs, start_ns, end_ns, instances.clocks)
-    contradicting = void + int((~sound).sum()) + late
-    waits, waits_for = (
-        np.concatenate((ours[sound], theirs.astype(np.int32))) for ours, theirs in ((waits, needs), (waits_for, makers))
-    )
-    last = _last_waited_for(waits, waits_for, done_ns)
-    by_key = np.zeros(len(instances), bool)
-    by_key[needs] = instances.ready_ns[needs] == UNKNOWN
+    waits, waits_for = joined(np.int32, (edges.waits, needs)), joined(np.int32, (edges.waits_for, makers))
+    last = filled(len(instances), np.int32, -1)
+    for at in blocks(len(waits), waits, waits_for, done_ns, last):
+        _loops.find_last(waits[at], waits_for[at], done_ns, last)
+    by_key = zeros(len(instances), np.bool_)
+    for at in blocks(len(needs), needs, by_key, instances.ready_ns):
+        by_key[needs[at]] = instances.ready_ns[needs[at]] == UNKNOWN
     if len(needs):
-        spawn_ns = np.where(by_key & (instances.spawn_ns == UNKNOWN), np.minimum(spawn_ns, done_ns[last]), spawn_ns)
+        spawn_ns = _spawned_with_needs(instances, by_key, last, done_ns, spawn_ns)
     return Execution(
         start_ns=start_ns,
         end_ns=end_ns,
@@ -101,11 +102,11 @@ def build_execution(instances: Instances) -> Execution:
         done_ns=done_ns,
         spawn_ns=spawn_ns,
         ready_ns=_ready(instances.ready_ns, last, done_ns, spawn_ns, start_ns),
-        releaser=np.where(instances.releaser == NOT_NAMED, last, instances.releaser),
+        releaser=_releaser(instances.releaser, last),
         parent=parent,
         waits=waits,
         waits_for=waits_for,
-        contradicting=contradicting,
+        contradicting=void + edges.unsound + late,
         by_key=by_key,
         host=None if instances.clocks is None else instances.clocks.host,
         runs=instances.runs,
@@ -120,21 +121,67 @@ def _families(parent: Rows, start_ns: Times, end_ns: Times, spawn_ns: Times) -> 
     parent, done_ns : of each instance; a parent that began after its child is none
     void : number of such parents
     """
-    child = np.flatnonzero(parent >= 0).astype(np.int32)
-    if not len(child):
+    kept, void, has_parents = empty(len(parent), np.int32), 0, False
+    for at in blocks(len(parent), parent, kept, start_ns, spawn_ns):
+        child = places(at)
+        given, above = parent[at] >= 0, np.maximum(parent[at], 0)
+        # Parents come before their children.
+        is_before = (start_ns[above] < start_ns[at]) | (
+            (start_ns[above] == start_ns[at])
+            & ((spawn_ns[above] < spawn_ns[at]) | ((spawn_ns[above] == spawn_ns[at]) & (above < child)))
+        )
+        sound = given & is_before & (start_ns[above] <= spawn_ns[at])
+        kept[at] = np.where(sound, above, -1)
+        void += int((given & ~sound).sum())
+        has_parents = has_parents or bool(given.any())
+    if not has_parents:
         return parent, end_ns, 0
     done_ns = computed(len(end_ns), np.int64, lambda at: end_ns[at], end_ns)
-    # Parents come before their children.
-    order = np.lexsort((spawn_ns, start_ns)).astype(np.int32)
-    rank = np.empty(len(order), np.int32)
-    rank[order] = np.arange(len(order), dtype=np.int32)
-    above = parent[child]
-    sound = (start_ns[above] <= spawn_ns[child]) & (rank[above] < rank[child])
-    kept = np.full(len(parent), -1, np.int32)
-    kept[child[sound]] = above[sound]
-    latest_first = order[kept[order] >= 0][::-1].copy()
-    _loops.raise_parents(latest_first, kept[latest_first], done_ns)
-    return kept, done_ns, int((~sound).sum())
+    backwards, raised = True, 1
+    while raised:  # once and once more if all parents have lower rows, as they mostly do
+        raised = 0
+        for at in blocks(len(kept), kept, done_ns, backwards=backwards):
+            raised += _loops.raise_parents(kept[at], at.start, backwards, done_ns)
+        backwards = not backwards
+    return kept, done_ns, void
+
+
+@dataclass(frozen=True)
+class _SoundEdges:
+    """Dependences that the times confirm, and how many others there are."""
+
+    waits: Rows
+    waits_for: Rows
+    unsound: int
+
+
+def _sound_edges(instances: Instances, done_ns: Times) -> _SoundEdges:
+    waits, waits_for, start_ns = instances.waits, instances.waits_for, instances.start_ns
+    kept, kept_for, unsound = Appended(np.int32), Appended(np.int32), 0
+    for at in blocks(len(waits), waits, waits_for, start_ns, done_ns):
+        ours, theirs = waits[at], waits_for[at]
+        sound = (ours != theirs) & (done_ns[theirs] <= start_ns[ours])
+        kept.add(ours[sound])
+        kept_for.add(theirs[sound])
+        unsound += int((~sound).sum())
+    return _SoundEdges(kept.finish(), kept_for.finish(), unsound)
+
+
+def _spawned_with_needs(
+    instances: Instances, by_key: NDArray[np.bool_], last: Rows, done_ns: Times, spawn_ns: Times
+) -> Times:
+    """Return when each was spawned; one that keys alone make wait, when the last that it needed was done, or before."""
+
+    def times(at: slice) -> Times:
+        waited = by_key[at] & (instances.spawn_ns[at] == UNKNOWN)
+        return np.where(waited, np.minimum(spawn_ns[at], done_ns[last[at]]), spawn_ns[at])
+
+    return computed(len(last), np.int64, times, by_key, instances.spawn_ns, last, done_ns, spawn_ns)
+
+
+def _releaser(named: Rows, last: Rows) -> Rows:
+    """Return whose end made each ready: the one that is named, else that for which it waited last."""
+    return computed(len(last), np.int32, lambda at: np.where(named[at] == NOT_NAMED, last[at], named[at]), named, last)
 
 
 def _ready(known_ns: Times, last: Rows, done_ns: Times, spawn_ns: Times, start_ns: Times) -> Times:
@@ -144,21 +191,13 @@ def _ready(known_ns: Times, last: Rows, done_ns: Times, spawn_ns: Times, start_n
         waits = np.where(last[at] >= 0, done_ns[last[at]], UNKNOWN)
         return np.minimum(np.maximum(waits, spawn_ns[at]), start_ns[at])
 
-    return _known_or(known_ns, possible)
+    return _known_or(known_ns, possible, last, done_ns, spawn_ns, start_ns)
 
 
-def _known_or(known_ns: Times, other_ns: Callable[[slice], Times]) -> Times:
+def _known_or(known_ns: Times, other_ns: Callable[[slice], Times], *sources: NDArray[Any]) -> Times:
     """Return times that are known, and others in the place of unknown ones, which a function returns for parts."""
 
     def times(at: slice) -> Times:
         return np.where(known_ns[at] == UNKNOWN, other_ns(at), known_ns[at])
 
-    return computed(len(known_ns), np.int64, times, known_ns)
-
-
-def _last_waited_for(waits: Rows, waits_for: Rows, done_ns: Times) -> Rows:
-    """Return for each instance its dependence that was done last, -1: it has none."""
-    by_time = np.argsort(done_ns[waits_for], kind="stable")
-    last = np.full(len(done_ns), -1, np.int32)
-    last[waits[by_time]] = waits_for[by_time]
-    return last
+    return computed(len(known_ns), np.int64, times, known_ns, *sources)

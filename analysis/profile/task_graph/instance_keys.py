@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import mmap
 import tempfile
-from array import array
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,8 @@ from numpy.typing import NDArray
 
 from tprof.errors import TprofError
 from tprof.trace.keys import read_keys
-from tprof.trace.long_arrays import computed, release, temporary_folder
+from tprof.trace.long_arrays import Appended, AppendedRows, blocks, release, temporary_folder
+from tprof.trace.long_sorts import sorted_columns
 
 if TYPE_CHECKING:
     from tprof.trace import Trace
@@ -128,31 +128,29 @@ def read_instance_keys(trace: Trace) -> InstanceKeys:
     """Read the keys of a trace's instances; of several of one instance the first counts. Raises TraceError."""
     notes: list[str] = []
     texts = _Texts()
-    instance, key, text, waiting, needs = array("Q"), array("Q"), array("q"), array("Q"), array("Q")
+    made, needed_by = AppendedRows(np.uint64, np.uint64, np.int64), AppendedRows(np.uint64, np.uint64)
     for number, name, needed in read_keys(trace.key_files, notes):
         encoded = name.encode("utf-8", "surrogatepass")
-        instance.append(number)
-        key.append(_hash(encoded))
-        text.append(texts.add(encoded))
+        made.add(number, _hash(encoded), texts.add(encoded))
         for one in needed:
-            waiting.append(number)
-            needs.append(_hash(one.encode("utf-8", "surrogatepass")))
+            needed_by.add(number, _hash(one.encode("utf-8", "surrogatepass")))
     texts.finish()
-    ids = np.frombuffer(instance, np.uint64)
-    order = np.argsort(ids, kind="stable")
-    is_first = np.ones(len(ids), bool)
-    is_first[1:] = ids[order[1:]] != ids[order[:-1]]
-    order = order[is_first]
+    given = made.finish()
+    ids, keys, places = _firsts(sorted_columns(len(given[0]), lambda at: tuple(one[at] for one in given), *given))
+    waiting, needs = needed_by.finish()
+    return InstanceKeys(tuple(notes), ids, keys, waiting, needs, places, texts)
 
-    def stored(values: array[int], kind: type[Any], at: NDArray[np.intp] | None = None) -> NDArray[Any]:
-        given = np.frombuffer(values, kind)
-        count = len(given) if at is None else len(at)
-        return computed(count, kind, lambda part: given[part] if at is None else given[at[part]])
 
-    return InstanceKeys(
-        tuple(notes), stored(instance, np.uint64, order), stored(key, np.uint64, order), stored(waiting, np.uint64),
-        stored(needs, np.uint64), stored(text, np.int64, order), texts,
-    )  # fmt: skip
+def _firsts(columns: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
+    """Return of columns by the first one those rows that have another value there than the row before."""
+    ids, found = columns[0], [Appended(column.dtype) for column in columns]
+    for at in blocks(len(ids), *columns):
+        is_first = np.ones(at.stop - at.start, bool)
+        is_first[1:] = ids[at][1:] != ids[at][:-1]
+        is_first[0] = at.start == 0 or ids[at.start] != ids[at.start - 1]
+        for column, values in zip(found, columns, strict=True):
+            column.add(values[at][is_first])
+    return tuple(column.finish() for column in found)
 
 
 def _hash(key: bytes) -> int:

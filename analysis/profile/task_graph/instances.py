@@ -8,7 +8,7 @@ window by window.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,15 +16,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tprof.trace import EventKind
-from tprof.trace.long_arrays import computed, empty, release
+from tprof.trace.long_arrays import Appended, computed, empty, filled, joined, release
+from tprof.trace.long_sorts import distinct_values, order_of
 
 from .keyed import Clocks, Needs, joined_needs, needs_of
-from .runs import joined_runs, read_thread_runs, runs_of, windows_of
+from .runs import behind, joined_runs, read_thread_runs, runs_of, windows_of
 from .runtime_events import UNKNOWN, distinct
 from .waits import WaitSums
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tprof.analysis.profile import Profile
     from tprof.analysis.profile.stored_instances import Piece
@@ -46,7 +47,9 @@ class Instances:
 
     Attributes
     ----------
-    table : task, instance, and of several hosts host
+    names : of the tasks
+    task : index of each one's name, -1: none
+    instance : ids
     energy_j : exclusive of nested tasks; NaN if not resolved
     own_ns : time in which its thread ran it
     spawn_ns, ready_ns : when it was spawned and when it could run, by events; `UNKNOWN` without
@@ -55,10 +58,12 @@ class Instances:
     waits, waits_for : (edges,) rows of instances and of their dependences, by events, each pair once
     needs : dependences by keys
     runs : when threads ran them
-    clocks : None: all are of one host
+    clocks, hosts : of several hosts also their names by their numbers; None, (): all are of one host
     """
 
-    table: pd.DataFrame = field(repr=False)
+    names: pd.Index[Any]
+    task: Rows
+    instance: Ids
     energy_j: Floats
     start_ns: Times
     end_ns: Times
@@ -72,10 +77,53 @@ class Instances:
     needs: Needs
     runs: Runs
     clocks: Clocks | None = None
+    hosts: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         """Return the number of instances."""
         return len(self.start_ns)
+
+    def release(self) -> None:
+        """Leave the pages of long arrays to the kernel."""
+        release(
+            self.task, self.instance, self.energy_j, self.start_ns, self.end_ns, self.own_ns, self.spawn_ns,
+            self.ready_ns, self.releaser, self.parent, self.waits, self.waits_for,
+        )  # fmt: skip
+
+    def named(self, rows: Rows) -> Named:
+        """Return which task, instance and host some rows are of, -1: none."""
+        numbers = None if self.clocks is None else self.clocks.host
+
+        def found(values: NDArray[Any], absent: int) -> NDArray[Any]:
+            def some(at: slice) -> NDArray[Any]:
+                return np.where(rows[at] < 0, values.dtype.type(absent), values[np.maximum(rows[at], 0)])
+
+            return computed(len(rows), values.dtype, some, rows, values)
+
+        host = None if numbers is None else found(numbers, -1)
+        return Named(self.names, found(self.task, -1), found(self.instance, 0), self.hosts, host)
+
+
+@dataclass(frozen=True)
+class Named:
+    """What rows are of: indices of names of tasks and of hosts, -1: none, None: of a host's own; and ids, 0: none."""
+
+    names: pd.Index[Any]
+    task: Rows
+    instance: Ids
+    hosts: tuple[str, ...]
+    host: Rows | None
+
+    def tasks(self) -> pd.Categorical:
+        """Return the names of the tasks."""
+        return pd.Categorical.from_codes(self.task, categories=self.names)
+
+    def host_names(self) -> NDArray[np.object_] | None:
+        """Return the names of the hosts, NaN without one; None: of a host's own instances."""
+        if self.host is None:
+            return None
+        names = np.array([*self.hosts, np.nan], object)
+        return names[self.host]
 
 
 @dataclass(frozen=True)
@@ -132,7 +180,9 @@ def _rows(ids: Ids, sought: Ids) -> NDArray[np.int64]:
     if not len(ids):
         return np.full(len(sought), -1)
     at = np.minimum(np.searchsorted(ids, sought), len(ids) - 1)
-    return np.where((ids[at] == sought) & (sought != 0), at, -1)
+    found = np.where((ids[at] == sought) & (sought != 0), at, -1)
+    release(ids)
+    return found
 
 
 class _Columns:
@@ -173,14 +223,14 @@ class _Columns:
 
     def by_id(self) -> dict[str, Any]:
         """Return the columns in order of ids."""
-        order = np.argsort(self._columns["instance"][: self._done], kind="stable")
+        ids, order = order_of(self._columns["instance"][: self._done])
         for name, values in self._columns.items():
-            self._columns[name] = _in_order(values, order)
+            self._columns[name] = ids if name == "instance" else _in_order(values, order)
         return self._columns
 
 
-def _in_order(values: NDArray[Any], order: NDArray[np.intp]) -> NDArray[Any]:
-    return computed(len(order), values.dtype, lambda at: values[order[at]], values)
+def _in_order(values: NDArray[Any], order: Rows) -> NDArray[Any]:
+    return computed(len(order), values.dtype, lambda at: values[order[at]], values, order)
 
 
 def read_instances(profile: Profile) -> Instances:
@@ -188,9 +238,10 @@ def read_instances(profile: Profile) -> Instances:
     ran, events = profile.ran, profile.events
     count = len(ran)
     waits, waits_for = _edges(events, ran)
-    task = pd.Categorical.from_codes(ran.task, categories=ran.names)
     return Instances(
-        table=pd.DataFrame({"task": task, "instance": ran.instance}, copy=False),
+        names=ran.names,
+        task=ran.task,
+        instance=ran.instance,
         energy_j=ran.energy_j,
         start_ns=ran.start_ns,
         end_ns=ran.end_ns,
@@ -209,14 +260,17 @@ def read_instances(profile: Profile) -> Instances:
 def _edges(events: RuntimeEvents, ran: Ran) -> tuple[Rows, Rows]:
     """Return distinct pairs of an instance and its dependence."""
     count = max(len(ran), 1)
-    found = [np.empty(0, np.int64)]
+    found = Appended(np.int64)
     for _, part in events.parts():
         named = part[np.isin(part["kind"], (EventKind.DEPENDENCE, EventKind.READY))]
         waits, waits_for = ran.rows(named["instance"]), ran.rows(named["other"])
         known = (waits >= 0) & (waits_for >= 0)
-        found.append(distinct(waits[known] * count + waits_for[known]))
-    pairs = distinct(np.concatenate(found))
-    return (pairs // count).astype(np.int32), (pairs % count).astype(np.int32)
+        found.add(distinct(waits[known] * count + waits_for[known]))
+    pairs = distinct_values(found.finish())
+    return (
+        computed(len(pairs), np.int32, lambda at: pairs[at] // count, pairs),
+        computed(len(pairs), np.int32, lambda at: pairs[at] % count, pairs),
+    )
 
 
 def _releasers(events: RuntimeEvents, ran: Ran, at: slice) -> NDArray[np.int64]:
@@ -246,25 +300,26 @@ def on_one_clock(
     """
     offsets = np.cumsum([0, *(len(one) for one in parts)])[:-1].tolist()
     every = list(zip(parts, late_ns, offsets, strict=True))
-    tables = [
-        one.table.assign(host=host, task=one.table["task"].astype(object))
-        for host, one in zip(hosts, parts, strict=True)
-    ]
+    names = pd.Index(list(dict.fromkeys(name for one in parts for name in one.names)), dtype=object)
     numbers = {host: place for place, host in enumerate(hosts)}
-    number = np.repeat([numbers[host] for host in hosts], [len(one) for one in parts])
+
+    def columns(kind: type[Any], of: Callable[[Instances], NDArray[Any]]) -> NDArray[Any]:
+        return joined(kind, (of(one) for one in parts))
 
     def times(name: str) -> Times:
-        return np.concatenate([_later(getattr(one, name), late) for one, late, _ in every])
+        return joined(np.int64, (_later(getattr(one, name), late) for one, late, _ in every))
 
     def rows(name: str) -> Rows:
-        return np.concatenate([_behind(getattr(one, name), offset) for one, _, offset in every])
+        return joined(np.int32, (behind(getattr(one, name), offset) for one, _, offset in every))
 
     return Instances(
-        table=pd.concat(tables, ignore_index=True),
-        energy_j=np.concatenate([one.energy_j for one in parts]),
+        names=names,
+        task=columns(np.int32, lambda one: _renamed(one, names)),
+        instance=columns(np.uint64, lambda one: one.instance),
+        energy_j=columns(np.float64, lambda one: one.energy_j),
         start_ns=times("start_ns"),
         end_ns=times("end_ns"),
-        own_ns=np.concatenate([one.own_ns for one in parts]),
+        own_ns=columns(np.int64, lambda one: one.own_ns),
         spawn_ns=times("spawn_ns"),
         ready_ns=times("ready_ns"),
         releaser=rows("releaser"),
@@ -273,16 +328,27 @@ def on_one_clock(
         waits_for=rows("waits_for"),
         needs=joined_needs([one.needs for one in parts], offsets),
         runs=joined_runs([one.runs for one in parts], late_ns, offsets),
-        clocks=Clocks(number, np.array(error_ns, np.int64)),
+        clocks=Clocks(
+            joined(
+                np.int32, (filled(len(one), np.int32, numbers[host]) for host, one in zip(hosts, parts, strict=True))
+            ),
+            np.array(error_ns, np.int64),
+        ),
+        hosts=tuple(hosts),
     )
 
 
+def _renamed(one: Instances, names: pd.Index[Any]) -> Rows:
+    """Return each one's place among other names."""
+    place = np.append(names.get_indexer(one.names), -1).astype(np.int32)
+    return computed(len(one), np.int32, lambda at: place[one.task[at]], one.task)
+
+
 def _later(times_ns: Times, late_ns: int) -> Times:
-    return np.where(times_ns == UNKNOWN, UNKNOWN, times_ns + late_ns)
+    def found(at: slice) -> Times:
+        return np.where(times_ns[at] == UNKNOWN, UNKNOWN, times_ns[at] + late_ns)
 
-
-def _behind(rows: Rows, offset: int) -> Rows:
-    return np.where(rows < 0, rows, rows + np.int32(offset)).astype(np.int32)
+    return computed(len(times_ns), np.int64, found, times_ns)
 
 
 def _ns(seconds: Floats) -> Times:

@@ -7,16 +7,18 @@ within an error, so an instance of another host may have made it even if it seem
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from tprof.trace.long_arrays import Appended, blocks, empty, joined, release, zeros
+from tprof.trace.long_sorts import places, sorted_columns
+
 from .lifecycle import spawn_dependences
-from .runs import count_until
-from .runtime_events import distinct, stored
+from .runs import behind, count_until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,18 +39,16 @@ class Needs:
 
     Attributes
     ----------
-    names : hashes of the keys, increasing
     keyed : (n,) rows of instances that have a key
-    maker, made : (k,) rows of instances that ended without failure, and the places of their keys in `names`
-    waiting, needed : (m,) rows of instances, and the places of the keys that they needed
+    maker, made : (k,) rows of instances that ended without failure, and their keys' hashes
+    waiting, needed : (m,) rows of instances, and the hashes of the keys that they needed
     """
 
-    names: Ids = field(repr=False)
     keyed: Rows
     maker: Rows
-    made: Rows
+    made: Ids
     waiting: Rows
-    needed: Rows
+    needed: Ids
 
 
 @dataclass(frozen=True)
@@ -72,34 +72,31 @@ class Clocks:
 
 def needs_of(keys: InstanceKeys, ran: Ran) -> Needs:
     """Find the rows of instances that have keys or needed some."""
-    names = stored(distinct(np.concatenate((keys.key, keys.needs))))
-    rows, waiting = ran.rows(keys.instance).astype(np.int32), ran.rows(keys.waiting).astype(np.int32)
-    made = rows >= 0
-    made[made] = ~ran.failed[rows[made]]
-    found = Needs(
-        names, rows[rows >= 0], rows[made], _places(names, keys.key[made]), waiting[waiting >= 0],
-        _places(names, keys.needs[waiting >= 0]),
-    )  # fmt: skip
-    keys.release()
-    return found
-
-
-def _places(names: Ids, keys: Ids) -> Rows:
-    return np.searchsorted(names, keys).astype(np.int32)
+    keyed, maker, waiting = (Appended(np.int32) for _ in range(3))
+    made, needed = (Appended(np.uint64) for _ in range(2))
+    for at in blocks(len(keys.instance), keys.instance, keys.key, ran.instance, ran.failed):
+        rows = ran.rows(keys.instance[at])
+        keyed.add(rows[rows >= 0])
+        good = rows >= 0
+        good[good] = ~ran.failed[rows[good]]
+        maker.add(rows[good])
+        made.add(keys.key[at][good])
+    for at in blocks(len(keys.waiting), keys.waiting, keys.needs, ran.instance):
+        rows = ran.rows(keys.waiting[at])
+        waiting.add(rows[rows >= 0])
+        needed.add(keys.needs[at][rows >= 0])
+    return Needs(keyed.finish(), maker.finish(), made.finish(), waiting.finish(), needed.finish())
 
 
 def joined_needs(parts: Sequence[Needs], offsets: Sequence[int]) -> Needs:
     """Join those of several hosts, whose rows begin at these offsets: the same key is the same task on all of them."""
-    names = distinct(np.concatenate([np.empty(0, np.uint64), *(one.names for one in parts)]))
-    codes = [_places(names, one.names) for one in parts]
-    every = list(zip(parts, codes, map(np.int32, offsets), strict=True))
+    every = list(zip(parts, offsets, strict=True))
     return Needs(
-        names,
-        np.concatenate([one.keyed + offset for one, _, offset in every]),
-        np.concatenate([one.maker + offset for one, _, offset in every]),
-        np.concatenate([code[one.made] for one, code, _ in every]),
-        np.concatenate([one.waiting + offset for one, _, offset in every]),
-        np.concatenate([code[one.needed] for one, code, _ in every]),
+        joined(np.int32, (behind(one.keyed, offset) for one, offset in every)),
+        joined(np.int32, (behind(one.maker, offset) for one, offset in every)),
+        joined(np.uint64, (one.made for one in parts)),
+        joined(np.int32, (behind(one.waiting, offset) for one, offset in every)),
+        joined(np.uint64, (one.needed for one in parts)),
     )
 
 
@@ -132,23 +129,66 @@ def needed_rows(needs: Needs, start_ns: Times, end_ns: Times, clocks: Clocks | N
     waits, waits_for : (edges,) rows
     contradicting : how many needs only an instance of another host could have made, which ended too late for it
     """
-    waiting, needed = needs.waiting, needs.needed
-    if not len(needs.maker) or not len(waiting):
+    if not len(needs.maker) or not len(needs.waiting):
         return np.empty(0, np.int32), np.empty(0, np.int32), 0
-    maker = needs.maker[np.lexsort((end_ns[needs.maker], needs.made))]
-    of_key = np.bincount(needs.made, minlength=len(needs.names))
-    first = np.concatenate(([0], np.cumsum(of_key))).astype(np.int32)
-    ended = count_until(first, end_ns[maker], needed, start_ns[waiting], inclusive=True)
-    found = ended > 0
-    # Where none had ended, the first that ended later.
-    place = first[needed] + np.maximum(ended - 1, 0)
-    source, contradicting = maker[np.minimum(place, len(maker) - 1)], 0
-    if clocks is not None:
-        later = np.flatnonzero(~found & (of_key[needed] > 0))
-        error_ns = clocks.between(waiting[later], source[later])
-        found[later] = end_ns[source[later]] - start_ns[waiting[later]] <= error_ns
-        contradicting = int(((error_ns >= 0) & ~found[later]).sum())
-    return waiting[found], source[found], contradicting
+    makers = _Makers.of(needs, end_ns)
+    count = len(needs.waiting)
+
+    def by_key(at: slice) -> tuple[NDArray[Any], ...]:
+        waiting = needs.waiting[at]
+        return needs.needed[at], places(at), waiting, start_ns[waiting]
+
+    sources = (needs.needed, needs.waiting, start_ns)
+    hashes, place, waiting, at_ns = sorted_columns(count, by_key, *sources)
+    given = (hashes, place, waiting, at_ns)
+    found, contradicting = [Appended(np.int32) for _ in range(3)], 0
+    for at in blocks(count, *given):
+        source, is_made, late = makers.of_needs(hashes[at], waiting[at], at_ns[at], clocks)
+        contradicting += late
+        for column, values in zip(found, (place[at], waiting[at], source), strict=True):
+            column.add(values[is_made])
+    columns = [column.finish() for column in found]
+    # In the order in which the needs were given.
+    _, waits, waits_for = sorted_columns(len(columns[0]), lambda at: tuple(one[at] for one in columns), *columns)
+    return waits, waits_for, contradicting
+
+
+@dataclass(frozen=True)
+class _Makers:
+    """What was made, by the hash of its key and then by time: (k,) each."""
+
+    made: Ids
+    end_ns: Times
+    row: Rows
+
+    @classmethod
+    def of(cls, needs: Needs, end_ns: Times) -> _Makers:
+        def read(at: slice) -> tuple[NDArray[Any], ...]:
+            return needs.made[at], end_ns[needs.maker[at]], needs.maker[at]
+
+        return cls(*sorted_columns(len(needs.maker), read, needs.made, needs.maker, end_ns, keys=2))
+
+    def of_needs(
+        self, hashes: Ids, waiting: Rows, at_ns: Times, clocks: Clocks | None
+    ) -> tuple[Rows, NDArray[np.bool_], int]:
+        """Return who made the keys with some increasing hashes for whom, whether anybody did, and how many too late."""
+        first = np.zeros(2 * len(hashes) + 1, np.int32)
+        edges = first[:-1].reshape(-1, 2)
+        edges[:, 0] = np.searchsorted(self.made, hashes)
+        edges[:, 1] = np.searchsorted(self.made, hashes, side="right")
+        rows = np.arange(0, 2 * len(hashes), 2, dtype=np.int32)
+        ended = count_until(first, self.end_ns, rows, at_ns, inclusive=True)
+        is_made, contradicting = ended > 0, 0
+        # Where none had ended, the first that ended later.
+        place = np.minimum(edges[:, 0] + np.maximum(ended - 1, 0), len(self.row) - 1)
+        source = self.row[place]
+        if clocks is not None:
+            later = np.flatnonzero(~is_made & (edges[:, 1] > edges[:, 0]))
+            error_ns = clocks.between(waiting[later], source[later])
+            is_made[later] = self.end_ns[place[later]] - at_ns[later] <= error_ns
+            contradicting = int(((error_ns >= 0) & ~is_made[later]).sum())
+        release(self.made, self.end_ns, self.row)
+        return source, is_made, contradicting
 
 
 def earliest_spawn(keyed: Rows, start_ns: Times, end_ns: Times) -> Times:
@@ -160,17 +200,23 @@ def earliest_spawn(keyed: Rows, start_ns: Times, end_ns: Times) -> Times:
     """
     if not len(keyed):
         return start_ns
-    has_key = np.zeros(len(start_ns), bool)
-    has_key[keyed] = True
-    order = np.argsort(start_ns, kind="stable").astype(np.int32)
-    ended_ns, spawn_ns = end_ns[order], start_ns[order]
-    np.maximum.accumulate(ended_ns, out=ended_ns)
-    begins = np.ones(len(order), bool)
-    begins[1:] = spawn_ns[1:] > ended_ns[:-1]
-    del ended_ns
-    since = np.maximum.accumulate(np.where(begins, np.arange(len(order), dtype=np.int32), np.int32(0)))
-    of_keyed = has_key[order]
-    spawn_ns[of_keyed] = spawn_ns[since[of_keyed]]
-    found_ns = np.empty_like(spawn_ns)
-    found_ns[order] = spawn_ns
+    has_key = zeros(len(start_ns), np.bool_)
+    for at in blocks(len(keyed), keyed, has_key):
+        has_key[keyed[at]] = True
+
+    def read(at: slice) -> tuple[NDArray[Any], ...]:
+        return start_ns[at], end_ns[at], places(at), has_key[at]
+
+    by_start = sorted_columns(len(start_ns), read, start_ns, end_ns, has_key)
+    found_ns = empty(len(start_ns), np.int64)
+    last_ns = since_ns = np.iinfo(np.int64).min
+    for at in blocks(len(start_ns), found_ns, *by_start):
+        spawn_ns, ended_ns, row, of_keyed = (column[at] for column in by_start)
+        ended_ns = np.maximum(np.maximum.accumulate(ended_ns), last_ns)
+        begins = spawn_ns > np.append(last_ns, ended_ns[:-1])
+        begins[0] |= at.start == 0
+        # Starts increase, so the last one at which work began again is the greatest.
+        since = np.maximum(np.maximum.accumulate(np.where(begins, spawn_ns, since_ns)), since_ns)
+        found_ns[row] = np.where(of_keyed, since, spawn_ns)
+        last_ns, since_ns = ended_ns[-1], since[-1]
     return found_ns

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from array import array
-from typing import TYPE_CHECKING
+from bisect import bisect_right
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
-from tprof.trace.long_arrays import blocks
+from tprof.trace.long_arrays import Appended, AppendedRows, blocks, release
+from tprof.trace.long_sorts import firsts, order_of, sorted_columns, sorted_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .execution import Execution
+    from .instances import Named
+    from .runs import Rows
+
+Times = NDArray[np.int64]
 
 STEPS = 1 << 18
 """Of a walk, after which pages are released."""
@@ -21,12 +28,42 @@ PARTS = ("running", "data", "worker", "spawning", "paused")
 PARTS_OF_JOBS = (*PARTS[:2], "transfer", *PARTS[2:])
 
 
-def observed_chain(execution: Execution) -> pd.DataFrame:
-    """Return the pieces of the makespan in order of time; `CriticalPath` states the rule.
+@dataclass(frozen=True)
+class Pieces:
+    """The pieces of a makespan, last first, (k,) each: the place of its kind in `kinds`, and as of `observed_chain`.
+
+    `length_ns` are sums by kind.
+    """
+
+    kinds: tuple[str, ...]
+    length_ns: dict[str, int]
+    kind: NDArray[np.int8]
+    begin_ns: Times
+    end_ns: Times
+    row: NDArray[np.int32]
+
+    def table(self, named: Named) -> pd.DataFrame:
+        """Return them in order of time, with what their rows are of."""
+        kinds = pd.Categorical.from_codes(self.kind[::-1], categories=pd.Index(list(self.kinds)))
+        columns = {
+            "kind": kinds,
+            "start_s": self.begin_ns[::-1] * 1e-9,
+            "duration_s": (self.end_ns - self.begin_ns)[::-1] * 1e-9,
+            "task": named.tasks()[::-1],
+            "instance": named.instance[::-1].copy(),
+        }
+        hosts = named.host_names()
+        if hosts is not None:
+            columns |= {"task": np.asarray(columns["task"], object), "host": hosts[::-1]}
+        return pd.DataFrame(columns)
+
+
+def observed_chain(execution: Execution) -> Pieces:
+    """Return the pieces of the makespan; `CriticalPath` states the rule.
 
     Returns
     -------
-    kind (one of `PARTS`, of several hosts of `PARTS_OF_JOBS`), start_s, duration_s, row (of the instance that ran or
+    kind (one of `PARTS`, of several hosts of `PARTS_OF_JOBS`), begin_ns, end_ns, row (of the instance that ran or
     waited, -1: the program outside its tasks). Pieces without length are left out, so the others follow each other
     without gaps.
     """
@@ -34,43 +71,35 @@ def observed_chain(execution: Execution) -> pd.DataFrame:
     pieces = _Pieces(kinds)
     if len(execution):
         _Walk(execution, pieces).go()
-    return pieces.table()
+    return pieces.finish()
 
 
 class _Pieces:
-    """Pieces of the makespan, last first, 28 bytes each."""
+    """Pieces of the makespan, last first, 21 bytes each."""
 
     def __init__(self, kinds: Sequence[str]) -> None:
         self._kinds = {kind: code for code, kind in enumerate(kinds)}
-        self._kind, self._begin_ns, self._end_ns, self._row = array("b"), array("q"), array("q"), array("q")
+        self._length_ns = dict.fromkeys(kinds, 0)
+        self._rows = AppendedRows(np.int8, np.int64, np.int64, np.int32)
 
     def add(self, kind: str, begin_ns: int, end_ns: int, row: int) -> None:
-        self._kind.append(self._kinds[kind])
-        self._begin_ns.append(begin_ns)
-        self._end_ns.append(end_ns)
-        self._row.append(row)
+        self._length_ns[kind] += end_ns - begin_ns
+        self._rows.add(self._kinds[kind], begin_ns, end_ns, row)
 
-    def table(self) -> pd.DataFrame:
-        codes = np.array(self._kind, np.int8)[::-1]
-        begin_ns, end_ns, row = (np.array(one, np.int64)[::-1] for one in (self._begin_ns, self._end_ns, self._row))
-        kinds = pd.Categorical.from_codes(codes, categories=pd.Index(list(self._kinds)))
-        return pd.DataFrame(
-            {"kind": kinds, "start_s": begin_ns * 1e-9, "duration_s": (end_ns - begin_ns) * 1e-9, "row": row}
-        )
+    def finish(self) -> Pieces:
+        return Pieces(tuple(self._kinds), self._length_ns, *self._rows.finish())
 
 
 class _Walk:
     """Walks back through an execution; `at` is the current time, `place` the current run, -1: outside."""
 
     def __init__(self, execution: Execution, found: _Pieces) -> None:
-        self.run = execution
-        last = int(execution.end_ns.argmax())
-        self.at = int(execution.end_ns[last])
-        self.place = int(execution.runs.first[last + 1]) - 1
-        self.begin_ns = int(execution.spawn_ns.min())
+        self.run = _Views.of(execution)
+        last = _latest(execution.end_ns)
+        self.at = self.run.end_ns[last]
+        self.place = self.run.first_run[last + 1] - 1
+        self.begin_ns = min(int(execution.spawn_ns[at].min()) for at in blocks(len(execution), execution.spawn_ns))
         self.found = found
-        self.children = _children_by_end(execution)
-        self.drained_ns, self.drained_by = _drained(execution)
 
     def go(self) -> None:
         """Find all pieces, last first."""
@@ -98,19 +127,17 @@ class _Walk:
 
     def _step(self) -> None:
         """Go to the beginning of the current run, and to what that waited for."""
-        runs = self.run.runs
-        row = int(runs.row[self.place])
-        self._until(int(runs.end_ns[self.place]), "paused", row)
-        self._until(int(runs.begin_ns[self.place]), "running", row)
-        if self.place == runs.first[row]:
+        row = self.run.row[self.place]
+        self._until(self.run.run_end_ns[self.place], "paused", row)
+        self._until(self.run.run_begin_ns[self.place], "running", row)
+        if self.place == self.run.first_run[row]:
             self._started(row)
         else:
             self._went_on(row)
 
     def _started(self, row: int) -> None:
         run = self.run
-        ready_ns = int(run.ready_ns[row])
-        releaser = int(run.releaser[row])
+        ready_ns, releaser = run.ready_ns[row], run.releaser[row]
         kind = self._kind_of_wait(row, releaser)
         if self._worker_was_busy(row, ready_ns, kind):
             return
@@ -118,9 +145,8 @@ class _Walk:
         if releaser >= 0:
             self._end_of(releaser, "data" if kind == "worker" else kind, row)
             return
-        spawn_ns = int(run.spawn_ns[row])
-        self._until(spawn_ns, "spawning", row)
-        parent = int(run.parent[row])
+        self._until(run.spawn_ns[row], "spawning", row)
+        parent = run.parent[row]
         if parent >= 0:
             self._enter(parent)
         else:
@@ -135,11 +161,11 @@ class _Walk:
 
     def _went_on(self, row: int) -> None:
         """Go back from a run after a pause: it waited for the children that ended in the pause."""
-        paused_ns = int(self.run.runs.end_ns[self.place - 1])
+        paused_ns = self.run.run_end_ns[self.place - 1]
         child = self._last_child(row, self.at)
         if child >= 0 and self.run.spawn_ns[child] > paused_ns:  # a child of no length that began with the run
             child = self._last_child(row, self.at - 1)
-        done_ns = int(self.run.done_ns[child]) if child >= 0 else -1
+        done_ns = self.run.done_ns[child] if child >= 0 else -1
         if self._worker_was_busy(row, max(done_ns, paused_ns), "worker"):
             return
         if done_ns > paused_ns:
@@ -151,60 +177,125 @@ class _Walk:
 
     def _worker_was_busy(self, row: int, since_ns: int, kind: str) -> bool:
         """Go to the thread's previous run, if it ended after the instance was ready; returns whether it did."""
-        before = int(self.run.runs.before[self.place])
-        if before < 0 or not since_ns < int(self.run.runs.end_ns[before]) <= self.at:
+        before = self.run.before[self.place]
+        if before < 0 or not since_ns < self.run.run_end_ns[before] <= self.at:
             return False
-        self._until(int(self.run.runs.end_ns[before]), kind, row)
+        self._until(self.run.run_end_ns[before], kind, row)
         self.place = before
         return True
 
     def _enter(self, row: int) -> None:
         """Go to the run of an instance that contains the current time."""
-        runs = self.run.runs
-        first, stop = int(runs.first[row]), int(runs.first[row + 1])
-        self.place = first + max(int(np.searchsorted(runs.begin_ns[first:stop], self.at, side="right")) - 1, 0)
+        first, stop = self.run.first_run[row], self.run.first_run[row + 1]
+        self.place = max(bisect_right(self.run.run_begin_ns, self.at, first, stop) - 1, first)
 
     def _end_of(self, row: int, kind: str, waiting: int) -> None:
         """Go to the end that completed an instance: its own or that of its last descendant."""
         while (child := self._last_child(row, self.at)) >= 0 and self.run.done_ns[child] > self.run.end_ns[row]:
             row = child
-        self._until(int(self.run.end_ns[row]), kind, waiting)
+        self._until(self.run.end_ns[row], kind, waiting)
         self._enter(row)
 
     def _last_child(self, row: int, until_ns: int) -> int:
         """Return the child that was the last to complete by a time, of several the one spawned first; -1: none."""
-        first, children = self.children
-        mine = children[int(first[row]) : int(first[row + 1])]
-        place = int(np.searchsorted(self.run.done_ns[mine], until_ns, side="right")) - 1
-        return int(mine[place]) if place >= 0 else -1
+        run = self.run
+        first, stop = run.first_child[row], run.first_child[row + 1]
+        place = bisect_right(run.children, until_ns, first, stop, key=run.done_ns.__getitem__) - 1
+        return run.children[place] if place >= first else -1
 
     def _outside(self) -> None:
         """Go to the program outside its tasks: it may have waited for all instances spawned before."""
-        place = int(np.searchsorted(self.drained_ns, self.at, side="right")) - 1
+        place = bisect_right(self.run.drained_ns, self.at) - 1
         if place < 0:
             self.place = -1
             return
-        self._until(int(self.drained_ns[place]), "spawning", -1)
-        self._enter(int(self.drained_by[place]))
+        self._until(self.run.drained_ns[place], "spawning", -1)
+        self._enter(self.run.drained_by[place])
 
 
-def _children_by_end(execution: Execution) -> tuple[np.ndarray, np.ndarray]:
+@dataclass(frozen=True)
+class _Views:
+    """The columns of an execution and of its runs, of which single values are read: views are quicker than arrays."""
+
+    arrays: tuple[NDArray[Any], ...]
+    end_ns: memoryview
+    done_ns: memoryview
+    spawn_ns: memoryview
+    ready_ns: memoryview
+    releaser: memoryview
+    parent: memoryview
+    by_key: memoryview
+    row: memoryview
+    run_begin_ns: memoryview
+    run_end_ns: memoryview
+    before: memoryview
+    first_run: memoryview
+    first_child: memoryview
+    children: memoryview
+    drained_ns: memoryview
+    drained_by: memoryview
+    host: memoryview | None
+
+    @classmethod
+    def of(cls, run: Execution) -> _Views:
+        runs = run.runs
+        arrays: dict[str, NDArray[Any]] = {
+            "end_ns": run.end_ns,
+            "done_ns": run.done_ns,
+            "spawn_ns": run.spawn_ns,
+            "ready_ns": run.ready_ns,
+            "releaser": run.releaser,
+            "parent": run.parent,
+            "by_key": run.by_key,
+            "row": runs.row,
+            "run_begin_ns": runs.begin_ns,
+            "run_end_ns": runs.end_ns,
+            "before": runs.before,
+            "first_run": runs.first,
+        }
+        arrays["first_child"], arrays["children"] = _children_by_end(run)
+        arrays["drained_ns"], arrays["drained_by"] = _drained(run)
+        views = {name: array.data for name, array in arrays.items()}
+        return cls(tuple(arrays.values()), **views, host=None if run.host is None else run.host.data)
+
+    def release(self) -> None:
+        """Leave the pages of long arrays to the kernel."""
+        release(*self.arrays)
+
+
+def _latest(times_ns: Times) -> int:
+    """Return the row of the greatest time, the first of several."""
+    found = 0
+    for at in blocks(len(times_ns), times_ns):
+        place = at.start + int(times_ns[at].argmax())
+        if times_ns[place] > times_ns[found]:
+            found = place
+    return found
+
+
+def _children_by_end(execution: Execution) -> tuple[Rows, Rows]:
     """Return the start of each instance's children in a list, and the list, in order of completion."""
-    child = np.flatnonzero(execution.parent >= 0)
-    above = execution.parent[child]
-    order = np.lexsort((-execution.spawn_ns[child], execution.done_ns[child], above))
-    return np.searchsorted(above[order], np.arange(len(execution) + 1)), child[order]
+    parent, children = execution.parent, Appended(np.int32)
+    for at in blocks(len(parent), parent):
+        children.add(np.flatnonzero(parent[at] >= 0) + at.start)
+    child = children.finish()
+
+    def read(at: slice) -> tuple[NDArray[Any], ...]:
+        some = child[at]
+        return parent[some], execution.done_ns[some], -execution.spawn_ns[some], some
+
+    above, _, _, found = sorted_columns(len(child), read, child, parent, execution.done_ns, execution.spawn_ns, keys=3)
+    return firsts(above, len(execution)), found
 
 
-def _drained(execution: Execution) -> tuple[np.ndarray, np.ndarray]:
+def _drained(execution: Execution) -> tuple[Times, Rows]:
     """Return the times at which no spawned instance was left, and the instance that ended then."""
-    order = np.argsort(execution.end_ns, kind="stable").astype(np.int32)
-    spawn_ns = np.sort(execution.spawn_ns)
-    times, rows = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
-    for at in blocks(len(order), execution.end_ns):
-        end_ns = execution.end_ns[order[at]]
-        spawned = np.searchsorted(spawn_ns, end_ns, side="right")
+    ends_ns, order = order_of(execution.end_ns)
+    spawn_ns = sorted_values(execution.spawn_ns)
+    times, rows = Appended(np.int64), Appended(np.int32)
+    for at in blocks(len(order), ends_ns, order, spawn_ns):
+        spawned = np.searchsorted(spawn_ns, ends_ns[at], side="right")
         none = np.flatnonzero(spawned == np.arange(at.start + 1, at.stop + 1))
-        times.append(end_ns[none])
-        rows.append(order[at][none])
-    return np.concatenate(times), np.concatenate(rows)
+        times.add(ends_ns[at][none])
+        rows.add(order[at][none])
+    return times.finish(), rows.finish()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from tprof.analysis.attribution import _loops
 from tprof.analysis.profile.instances import SummedInstances
 
-from tprof.trace.long_arrays import computed, release
+from tprof.trace.long_arrays import Appended, blocks, computed, empty, joined, release
+from tprof.trace.long_sorts import firsts, places, sorted_columns
 from tprof.trace.metadata import MAX_NS
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ class ThreadRuns(NamedTuple):
         at = slice(int(self.first[place[0]]), int(self.first[place[0] + 1])) if len(place) else slice(0, 0)
         return self.row[at], self.begin_ns[at], self.end_ns[at]
 
+    def release(self) -> None:
+        """Leave the pages of long arrays to the kernel."""
+        release(self.row, self.begin_ns, self.end_ns)
+
 
 @dataclass(frozen=True)
 class Runs:
@@ -68,17 +73,15 @@ class Runs:
 
     def release(self) -> None:
         """Leave the pages of long arrays to the kernel."""
-        release(self.row, self.begin_ns, self.end_ns, self.before)
+        release(self.row, self.begin_ns, self.end_ns, self.before, self.first)
 
 
 @dataclass
 class _Thread:
-    """The runs of a thread so far, and the instance that it ran last, 0: none, which may go on in the next window."""
+    """The last run of a thread so far, and its instance, 0: none, which may go on in the next window."""
 
     last: int = 0
-    row: list[Rows] = field(default_factory=list)
-    begin_ns: list[Times] = field(default_factory=list)
-    end_ns: list[Times] = field(default_factory=list)
+    run: tuple[Rows, Times, Times] | None = None
 
 
 def windows_of(profile: Profile) -> Iterator[tuple[tuple[int, int], Sequence[Segments]]]:
@@ -102,38 +105,48 @@ def read_thread_runs(
     rows : finds the rows of instances
     start_ns : of the recorded block
     """
+    found = _Found()
     threads: dict[int, _Thread] = {}
     for own_ns, segments in windows:
         for one in segments:
-            _add(threads.setdefault(one.thread.ordinal, _Thread()), one, own_ns, rows, start_ns)
-    order = sorted(threads)
-    first = np.cumsum([0, *(sum(map(len, threads[one].row)) for one in order)])
-
-    def joined(name: str, kind: type[Any]) -> NDArray[Any]:
-        parts = [part for one in order for part in getattr(threads[one], name)]
-        values = np.concatenate([np.empty(0, kind), *parts])
-        for one in order:
-            getattr(threads[one], name).clear()
-        return computed(len(values), kind, lambda at: values[at])
-
-    return ThreadRuns(
-        np.array(order, np.int64), first, joined("row", np.int32), joined("begin_ns", np.int64),
-        joined("end_ns", np.int64),
-    )  # fmt: skip
+            thread = threads.setdefault(one.thread.ordinal, _Thread())
+            found.add(one.thread.ordinal, _added(thread, one, own_ns, rows, start_ns))
+    for ordinal, thread in threads.items():
+        if thread.run is not None:
+            found.add(ordinal, thread.run)
+    return found.by_thread(sorted(threads))
 
 
-def _add(
+class _Found:
+    """Runs as they come, each with the ordinal of its thread."""
+
+    def __init__(self) -> None:
+        self._columns = [Appended(kind) for kind in (np.int32, np.int32, np.int64, np.int64)]
+
+    def add(self, ordinal: int, runs: tuple[Rows, Times, Times]) -> None:
+        columns: tuple[NDArray[Any], ...] = (np.full(len(runs[0]), ordinal), *runs)
+        for column, values in zip(self._columns, columns, strict=True):
+            column.add(values)
+
+    def by_thread(self, threads: Sequence[int]) -> ThreadRuns:
+        given = [column.finish() for column in self._columns]
+        columns = sorted_columns(len(given[0]), lambda at: tuple(column[at] for column in given), *given)
+        first = [*np.searchsorted(columns[0], threads).tolist(), len(columns[0])]
+        return ThreadRuns(np.array(threads, np.int64), np.array(first, np.int64), *columns[1:])
+
+
+def _added(
     thread: _Thread,
     segments: Segments,
     own_ns: tuple[int, int],
     rows: Callable[[Ids], NDArray[np.int64]],
     start_ns: int,
-) -> None:
-    """Add the runs of a window; the first goes on with the last of the window before if that was of its instance."""
+) -> tuple[Rows, Times, Times]:
+    """Return the runs that are known to have ended; a window's first may go on with the last of the one before."""
     own = slice(*np.searchsorted(segments.t_ns[:-1], own_ns).tolist())
     slot = segments.slot[own]
     if not len(slot):
-        return
+        return np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64)
     ids = segments.rows.instance
     begins = np.flatnonzero(np.diff(slot, prepend=-1))
     ends = np.append(begins[1:], len(slot))
@@ -141,36 +154,41 @@ def _add(
     begins, ends = begins[kept], ends[kept]
     begin_ns, end_ns = (segments.t_ns[own.start + at] - start_ns for at in (begins, ends))
     row = rows(ids)[slot[begins] - 1].astype(np.int32)
-    if thread.last and slot[0] > 0 and int(ids[slot[0] - 1]) == thread.last:
-        thread.end_ns[-1][-1] = end_ns[0]
-        row, begin_ns, end_ns = row[1:], begin_ns[1:], end_ns[1:]
+    if thread.run is not None:
+        if thread.last and slot[0] > 0 and int(ids[slot[0] - 1]) == thread.last:
+            thread.run[2][-1] = end_ns[0]
+            row, begin_ns, end_ns = row[1:], begin_ns[1:], end_ns[1:]
+        row = np.concatenate((thread.run[0], row))
+        begin_ns, end_ns = np.concatenate((thread.run[1], begin_ns)), np.concatenate((thread.run[2], end_ns))
     if len(row):
-        thread.row.append(row)
-        thread.begin_ns.append(begin_ns)
-        thread.end_ns.append(end_ns)
+        thread.run = row[-1:].copy(), begin_ns[-1:].copy(), end_ns[-1:].copy()
     thread.last = int(ids[slot[-1] - 1]) if slot[-1] > 0 else 0
+    return row[:-1], begin_ns[:-1], end_ns[:-1]
 
 
 def runs_of(threads: ThreadRuns, rows: int) -> Runs:
     """Sort runs by the row of their instance, of so many rows."""
     count = len(threads.row)
-    order = np.lexsort((threads.begin_ns, threads.row)).astype(np.int32)
-    place = np.empty(count + 1, np.int32)
-    place[order] = np.arange(count, dtype=np.int32)
-    place[-1] = -1
-    before = order - np.int32(1)
-    is_first = np.zeros(count + 1, bool)
-    is_first[threads.first] = True
-    before[is_first[order]] = -1
-    first = np.concatenate(([0], np.cumsum(np.bincount(threads.row, minlength=rows)))).astype(np.int32)
-    return Runs(
-        _in_order(threads.row, order), _in_order(threads.begin_ns, order), _in_order(threads.end_ns, order),
-        _in_order(place, before), first,
-    )  # fmt: skip
 
+    def read(at: slice) -> tuple[NDArray[Any], ...]:
+        place = places(at)
+        begins = threads.first[(threads.first >= at.start) & (threads.first < at.stop)] - at.start
+        before = place - np.int32(1)
+        before[begins] = -1
+        return threads.row[at], threads.begin_ns[at], threads.end_ns[at], place, before
 
-def _in_order(values: NDArray[Any], order: Rows) -> NDArray[Any]:
-    return computed(len(order), values.dtype, lambda at: values[order[at]], values)
+    row, begin_ns, end_ns, was_at, before = sorted_columns(
+        count, read, threads.row, threads.begin_ns, threads.end_ns, keys=2
+    )
+    is_at = empty(count, np.int32)
+    for at in blocks(count, is_at, was_at):
+        is_at[was_at[at]] = np.arange(at.start, at.stop, dtype=np.int32)
+
+    def found(at: slice) -> Rows:
+        known = before[at]
+        return np.where(known < 0, known, is_at[np.maximum(known, 0)])
+
+    return Runs(row, begin_ns, end_ns, computed(count, np.int32, found, before, is_at), firsts(row, rows))
 
 
 def joined_runs(parts: Sequence[Runs], late_ns: Sequence[int], offsets: Sequence[int]) -> Runs:
@@ -185,14 +203,26 @@ def joined_runs(parts: Sequence[Runs], late_ns: Sequence[int], offsets: Sequence
     runs_before = np.cumsum([0, *(len(one.row) for one in parts)]).tolist()
     every = list(zip(parts, late_ns, offsets, runs_before[:-1], strict=True))
     return Runs(
-        np.concatenate([one.row + np.int32(offset) for one, _, offset, _ in every]),
-        np.concatenate([one.begin_ns + late for one, late, _, _ in every]),
-        np.concatenate([one.end_ns + late for one, late, _, _ in every]),
-        np.concatenate([np.where(one.before < 0, -1, one.before + first) for one, _, _, first in every]).astype(
-            np.int32
-        ),
-        np.concatenate([*(one.first[:-1] + first for one, _, _, first in every), runs_before[-1:]]).astype(np.int32),
+        joined(np.int32, (behind(one.row, offset) for one, _, offset, _ in every)),
+        joined(np.int64, (later(one.begin_ns, late) for one, late, _, _ in every)),
+        joined(np.int64, (later(one.end_ns, late) for one, late, _, _ in every)),
+        joined(np.int32, (behind(one.before, first) for one, _, _, first in every)),
+        joined(np.int32, [*(behind(one.first[:-1], first) for one, _, _, first in every), np.array(runs_before[-1:])]),
     )
+
+
+def behind(rows: Rows, offset: int) -> Rows:
+    """Return rows, -1 and less: none, behind so many others."""
+
+    def found(at: slice) -> Rows:
+        return np.where(rows[at] < 0, rows[at], rows[at] + np.int32(offset))
+
+    return computed(len(rows), np.int32, found, rows)
+
+
+def later(times_ns: Times, late_ns: int) -> Times:
+    """Return times from another begin, so much earlier."""
+    return computed(len(times_ns), np.int64, lambda at: times_ns[at] + late_ns, times_ns)
 
 
 def count_until(first: Rows, times: Times, rows: Rows, until: Times, *, inclusive: bool) -> Rows:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from tprof.trace import EventKind, layout
 from tprof.trace.graph import notes_of
-from tprof.trace.long_arrays import blocks, computed, release
+from tprof.trace.long_arrays import Appended, blocks, computed, filled, release
+from tprof.trace.long_sorts import distinct_values
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -135,7 +136,7 @@ class _FirstPass:
 
     def __init__(self) -> None:
         self.count = self.unknown = 0
-        self._ids: list[Ids] = [np.empty(0, np.uint64)]
+        self._ids = Appended(np.uint64)
         self._cancels: list[Events] = []
         self._turns: list[tuple[int, Events]] = []
 
@@ -144,14 +145,12 @@ class _FirstPass:
         self.count += len(known)
         self.unknown += len(events) - len(known)
         named = known["instance"][np.isin(known["kind"], OF_INSTANCES)]
-        self._ids.append(distinct(named[named != 0]))
+        self._ids.add(distinct(named[named != 0]))
         self._cancels.append(known[known["kind"] == EventKind.CANCEL])
         self._turns.append((file.ordinal, known[np.isin(known["kind"], OF_WORKERS)]))
 
     def ids(self) -> Ids:
-        found = distinct(np.concatenate(self._ids))
-        self._ids = []
-        return stored(found)
+        return distinct_values(self._ids.finish())
 
     def cancels(self) -> Cancels:
         t_ns, instance, task = (_joined(self._cancels, name) for name in ("t_ns", "instance", "task"))
@@ -179,20 +178,15 @@ def distinct(values: NDArray[Any]) -> NDArray[Any]:
     return values[is_first]
 
 
-def stored(values: NDArray[Any]) -> NDArray[Any]:
-    """Return an array that is in a file if it is long."""
-    return computed(len(values), values.dtype, lambda at: values[at])
-
-
 class _Earliest:
     """The earliest event of each kind and instance."""
 
     def __init__(self, ids: Ids) -> None:
         count = len(ids)
         self.ids = ids
-        self.spawn_ns, self.ready_ns, self._steal_ns = (_filled(count, np.int64, NEVER) for _ in OF_INSTANCES)
-        self.spawner, self.releaser = (_filled(count, np.uint64, 0) for _ in range(2))
-        self.task, self.process = _filled(count, np.uint32, layout.NO_TASK), _filled(count, np.int32, -1)
+        self.spawn_ns, self.ready_ns, self._steal_ns = (filled(count, np.int64, NEVER) for _ in OF_INSTANCES)
+        self.spawner, self.releaser = (filled(count, np.uint64, 0) for _ in range(2))
+        self.task, self.process = filled(count, np.uint32, layout.NO_TASK), filled(count, np.int32, -1)
 
     def add(self, file: EventFile, events: Events) -> None:
         """Take the events of a part; of the same time those of earlier files and places come first."""
@@ -222,7 +216,3 @@ class _Earliest:
                 t_ns[at][t_ns[at] == NEVER] = UNKNOWN
         steal_ns = self._steal_ns
         self.stolen = computed(len(steal_ns), np.bool_, lambda at: steal_ns[at] != NEVER, steal_ns)
-
-
-def _filled(count: int, kind: type[Any], value: int) -> NDArray[Any]:
-    return computed(count, kind, lambda at: np.full(at.stop - at.start, value, kind))

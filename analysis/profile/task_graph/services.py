@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tprof.analysis.profile.instances import SummedInstances
 
 from tprof.trace import EventKind, layout
+from tprof.trace.long_arrays import Appended, blocks, empty
 from tprof.trace.metadata import MAX_NS
 
 if TYPE_CHECKING:
@@ -37,7 +38,13 @@ class Intervals:
 
     @cached_property
     def _before_ns(self) -> Times:
-        return np.concatenate(([0], np.cumsum(self.end_ns - self.begin_ns)))
+        """The sum of the lengths of those before each, and of all."""
+        found, length_ns = empty(len(self.begin_ns) + 1, np.int64), 0
+        found[0] = 0
+        for at in blocks(len(self.begin_ns), found, self.begin_ns, self.end_ns):
+            found[at.start + 1 : at.stop + 1] = length_ns + np.cumsum(self.end_ns[at] - self.begin_ns[at])
+            length_ns = int(found[at.stop])
+        return found
 
     @property
     def length_ns(self) -> int:
@@ -55,14 +62,26 @@ class Intervals:
 
     def in_both(self, other: Intervals) -> int:
         """Return the length of what is in these and in others, which are better the longer list."""
-        return int((self.up_to(other.end_ns) - self.up_to(other.begin_ns)).sum())
+        length_ns = 0
+        for at in blocks(len(other.begin_ns), other.begin_ns, other.end_ns, *self._arrays):
+            length_ns += int((self.up_to(other.end_ns[at]) - self.up_to(other.begin_ns[at])).sum())
+        return length_ns
 
     def within(self, other: Intervals) -> Intervals:
-        """Return the parts that are in other intervals."""
-        edges_ns = np.unique(np.concatenate((self.begin_ns, self.end_ns, other.begin_ns, other.end_ns)))
-        begin_ns, end_ns = edges_ns[:-1], edges_ns[1:]
-        inside = self._hold(begin_ns) & other._hold(begin_ns)
-        return Intervals(begin_ns[inside], end_ns[inside])
+        """Return the parts that are in other intervals, which are better the shorter list."""
+        begins, ends = Appended(np.int64), Appended(np.int64)
+        for at in blocks(len(self.begin_ns), *self._arrays):
+            some = Intervals(self.begin_ns[at], self.end_ns[at])
+            near = (other.end_ns > some.begin_ns[0]) & (other.begin_ns < some.end_ns[-1])
+            edges_ns = np.unique(np.concatenate((some.begin_ns, some.end_ns, other.begin_ns[near], other.end_ns[near])))
+            inside = some._hold(edges_ns[:-1]) & other._hold(edges_ns[:-1])
+            begins.add(edges_ns[:-1][inside])
+            ends.add(edges_ns[1:][inside])
+        return Intervals(begins.finish(), ends.finish())
+
+    @property
+    def _arrays(self) -> tuple[Times, ...]:
+        return self.begin_ns, self.end_ns, self._before_ns
 
     def _hold(self, t_ns: Times) -> NDArray[np.bool_]:
         if not len(self.begin_ns):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,16 +10,20 @@ import pandas as pd
 from numpy.typing import NDArray
 from tprof.analysis.names import shown
 
+from tprof.trace.long_arrays import Appended, blocks, computed, release, zeros
+from tprof.trace.long_sorts import order_of, sorted_values
+
+from .runs import later
 from .runtime_events import UNKNOWN
 from .services import Intervals, served_of, steals_in
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tprof.analysis.profile import Profile
 
-    from tprof.trace import Trace
-
     from .runs import Rows
-    from .runtime_events import Ids
+    from .runtime_events import Ids, RuntimeEvents
     from .services import Service
 
 CHUNK_RECORDS = 1 << 16
@@ -70,9 +75,9 @@ def starvation(profile: Profile) -> pd.DataFrame:
 def _seconds(service: Service, profile: Profile, ready: Intervals) -> tuple[float, ...]:
     """Return how long a worker served, and for how long in each state."""
     start_ns, served = profile.trace.start_ns, service.times
-    row, begin_ns, end_ns = profile.ran.runs.of(service.thread)
-    begin_ns, end_ns, waits = begin_ns + start_ns, end_ns + start_ns, _waits_inside(row)
-    running, suspended = Intervals(begin_ns, end_ns), Intervals(end_ns[:-1][waits], begin_ns[1:][waits])
+    row, *times_ns = profile.ran.runs.of(service.thread)
+    begin_ns, end_ns = (later(one, start_ns) for one in times_ns)
+    running, suspended = Intervals(begin_ns, end_ns), _suspended(row, begin_ns, end_ns)
     served_ns, running_ns, suspended_ns = served.length_ns, served.in_both(running), served.in_both(suspended)
     # Each instant is in one state, so what was ready while it was idle is the rest.
     was_ready = ready.within(served)
@@ -81,14 +86,32 @@ def _seconds(service: Service, profile: Profile, ready: Intervals) -> tuple[floa
     return tuple(ns * 1e-9 for ns in (served_ns, running_ns, suspended_ns, starved_ns, overhead_ns))
 
 
-def _waits_inside(row: Rows) -> NDArray[np.intp]:
-    """Return after which of a thread's runs an instance waits that runs on this thread before and after."""
-    change = np.zeros(len(row) + 1, np.int64)
-    _, first = np.unique(row, return_index=True)
-    _, last = np.unique(row[::-1], return_index=True)
-    change[first] += 1
-    change[len(row) - 1 - last] -= 1
-    return np.flatnonzero(np.cumsum(change)[:-2] > 0) if len(row) else np.empty(0, np.intp)
+def _suspended(row: Rows, begin_ns: Times, end_ns: Times) -> Intervals:
+    """Return between which of a thread's runs an instance waits that runs on this thread before and after."""
+    changes, begins, ends, inside = _changes(row), Appended(np.int64), Appended(np.int64), 0
+    for at in blocks(max(len(row) - 1, 0), changes, begin_ns, end_ns):
+        count = inside + np.cumsum(changes[at], dtype=np.int64)
+        waits = np.flatnonzero(count > 0)
+        begins.add(end_ns[at][waits])
+        ends.add(begin_ns[at.start + 1 : at.stop + 1][waits])
+        inside = int(count[-1])
+    return Intervals(begins.finish(), ends.finish())
+
+
+def _changes(row: Rows) -> NDArray[np.int8]:
+    """Return with each run of a thread how many instances begin that run again there, less those that end."""
+    count = len(row)
+    rows, place = order_of(row)
+    found = zeros(count, np.int8)
+    for at in blocks(count, rows, place, found):
+        some, where = rows[at], place[at]
+        is_first, is_last = np.ones(len(some), bool), np.ones(len(some), bool)
+        is_first[1:] = is_last[:-1] = some[1:] != some[:-1]
+        is_first[0] = at.start == 0 or rows[at.start - 1] != some[0]
+        is_last[-1] = at.stop == count or rows[at.stop] != some[-1]
+        found[where[is_first]] += 1
+        found[where[is_last]] -= 1
+    return found
 
 
 def _ready_in(profile: Profile, process: int) -> Intervals:
@@ -96,20 +119,39 @@ def _ready_in(profile: Profile, process: int) -> Intervals:
 
     An instance that never started was ready until it was cancelled.
     """
-    events = profile.events
-    mine = np.flatnonzero((events.process == process) & (events.ready_ns != UNKNOWN))
-    ready_ns = events.ready_ns[mine]
-    until_ns = np.maximum(_until(profile, events.ids[mine], ready_ns), ready_ns)
-    events.release()
-    ready_ns.sort()
-    until_ns.sort()
-    count = len(ready_ns)
-    # All that were ready before have started: what comes then begins a new interval.
-    begins = np.flatnonzero(np.searchsorted(until_ns, ready_ns, side="right") >= np.arange(count))
-    return Intervals(ready_ns[begins], until_ns[np.append(begins[1:], count) - 1] if count else until_ns)
+    events, before = profile.events, _Before.of(profile, process)
+    ready, until = Appended(np.int64), Appended(np.int64)
+    for instance, ready_ns in _ready_of(events, process):
+        ready.add(ready_ns)
+        until.add(np.maximum(_until(profile, instance, before), ready_ns))
+    ready_ns, until_ns = (sorted_values(column.finish()) for column in (ready, until))
+    count, begins = len(ready_ns), Appended(np.int64)
+    for at in blocks(count, ready_ns, until_ns):
+        started = np.searchsorted(until_ns, ready_ns[at], side="right")
+        # All that were ready before have started: what comes then begins a new interval.
+        begins.add(np.flatnonzero(started >= np.arange(at.start, at.stop)) + at.start)
+    first = begins.finish()
+
+    def ends(at: slice) -> Times:
+        following = first[at.start + 1 : at.stop + 1]
+        if at.stop == len(first):
+            following = np.append(following, count)
+        return np.asarray(until_ns[following - 1])
+
+    return Intervals(
+        computed(len(first), np.int64, lambda at: ready_ns[first[at]], first, ready_ns),
+        computed(len(first), np.int64, ends, first, until_ns),
+    )
 
 
-def _until(profile: Profile, instance: Ids, ready_ns: Times) -> Times:
+def _ready_of(events: RuntimeEvents, process: int) -> Iterator[tuple[Ids, Times]]:
+    """Yield the ids of instances that became ready in a process, and when."""
+    for at in blocks(len(events.ids), events.ids, events.process, events.ready_ns):
+        mine = (events.process[at] == process) & (events.ready_ns[at] != UNKNOWN)
+        yield events.ids[at][mine], events.ready_ns[at][mine]
+
+
+def _until(profile: Profile, instance: Ids, before: _Before) -> Times:
     """Return until when instances were ready: until they started, else until they were cancelled, else to the end."""
     ran, trace, cancels = profile.ran, profile.trace, profile.events.cancels
     row = ran.rows(instance)
@@ -118,20 +160,42 @@ def _until(profile: Profile, instance: Ids, ready_ns: Times) -> Times:
     until_ns = np.full(len(instance), max(trace.end_ns, 0))
     if len(cancelled):
         until_ns = np.where(cancelled[at] == instance, cancels.t_ns[first][at], until_ns)
-    if trace.recorded is not None:
-        before = np.isin(instance, _ran_before(trace, instance[(row < 0) & (ready_ns < trace.start_ns)]))
-        until_ns = np.where(before, trace.start_ns, until_ns)
+    until_ns[before.has(instance)] = trace.start_ns
     started = row >= 0
     until_ns[started] = ran.start_ns[row[started]] + trace.start_ns
+    release(ran.start_ns)
     return until_ns
 
 
-def _ran_before(window: Trace, instances: Ids) -> Ids:
-    """Return which of some instances ran before a window; reads the instances of all samples before it."""
-    found = [np.empty(0, np.uint64)]
-    for thread in window.recorded.threads if window.recorded is not None and len(instances) else ():
-        last = thread.stream.first_at(thread.dtype, window.start_ns)
-        for first in range(0, last, CHUNK_RECORDS):
-            ids = thread.stream.read_part(thread.dtype, first, min(first + CHUNK_RECORDS, last))["instance"]
-            found.append(np.intersect1d(ids, instances))
-    return np.unique(np.concatenate(found))
+@dataclass(frozen=True)
+class _Before:
+    """Instances that may have run before a window, increasing, and whether they did; none in a whole recording."""
+
+    ids: Ids
+    ran: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, profile: Profile, process: int) -> _Before:
+        """Find them among those of a process; reads the instances of all samples before the window."""
+        window, found = profile.trace, Appended(np.uint64)
+        for instance, ready_ns in _ready_of(profile.events, process) if window.recorded is not None else ():
+            found.add(instance[(profile.ran.rows(instance) < 0) & (ready_ns < window.start_ns)])
+        ids = sorted_values(found.finish())
+        ran = zeros(len(ids), np.bool_)
+        for thread in window.recorded.threads if window.recorded is not None and len(ids) else ():
+            last = thread.stream.first_at(thread.dtype, window.start_ns)
+            for first in range(0, last, CHUNK_RECORDS):
+                some = thread.stream.read_part(thread.dtype, first, min(first + CHUNK_RECORDS, last))["instance"]
+                at = np.minimum(np.searchsorted(ids, some), len(ids) - 1)
+                ran[at[ids[at] == some]] = True
+                release(ids, ran)
+        return cls(ids, ran)
+
+    def has(self, instances: Ids) -> NDArray[np.bool_]:
+        """Return which of some instances ran before the window."""
+        if not len(self.ids):
+            return np.zeros(len(instances), bool)
+        at = np.minimum(np.searchsorted(self.ids, instances), len(self.ids) - 1)
+        found = np.asarray((self.ids[at] == instances) & self.ran[at])
+        release(self.ids, self.ran)
+        return found

@@ -1,0 +1,117 @@
+"""Chains of tasks are found in files, block by block, as they are in memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import random_graphs, task_graphs
+from support.properties import examples
+from support.random_graphs import flat, keyed, nested
+from support.streamed_profiles import streamed
+from support.task_graphs import Lane
+from tprof.analysis.profile.task_graph import Chain, path_facts
+
+from tprof.trace import long_arrays, long_sorts
+
+if TYPE_CHECKING:
+    from tprof.analysis import Profile
+
+    import tprof
+
+
+def assert_same_in_blocks(trace: tprof.Trace, block: int, **options: object) -> None:
+    """Compare what a recording waited for in memory and in blocks of so few values."""
+    whole = streamed(trace, "cputime", **options)
+    expected = tables_of(whole)
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("BLOCK", "MOST_HELD"):
+            patch.setattr(long_arrays, name, block)
+        patch.setattr(long_sorts, "SAMPLES", 3)
+        found = tables_of(streamed(trace, "cputime", **options))
+
+    assert found.keys() == expected.keys()
+    for name, table in found.items():
+        pd.testing.assert_frame_equal(table, expected[name], rtol=1e-12, obj=name)
+
+
+def tables_of(profile: Profile) -> dict[str, pd.DataFrame]:
+    """Return the tables of a profile that come from what its instances waited for."""
+    path = profile.critical_path()
+    found = {name: getattr(path, name) for name in ("chain", "heaviest", "observed")}
+    facts = pd.DataFrame([path_facts(path)])
+    return found | {"facts": facts, "workers": profile.starvation, "waits": profile.waits()}
+
+
+@examples(40)
+@given(st.integers(0, 2**31), st.integers(1, 12), st.sampled_from([flat, nested, keyed]))
+def test_chains_and_workers_in_blocks_are_those_in_memory(seed, block, write) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        trace = write(Path(folder) / "x.tprof", np.random.default_rng(seed))
+
+        assert_same_in_blocks(trace, block)
+
+
+@examples(20)
+@given(st.integers(0, 2**31), st.integers(1, 12), st.sampled_from([flat, keyed]))
+def test_what_ran_and_was_ready_before_a_window_of_time_is_known_in_blocks_too(seed, block, write) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        trace = write(Path(folder) / "x.tprof", np.random.default_rng(seed))
+
+        assert_same_in_blocks(trace, block, start_s=0.05, end_s=0.2)
+
+
+@examples(40)
+@given(st.integers(0, 2**31), st.integers(1, 12))
+def test_instances_may_have_their_numbers_in_any_order(seed, block) -> None:
+    """A thread numbers what it spawns, so that children may have lower numbers than their parents."""
+    rng = np.random.default_rng(seed)
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        trace = nested(Path(folder) / "x.tprof", np.random.default_rng(seed))
+        known = trace.profile("cputime").critical_path()
+        patch.setattr(
+            random_graphs.task_graphs, "write", lambda path, lanes, count: renumbered(path, lanes, count, rng)
+        )
+        other = nested(Path(folder) / "y.tprof", np.random.default_rng(seed))
+
+        assert_same_in_blocks(other, block)
+
+        path = other.profile("cputime").critical_path()
+        assert path.span_s == pytest.approx(known.span_s, rel=1e-12)
+        assert path.heaviest_j == pytest.approx(known.heaviest_j, rel=1e-12, nan_ok=True)
+        assert path.chain["path_s"].sum() == pytest.approx(known.span_s, rel=1e-12)
+        assert path.parts == pytest.approx(known.parts, rel=1e-12)
+        assert path.contradicting == known.contradicting
+
+
+WRITE = task_graphs.write
+
+
+def renumbered(path: Path, lanes: list[Lane], count: int, rng: np.random.Generator) -> tprof.Trace:
+    """Write lanes whose instances have other numbers."""
+    most = max(one[1] for lane in lanes for one in lane.samples)
+    number = np.concatenate(([0], 1 + rng.permutation(most))).tolist()
+    lanes = [
+        Lane(
+            [(t_ns, number[instance], kind) for t_ns, instance, kind in lane.samples],
+            [(t_ns, kind, number[one], number[other], worker) for t_ns, kind, one, other, worker in lane.events],
+        )
+        for lane in lanes
+    ]
+    return WRITE(path, lanes, count)
+
+
+def test_joules_of_a_chain_are_those_of_its_resolved_instances() -> None:
+    """None is no zero."""
+    known = np.array([1.0, np.nan, 2.5])
+    chain = Chain(None, np.zeros(3), np.zeros(3), known)
+
+    assert chain.joules() == 3.5
+    assert np.isnan(dataclasses.replace(chain, energy_j=known[1:2], start_s=np.zeros(1)).joules())
