@@ -87,8 +87,8 @@ def test_instances_may_have_their_numbers_in_any_order(seed, block) -> None:
         assert path.span_s == pytest.approx(known.span_s, rel=1e-12)
         assert path.heaviest_j == pytest.approx(known.heaviest_j, rel=1e-12, nan_ok=True)
         assert path.chain["path_s"].sum() == pytest.approx(known.span_s, rel=1e-12)
+        # Of two that begin at the same moment their numbers say which may have spawned the other.
         assert path.parts == pytest.approx(known.parts, rel=1e-12)
-        assert path.contradicting == known.contradicting
 
 
 WRITE = task_graphs.write
