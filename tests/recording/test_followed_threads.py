@@ -49,15 +49,6 @@ def await_polls(count):
     pthreads.wait_until(lambda: own_threads.sensor_waits() >= before + count)
 
 
-def sampled_ns(trace):
-    """Return the CPU time of all threads with samples, from the first sample to the end of each."""
-    total = 0
-    for thread in trace.threads:
-        samples = thread.read()
-        total += thread.end_columns["cpu_ns"] - int(samples["cpu_ns"][0])
-    return total
-
-
 def test_a_short_thread_has_its_creator_its_library_and_all_of_its_time(tmp_path, library, library_path):
     creator = tprof.task(lambda: library.one(30 * MS))
 
@@ -134,19 +125,22 @@ def test_a_clock_that_stands_still_is_not_written(tmp_path, library):
 
 def test_the_time_of_all_threads_is_that_of_the_process(tmp_path, library):
     library.pool_begin(2)
-    task = tprof.task(lambda: library.pool_work(60 * MS))
+    work, churn = tprof.task(lambda: library.pool_work(60 * MS)), tprof.task(lambda: library.churn(10, 5 * MS))
 
     with record(tmp_path):
         before_ns = time.process_time_ns() - own_threads.used_ns()
         for _ in range(4):
-            task()
-        library.churn(10, 5 * MS)  # to make and end a thread takes the process's time too
+            work()
+        churn()  # to make and end a thread takes the process's time too
         process_ns = time.process_time_ns() - own_threads.used_ns() - before_ns
         library.pool_work(0)
 
     trace = tprof.load(tmp_path / "t.tprof")
-    total_ns = sampled_ns(trace) + sum(used_ns(one) for one in trace.native_threads)
-    assert total_ns == pytest.approx(process_ns, rel=0.08)
+    used_by_name = [(one.name, used_ns(one)) for one in trace.native_threads]
+    (samples,) = (one.read()["cpu_ns"] for one in trace.threads)
+    total_ns = int(samples[-1] - samples[0]) + sum(ns for _, ns in used_by_name)
+    assert total_ns == pytest.approx(process_ns, rel=0.08), used_by_name
+    assert not [name for name, _ in used_by_name if name.startswith("tprof")]
 
 
 def test_short_detached_threads_are_all_seen_with_their_time(tmp_path, library):
@@ -219,6 +213,34 @@ def test_a_thread_that_begins_to_record_samples_is_no_longer_a_native_one(tmp_pa
     first = sampled.read()[0]
     assert native.created_ns < native.ended_ns <= first["t_ns"]
     assert native.cpu_ns[-1] <= first["cpu_ns"]
+
+
+def test_a_thread_that_says_that_it_is_tprofs_own_is_followed_no_more(tmp_path):
+    begun, done = threading.Event(), threading.Event()
+
+    def run():
+        _core.leave_out_thread(True)  # noqa: FBT003 - a function of C
+        end_ns = time.thread_time_ns() + 50 * MS
+        while time.thread_time_ns() < end_ns:
+            pass
+        begun.set()
+        done.wait()
+        _core.leave_out_thread(False)  # noqa: FBT003 - a function of C
+
+    may_say = threading.Event()
+    thread = threading.Thread(target=lambda: may_say.wait() and run())
+    with record(tmp_path):
+        thread.start()
+        await_polls(3)  # it got no processor to say so before it was found
+        may_say.set()
+        begun.wait()
+        await_polls(3)
+        done.set()
+        thread.join()
+
+    (found,) = [one for one in natives(tmp_path) if one.tid == thread.native_id]
+    assert found.ended_ns is not None
+    assert used_ns(found) < 50 * MS
 
 
 def test_without_native_threads_there_is_no_file_and_nobody_listens(tmp_path, library):

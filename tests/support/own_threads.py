@@ -12,10 +12,9 @@ def used_ns() -> int:
 
 
 def sensor_waits() -> int:
-    """Return how often the thread that reads sensors has waited: once between two polls."""
-    (task,) = _named(SENSORS)
-    lines = (task / "status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
+    """Return how often the thread that reads sensors has waited: once between two polls; 0 if it has not run yet."""
+    lines = [line for task in _named(SENSORS) for line in (task / "status").read_text().splitlines()]
+    return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
 
 
 def _named(begin: str) -> list[Path]:
