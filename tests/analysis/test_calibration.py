@@ -106,12 +106,15 @@ def first(count, of):
     return type(of)(*(value[:count] if isinstance(value, np.ndarray) else value for value in vars(of).values()))
 
 
-def test_as_many_runs_and_rows_as_are_needed_are_enough():
-    table = table_of(np.linspace(50, 80, 30), np.arange(30))
-
+def test_as_many_runs_as_are_needed_are_enough():
     assert fit(first(8, observed())).coefficients.c1 > 0
     with pytest.raises(UsageError, match="needs at least 8 runs"):
         fit(first(7, observed()))
+
+
+def test_as_many_rows_as_are_needed_are_enough():
+    table = table_of(np.linspace(50, 80, 30), np.arange(30))
+
     assert fit_counters(first(20, table)).groups == 2
     with pytest.raises(UsageError, match="a fit needs at least 20 rows, got 19"):
         fit_counters(first(19, table))
