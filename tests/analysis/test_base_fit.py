@@ -1,11 +1,15 @@
 """What threads did becomes equations, and their fit says how uncertain static power is and what single powers gain."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from support.measured_quanta import MS, consecutive
 from tprof.analysis.attribution.native_cuts import cut_pool
 from tprof.analysis.attribution.native_time import Clock, Runs
 from tprof.analysis.attribution.segment_energy import LocatedSegments, locate
+from tprof.analysis.models.fitted.absent_tasks import with_absent
+from tprof.analysis.models.fitted.averaging import Prior
 from tprof.analysis.models.fitted.base_fit import Belief, Equations, fit_base, gain_over_one_power, prior_of, work_of
 from tprof.analysis.models.fitted.equations import Rows, Work
 from tprof.analysis.models.fitted.powers import fit_powers
@@ -75,6 +79,20 @@ def test_static_power_that_the_quanta_do_not_tell_is_as_uncertain_as_what_was_be
 
     assert found.level_w == pytest.approx(5.0, rel=0.02)
     assert found.static_error_w == pytest.approx(5.0 * share, rel=0.1)
+
+
+def test_a_task_that_did_not_run_is_resolved_as_its_prior_says_and_those_beside_it_as_the_fit_does():
+    quanta, work, hidden_s = one_core(mixed(2), np.array([8.0, 12.0, 8.0]))
+    fit = fit_powers(quanta, [work], hidden_s, names=["one", "two"], belief=Belief(5.0))
+    fit = dataclasses.replace(fit, unresolved=np.array([False, True]), together=((0, 1),))
+
+    found = with_absent(fit, np.array([0, 2]), 3, Prior(np.full(3, 7.0), np.full(3, 3.0)))
+
+    assert found.unresolved.tolist() == [False, False, True]
+    assert found.together == ((0, 2),)
+    assert found.power[:3].tolist() == [fit.power[0], 7.0, fit.power[1]]
+    assert found.covariance[1].tolist() == [0.0, 9.0, 0.0]
+    assert (found.covariance[np.ix_([0, 2], [0, 2])] == fit.covariance).all()
 
 
 def test_static_power_that_idle_quanta_tell_is_certain():

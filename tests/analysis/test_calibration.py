@@ -101,6 +101,25 @@ def test_too_few_runs_are_refused():
         fit(observed(cores=(1,)))
 
 
+def first(count, of):
+    """Return the first ones of some rows."""
+    return type(of)(*(value[:count] if isinstance(value, np.ndarray) else value for value in vars(of).values()))
+
+
+def test_as_many_runs_as_are_needed_are_enough():
+    assert fit(first(8, observed())).coefficients.c1 > 0
+    with pytest.raises(UsageError, match="needs at least 8 runs"):
+        fit(first(7, observed()))
+
+
+def test_as_many_rows_as_are_needed_are_enough():
+    table = table_of(np.linspace(50, 80, 30), np.arange(30))
+
+    assert fit_counters(first(20, table)).groups == 2
+    with pytest.raises(UsageError, match="a fit needs at least 20 rows, got 19"):
+        fit_counters(first(19, table))
+
+
 def test_a_counter_that_is_not_there_is_left_out_and_named():
     runs = dataclasses.replace(observed(), l2_gbs=np.full(len(observed()), np.nan))
 

@@ -177,6 +177,13 @@ def test_a_package_that_was_warmed_once_cools_exponentially():
     assert warmth == pytest.approx(np.exp(-np.outer(COOLING, passed)))
 
 
+def test_the_warmth_of_a_package_does_not_depend_on_when_the_clock_began():
+    rows = dataclasses.replace(rows_of(np.ones(50)), energy_j=np.arange(50.0))
+    later = dataclasses.replace(rows, edges_ns=rows.edges_ns + 10 * 3600 * 1000 * MS)
+
+    assert later.warmth(0.0) == pytest.approx(rows.warmth(0.0))
+
+
 def test_pairs_of_few_tasks_come_by_their_joules_of_the_whole_recording():
     time = np.full((10, 2), 1.0)
     time[:, 1] = [3.0, *np.zeros(9)]

@@ -95,7 +95,8 @@ def test_functions_by_fitted_powers_are_those_of_the_whole(seed, samples, timed)
     """With quanta that overlap, whose edges are estimated, too."""
     with tempfile.TemporaryDirectory() as folder:
         rng = np.random.default_rng(seed)
-        path = nested_runs.write(Path(folder) / "x.tprof", rng, timed=timed, domains=2, updates_ms=(4, 12))
+        # At most 9 ms each, so that every recording has the 30 readings that a fit needs.
+        path = nested_runs.write(Path(folder) / "x.tprof", rng, timed=timed, domains=2, updates_ms=(4, 10))
         add_stacks(path, rng, 60)
         trace = tprof.load(path)
 

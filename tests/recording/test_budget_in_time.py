@@ -13,6 +13,7 @@ from support.fake_sensor import DEADLINE_S, FakeSensor, wait_for
 from support.properties import examples
 
 import tprof
+from tprof import _core
 from tprof.budgets import block
 from tprof.budgets.monitor import Monitor
 from tprof.live import Meter
@@ -22,6 +23,8 @@ LONGEST_STEP_S = 0.02
 """Of the fake sensor: where it got no processor for longer it does not jump."""
 SECOND_NS = 10**9
 MANY = 3_000_000
+STEP_COST_S = 0.006
+"""More than a step may take that has no such cost."""
 
 
 @tprof.task
@@ -94,13 +97,13 @@ def test_polls_come_however_much_reads_cost():
     assert 0 < counts["reads"] < counts["polls"] / 2
 
 
-def written(path, instances, quanta):
-    """Write a thread that runs so many instances one after the other, in so many quanta of a second."""
-    t_ns = np.linspace(0, quanta * SECOND_NS, instances + 1).astype(int)
+def written(path, instances, quanta, quantum_ns=SECOND_NS):
+    """Write a thread that runs so many instances one after the other, in so many quanta."""
+    t_ns = np.linspace(0, quanta * quantum_ns, instances + 1).astype(int)
     ids = np.append(np.arange(1, instances + 1), 0)
     task = np.where(ids > 0, ids % 2, -1)
     thread = {"t_ns": t_ns, "instance": ids, "task": task, "cpu_ns": t_ns, "cpu": 0 * t_ns, "package": 0 * t_ns}
-    edges_ns = np.arange(quanta + 1) * SECOND_NS
+    edges_ns = np.arange(quanta + 1) * quantum_ns
     energy = {"package-0": (edges_ns, np.cumsum(edges_ns % 7) * 1.0 + np.arange(quanta + 1))}
     tprof.write_trace(path, tasks=["a", "b"], threads=[thread], energy=energy)
 
@@ -114,6 +117,59 @@ def test_a_look_handles_a_row_for_each_task_and_quantum(tmp_path):
 
     assert sum(rows) == 2 * 10
     assert sum(task.instances for task in energy.tasks.values()) == 5000
+
+
+def spend(cpu_s):
+    end_s = time.thread_time() + cpu_s
+    while time.thread_time() < end_s:
+        pass
+
+
+@pytest.fixture
+def behind(tmp_path):
+    """Give a meter that is 20 s behind a recording, where each step has a cost of its own, as on a busy machine."""
+    written(tmp_path / "t.tprof", instances=20_000, quanta=4000, quantum_ns=5_000_000)
+    (tmp_path / "t.tprof" / "end.json").unlink()
+    meter = Meter(tmp_path / "t.tprof")
+    meter.listeners.append(lambda *_: spend(STEP_COST_S))
+    return meter
+
+
+def test_what_a_meter_is_behind_is_read_in_few_looks_however_much_a_step_costs(behind):
+    looks = 0
+    while behind.read_ns < 20 * SECOND_NS:
+        looks += 1
+        for _ in behind.read():
+            pass
+
+    assert looks <= 4 + 20 + 4, "0.1, 0.2, 0.4 and 0.8 s, then a second each; a few that cost more than others"
+
+
+def test_a_look_uses_the_time_that_was_saved_and_at_most_one_step_more(behind):
+    plain, saved = (sum(1 for _ in behind.read(saved_s)) for saved_s in (0.0, 10 * STEP_COST_S))
+
+    assert plain == 1
+    assert 1 < saved <= 10
+
+
+@tprof.task
+def compute_until_drawn(joules):
+    end_uj = _core.drawn_uj() + joules * 1e6
+    while _core.drawn_uj() < end_uj:
+        pass
+
+
+@pytest.mark.usefixtures("machine")
+def test_a_budget_is_noticed_in_a_few_looks_at_samples_that_are_there(monkeypatch):
+    monkeypatch.setattr(Monitor, "start", lambda _: None)  # this test looks
+    looks = 0
+    with warnings.catch_warnings(action="ignore"), tprof.budget(joules=20.0, tasks="compute_until_drawn") as budget:
+        compute_until_drawn(40)
+        while not budget.exceeded and looks < 100:
+            looks += 1
+            budget._read()  # noqa: SLF001 - as its thread does
+
+    assert looks <= 6
 
 
 @examples(20)

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,16 +14,25 @@ from support.streamed_profiles import streamed
 import tprof
 from tprof.live import Meter
 from tprof.live.meter import OUTSIDE
-from tprof.session.ending import COMMITTED
+from tprof.session.ending import COMMITTED, LINES
 from tprof.trace import EventKind, layout
 from tprof.trace.compress import compress
+from tprof.trace.keys import read_keys
 from tprof.trace.kinds import StreamKind
 from tprof.trace.stream import open_stream
 
 PROGRAM = """
 import ctypes, subprocess, sys, threading, time
 from pathlib import Path
+import pytest
 import tprof
+from tprof import _core
+from tprof.cuda import marks
+from tprof.session.process_state import this_process
+sys.path.insert(0, "TESTS")
+from support.fake_cuda import FakeDevice, FakeTorch
+
+marks.FLUSH_NS = 0  # segments are written with the next mark after they are known
 
 def burn(cpu_s):
     until_s = time.thread_time() + cpu_s
@@ -40,7 +50,18 @@ def work(cpu_s):
     burn(cpu_s)
 
 @tprof.task
+def note(torch, key, needs, **labels):
+    this_process.membership.note_key(_core.running()[0], key, needs)
+    tprof.label(**labels)
+    with tprof.gpu():
+        torch.launch(0.002)
+
+@tprof.task
 def serve(library):
+    torch = FakeTorch(FakeDevice(), pytest.MonkeyPatch())
+    for key in "ab":
+        note(torch, key, [], role="helper")
+        burn(0.01)
     pool = ctypes.CDLL(library)
     pool.pool_work.argtypes = [ctypes.c_uint64]
     pool.pool_begin(2)
@@ -51,6 +72,7 @@ def serve(library):
     Path("ready").touch()
     sys.stdin.readline()
     pool.pool_work(200_000_000)
+    note(torch, "later", ["a"], role="later", more="later")
     burn(0.3)
     for _ in range(100):
         work(1e-3)
@@ -85,7 +107,8 @@ def recorded(tmp_path_factory, library_path):
 
 
 def record(folder, library_path, option):
-    program = programs.start(folder, PROGRAM.replace("OPTIONS", option), str(library_path), stdin=subprocess.PIPE)
+    body = PROGRAM.replace("OPTIONS", option).replace("TESTS", str(Path(__file__).parents[1]))
+    program = programs.start(folder, body, str(library_path), stdin=subprocess.PIPE)
     assert program.wait(programs.DEADLINE_S) == 0
     at_end = traces.copy(folder / "t.tprof", folder / "end.tprof")
     assert program.communicate("go\n", timeout=programs.DEADLINE_S) == ("", "")  # the helper has these pipes, too
@@ -162,6 +185,49 @@ def test_records_of_native_threads_that_were_written_after_the_end_are_left_out(
     assert second[0] == there[0]
     assert second[1] < there[1]
     assert layout.HEADER.fields["committed"][1] == COMMITTED.start
+
+
+def lines_of(session, folder):
+    return (session / folder / "00000001.jsonl").read_text().splitlines()
+
+
+def test_labels_keys_and_work_on_gpus_that_were_written_after_the_end_are_left_out(recorded):
+    first, second = (tprof.load(path) for path in recorded)
+
+    for folder in ("labels", "keys", "gpu"):
+        assert 0 < len(lines_of(recorded[0], folder)) < len(lines_of(recorded[1], folder))
+    assert first.labels == second.labels == {1: {"role": "helper"}}
+    assert [key for _, key, _ in read_keys(second.key_files, [])] == ["a", "b"]
+    for before, after in zip(first.gpu.segments, second.gpu.segments, strict=True):
+        assert before.begin_ns.tolist() == after.begin_ns.tolist()
+    written = [one["segments"] for one in map(json.loads, lines_of(recorded[1], "gpu")) if "segments" in one]
+    began_ns = [segment[0] for segments in written for segment in segments]
+    assert sum(begin_ns <= second.end_ns for begin_ns in began_ns) > len(second.gpu.segments[0].begin_ns)
+
+
+def test_files_that_a_process_made_after_the_end_are_left_out(recorded):
+    path = traces.copy(recorded[1], recorded[1].with_suffix(".none"))
+    end = json.loads((path / "end.json").read_text())
+    none = {name: 0 for name in LINES.values() if name != "table_bytes"}
+    traces.set_json(path / "end.json", processes=[{**one, **none} for one in end["processes"]])
+
+    trace = tprof.load(path)
+
+    assert (trace.labels, trace.key_files, trace.gpu.segments) == ({}, (), ())
+    assert "key" not in trace.profile().tasks
+
+
+def test_an_end_of_an_earlier_version_leaves_out_what_has_a_later_time(recorded):
+    path = traces.copy(recorded[1], recorded[1].with_suffix(".earlier"))
+    end = json.loads((path / "end.json").read_text())
+    kept = ("process", "pid", "cpu_ns", "ended_ns", "table_bytes", "native_records")
+    processes = [{name: one[name] for name in kept if name in one} for one in end["processes"]]
+    traces.set_json(path / "end.json", processes=processes)
+
+    trace = tprof.load(path)
+
+    assert trace.labels == {1: {"role": "later", "more": "later"}}
+    assert max(trace.gpu.segments[0].begin_ns) <= trace.end_ns
 
 
 def test_followed_figures_are_those_of_the_profile(recorded):

@@ -33,7 +33,7 @@ static void burn(uint64_t ns)
         ;
 }
 
-struct order { uint64_t ns; long tid; };
+struct order { uint64_t ns, used_ns; long tid; };
 
 static void *work(void *argument)
 {
@@ -41,18 +41,25 @@ static void *work(void *argument)
     order->tid = syscall(SYS_gettid);
     prctl(PR_SET_NAME, "worker");
     burn(order->ns);
+    order->used_ns = cpu_ns();
     return (void *)(intptr_t)order->tid;
 }
 
-/* One thread that uses so much CPU time; returns its number. */
+static uint64_t last_used_ns;
+
+/* What the last such thread used by its own clock. */
+uint64_t one_used_ns(void) { return last_used_ns; }
+
+/* One thread that uses so much CPU time, or more while others keep it from looking; returns its number. */
 long one(uint64_t ns)
 {
-    struct order order = {ns, 0};
+    struct order order = {ns, 0, 0};
     pthread_t thread;
     void *result;
     if (pthread_create(&thread, NULL, work, &order) != 0)
         return -1;
     pthread_join(thread, &result);
+    last_used_ns = order.used_ns;
     return (long)(intptr_t)result;
 }
 
@@ -62,6 +69,7 @@ static pthread_cond_t ordered = PTHREAD_COND_INITIALIZER, done = PTHREAD_COND_IN
 static uint64_t order_ns, round_number;
 static int open_count;
 static long tids[64];
+static uint64_t used_ns[64];
 
 static void *serve(void *place)
 {
@@ -69,6 +77,7 @@ static void *serve(void *place)
     pthread_mutex_lock(&lock);
     tids[(intptr_t)place] = syscall(SYS_gettid);
     for (;;) {
+        used_ns[(intptr_t)place] = cpu_ns();
         open_count--;
         pthread_cond_broadcast(&done);
         while (served == round_number)
@@ -120,6 +129,9 @@ void pool_work(uint64_t ns)
 }
 
 long pool_tid(int i) { return tids[i]; }
+
+/* What the thread had used by its own clock when it was done. */
+uint64_t pool_used_ns(int i) { return used_ns[i]; }
 
 /* What a program may ask of pthread_create; each returns 0 if all is as without tprof. */
 static pthread_key_t key;
@@ -258,6 +270,7 @@ def open_library(path: Path) -> ctypes.CDLL:
     library = ctypes.CDLL(str(path))
     library.one.argtypes = [ctypes.c_uint64]
     library.one.restype = library.pool_tid.restype = ctypes.c_long
+    library.one_used_ns.restype = library.pool_used_ns.restype = ctypes.c_uint64
     library.pool_work.argtypes = [ctypes.c_uint64]
     library.churn.argtypes = [ctypes.c_int, ctypes.c_uint64]
     library.with_stack.argtypes = [ctypes.c_size_t]

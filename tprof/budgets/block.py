@@ -206,7 +206,7 @@ class Budget:
         self._read_at_s = time.monotonic()
         with self._lock:
             self._usage.poll()
-            for _ in self._usage.read():
+            for _ in self._usage.read(self._monitor.saved_s):
                 self._compare()
             self._warn_of_lag()
 

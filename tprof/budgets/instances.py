@@ -96,7 +96,7 @@ class InstanceBudgets:
         if not self._near and time.monotonic() - self._read_at_s < EACH_S:
             return
         self._read_at_s = time.monotonic()
-        for _ in self._meter.read():
+        for _ in self._meter.read(self._monitor.saved_s):
             self._act()
 
     def _act(self) -> None:

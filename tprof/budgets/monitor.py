@@ -20,7 +20,10 @@ PERIOD_S, LEAST_S = 0.02, 0.002
 SHARE, NEAR_SHARE = 0.01, 0.05
 """Parts of one core that the calls may use, normally and when a limit is near; costlier calls come less often."""
 AHEAD_S, BEHIND_S = 0.01, 0.005
-"""Bounds of the CPU time saved and overdrawn: the next read comes within half a second, or a tenth near a limit."""
+"""Bounds of the CPU time saved and overdrawn: the next read comes within half a second, or a tenth near a limit.
+
+What was saved is for the read that finds itself behind: on a busy machine polls come late, and each covers more.
+"""
 
 THREAD_NAME = "tprof-budget"
 SWITCH_S = 0.0002
@@ -48,6 +51,11 @@ class Monitor:
         self._thread: OwnThread | None = None
         self._context = Context()
         self._spare_s: float | None = None
+
+    @property
+    def saved_s(self) -> float:
+        """CPU time that a call of `read` may use, since the calls before used less than their share."""
+        return self._spare_s or 0.0
 
     def start(self) -> None:
         """Start the thread; it has the context of the caller.

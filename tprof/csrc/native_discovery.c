@@ -18,6 +18,7 @@ static pid_t reader_tid, own_tids[MOST_OWN];
 void tprof_discovery_begin(void)
 {
     seen_joins = 0;
+    reader_tid = 0; /* that of the recording before has ended, and its number may be another thread's now */
     tprof_followers.relist = true;
 }
 
@@ -93,6 +94,23 @@ void tprof_discovery_leave_sampled(uint64_t now_ns)
         tprof_follower_stop(one);
     }
     free(sampled);
+}
+
+static void leave_one(pid_t tid, uint64_t now_ns)
+{
+    size_t place;
+    struct tprof_follower *one = tid != 0 ? tprof_follower_find(tid, &place) : NULL;
+    if (one == NULL || one->role != TPROF_FOLLOWED)
+        return;
+    tprof_native_write_last(one, now_ns, one->cpu_ns, 0);
+    tprof_follower_stop(one);
+}
+
+void tprof_discovery_leave_own(uint64_t now_ns)
+{
+    leave_one(reader_tid, now_ns);
+    for (int i = 0; i < MOST_OWN; i++)
+        leave_one(__atomic_load_n(&own_tids[i], __ATOMIC_RELAXED), now_ns);
 }
 
 static void meet(pid_t tid, struct tprof_follower *one, size_t place)

@@ -12,6 +12,8 @@ void tprof_discovery_begin(void);
 void tprof_discovery_take_births(void);
 /* Threads that record samples now are no longer followed; those with a birth say so there. */
 void tprof_discovery_leave_sampled(uint64_t now_ns);
+/* Nor are tprof's own: on a busy machine another thread may find one before it got a processor to say what it is. */
+void tprof_discovery_leave_own(uint64_t now_ns);
 /* Find threads that nobody announced, and those that are gone, if the number of threads differs from what is known or
  * the list is known to be wrong. */
 void tprof_discovery_list_if_changed(uint64_t now_ns);

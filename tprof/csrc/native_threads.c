@@ -96,6 +96,7 @@ static void follow_all(uint64_t now_ns)
 {
     tprof_discovery_take_births();
     tprof_discovery_leave_sampled(now_ns);
+    tprof_discovery_leave_own(now_ns);
     read_threads(now_ns, false);
     tprof_discovery_list_if_changed(now_ns);
 }
@@ -182,6 +183,7 @@ static void end(void)
     tprof_native_write_calls(tprof_followers.recording, began_ns, true);
     tprof_discovery_take_births();
     tprof_discovery_leave_sampled(tprof_now_ns());
+    tprof_discovery_leave_own(tprof_now_ns());
     read_threads(tprof_now_ns(), true);
     for (size_t i = 0; i < tprof_followers.count; i++) {
         struct tprof_follower *one = &tprof_followers.all[i];

@@ -10,6 +10,7 @@ Of a session that has ended everything is known, so its figures are those of the
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -46,9 +47,17 @@ OUTSIDE = -1
 SAMPLES = ".samples"
 SLICE_NS = 100_000_000
 READ_S = 0.002
-"""CPU time of one `read`; the rest is left to the next one."""
-SHORTEST_NS, LONGEST_NS = 5_000_000, 200_000_000
-"""Bounds of a slice; its length adapts so that a step takes a part of that time."""
+"""CPU time of one `read`, unless more was saved; the rest is left to the next one."""
+SHORTEST_NS, LONGEST_NS = 10_000_000, 1_000_000_000
+"""Bounds of a slice; its length adapts to the CPU time that a step takes."""
+STEP_S, TIMES = 0.004, 4.0
+"""Most CPU time of a step, unless the cheapest one takes a good part of it: then so many times that.
+
+Each step has a cost that does not depend on its slice: half a millisecond, and several where a busy machine's caches
+are cold. If slices were shortened for it, a read could cover less of the recording than passes until the next one.
+"""
+FORGET = 1.05
+"""By this the cost of the cheapest step grows with each step, since a machine may become slower."""
 
 
 class Meter:
@@ -99,7 +108,8 @@ class Meter:
         self._first_ns: int | None = None
         self._stepped_ns: int | None = None
         self._shared_ns: int | None = None
-        self._slice_ns = SHORTEST_NS
+        self._slice_ns = SLICE_NS
+        self._cheapest_s = math.inf
         self._lock = threading.Lock()
         is_over = (session / END).exists() if is_over is None else is_over
         self._resumed: Resumed | None = None
@@ -212,21 +222,29 @@ class Meter:
         with self._lock:
             return self._step(slice_ns)
 
-    def read(self) -> Iterator[None]:
-        """Share more joules for at most `READ_S` of CPU time, and yield after each step. Raises TraceError."""
+    def read(self, saved_s: float = 0.0) -> Iterator[None]:
+        """Share more joules, and yield after each step. Raises TraceError.
+
+        It ends with the step by which `READ_S` of CPU time are used, or `saved_s` if that is more.
+        """
+        most_s = max(READ_S, saved_s)
         begin_s = before_s = time.thread_time()
         more = True
-        while more and before_s - begin_s < READ_S:
+        while more and before_s - begin_s < most_s:
+            until_ns = self.read_ns
             more = self.step(self._slice_ns)
             now_s = time.thread_time()
-            self._fit_slice(now_s - before_s)
+            if self.read_ns > until_ns:
+                self._fit_slice(now_s - before_s, self.read_ns - until_ns)
             before_s = now_s
             yield
 
-    def _fit_slice(self, took_s: float) -> None:
-        if took_s < READ_S / 4:
+    def _fit_slice(self, took_s: float, covered_ns: int) -> None:
+        self._cheapest_s = min(took_s, self._cheapest_s * FORGET)
+        most_s = max(STEP_S, TIMES * self._cheapest_s)
+        if took_s < most_s / 2 and covered_ns > self._slice_ns / 2:  # else it says nothing of so long a slice
             self._slice_ns = min(self._slice_ns * 2, LONGEST_NS)
-        elif took_s > READ_S / 2:
+        elif took_s > most_s:
             self._slice_ns = max(self._slice_ns // 2, SHORTEST_NS)
 
     def figures(self) -> Energy:

@@ -176,9 +176,9 @@ class Usage:
         process = self._process
         return process is not None and process.is_sure and process.until_ns - self._meter.until_ns < SAMPLES_EACH_NS
 
-    def read(self) -> Iterator[None]:
-        """Read samples within the CPU time of one read, and yield after each step. Raises TraceError."""
-        for _ in self._meter.read():
+    def read(self, saved_s: float = 0.0) -> Iterator[None]:
+        """Read samples within the CPU time of one read, or that was saved; yield after each step. Raises TraceError."""
+        for _ in self._meter.read(saved_s):
             yield
 
     def settle(self) -> None:

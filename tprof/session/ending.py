@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 COMMITTED = slice(64, 72)
 """Where a stream's header says how many records there are; `trace.layout` says it too, with NumPy, which takes long."""
+LINES = {"tasks": "table_bytes", "gpu": "gpu_bytes", "labels": "label_bytes", "keys": "key_bytes"}
+"""Folders of files of lines, and what `end.json` calls the length of the file of a process that records on."""
 LACKED_THREAD = (
     "the system refused tprof a thread (see ulimit -u): for as long the sensors were not read, so their joules are "
     "shared over a long time, and native threads are in `runtime`; raise the limit for better figures"
@@ -98,8 +100,10 @@ class Ending:
 def _written(session: Path, process: int) -> dict[str, int]:
     """Return how much is there of what a process that records on adds to without saying when, or later than it was."""
     found: dict[str, int] = {}
-    with suppress(OSError):
-        found["table_bytes"] = (session / "tasks" / f"{process:08d}.jsonl").stat().st_size
+    for folder, name in LINES.items():
+        path = session / folder / f"{process:08d}.jsonl"
+        with suppress(OSError):
+            found[name] = path.stat().st_size if path.exists() or folder == "tasks" else 0
     with suppress(OSError), (session / "native" / f"{process:08d}.native").open("rb") as file:
         found["native_records"] = int.from_bytes(file.read(COMMITTED.stop)[COMMITTED], "little")
     return found

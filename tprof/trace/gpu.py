@@ -12,7 +12,7 @@ from . import layout
 from .directory import USERS
 from .metadata import MAX_NS
 from .plain_values import is_finite, parse_trace_json
-from .tasks import MAX_NAME_CHARACTERS, lines_of
+from .tasks import MAX_BYTES, MAX_NAME_CHARACTERS, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -112,10 +112,10 @@ class GpuReader:
         self._count = 0
         self.notes: list[str] = []
 
-    def read(self, path: Path, process: int) -> None:
-        """Read a file, with a note on what was left out. Raises TraceError."""
+    def read(self, path: Path, process: int, length: int = MAX_BYTES) -> None:
+        """Read a file, up to so many bytes, with a note on what was left out. Raises TraceError."""
         take = self._take_users if path.name == USERS else partial(self._take, process)
-        damaged = sum(not _parsed(line, take) for line in lines_of(path))
+        damaged = sum(not _parsed(line, take) for line in lines_of(path, length=length))
         if damaged:
             self.notes.append(f"{path.name}: {damaged} lines on GPUs are damaged, and left out")
 

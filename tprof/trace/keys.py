@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .plain_values import parse_trace_json
@@ -18,7 +19,15 @@ MAX_KEY_CHARACTERS = 1000
 MAX_INSTANCE = 2**64 - 1
 
 
-def read_keys(paths: tuple[Path, ...], notes: list[str]) -> Iterator[tuple[int, str, list[str]]]:
+@dataclass(frozen=True, slots=True)
+class KeyFile:
+    """The keys of one process: the lines that begin in so many bytes."""
+
+    path: Path
+    length: int = MAX_BYTES
+
+
+def read_keys(files: tuple[KeyFile, ...], notes: list[str]) -> Iterator[tuple[int, str, list[str]]]:
     """Yield an instance, its key and the keys that it needed, from the files of all processes.
 
     An instance may be unknown or come again, and a needed key may be of no instance here. The attempts of a task that
@@ -30,9 +39,9 @@ def read_keys(paths: tuple[Path, ...], notes: list[str]) -> Iterator[tuple[int, 
         If a file cannot be read.
     """
     count = 0
-    for path in paths:
-        damaged = 0
-        for line in lines_of(path, MAX_BYTES):
+    for file in files:
+        path, damaged = file.path, 0
+        for line in lines_of(path, MAX_BYTES, length=file.length):
             count += 1
             if count > MAX_LINES:
                 notes.append(f"{path.name}: what follows {MAX_LINES} keys is left out")

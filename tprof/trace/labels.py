@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .plain_values import parse_trace_json
-from .tasks import lines_of
+from .tasks import MAX_BYTES, lines_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,10 +14,13 @@ MAX_LABELS = 100
 MAX_LABEL_NAME, MAX_LABEL_VALUE = 40, 200
 
 
-def read_labels(path: Path) -> dict[str, str]:
-    """Return the labels of a process; later lines win, and what cannot be a label is left out. Raises TraceError."""
+def read_labels(path: Path, length: int = MAX_BYTES) -> dict[str, str]:
+    """Return the labels of a process in so many bytes; later lines win, what cannot be a label is left out.
+
+    Raises TraceError.
+    """
     labels: dict[str, str] = {}
-    for line in lines_of(path):
+    for line in lines_of(path, length=length):
         for name, value in object_of(line).items():
             fits = 0 < len(name) <= MAX_LABEL_NAME and name.isidentifier() and name.isascii()
             if fits and isinstance(value, str) and (name in labels or len(labels) < MAX_LABELS):

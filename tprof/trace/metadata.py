@@ -167,7 +167,8 @@ def process_cpu_ns(end: dict[str, Any]) -> dict[int, int]:
 def written(end: dict[str, Any], what: str) -> dict[int, int]:
     """Return how much each process that recorded on had written at the end, by its ordinal.
 
-    `what` is `table_bytes`, the length of its table of tasks, or `native_records`, of its native threads.
+    `what` is `table_bytes`, the length of its table of tasks, `gpu_bytes`, `label_bytes` or `key_bytes`, of its other
+    files of lines, or `native_records`, the number of its records of native threads.
     """
     return {
         entry["process"]: entry[what]

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from .stream import Stream
     from .thread import Thread
 
+WRITTEN = ("table_bytes", "gpu_bytes", "label_bytes", "key_bytes", "native_records")
+
 
 @dataclass(frozen=True)
 class Outliving:
@@ -39,19 +41,24 @@ class Outliving:
     ----------
     end_ns : of the recording
     left : ordinals of the processes that had left when the end was written; None: not known, and nothing is left out
-    natives : records of native threads that each had written; calls are noted later than they were
+    written : how much each had written, by what it is and its ordinal: of what has no time, or is noted late
     """
 
     end_ns: int
     left: frozenset[int] | None
-    natives: Mapping[int, int] = field(default_factory=dict)
+    written: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, end: dict[str, Any] | None) -> Self:
         """Read it from a session's end, which a killed recording does not have, and other writers leave empty."""
+        there = {what: written(end or {}, what) for what in WRITTEN}
         if not end or not end.get("processes") or "end_ns" not in end:
-            return cls(MAX_NS, None)
-        return cls(end["end_ns"], frozenset(process_ends(end)), written(end, "native_records"))
+            return cls(MAX_NS, None, there)
+        return cls(end["end_ns"], frozenset(process_ends(end)), there)
+
+    def length(self, what: str, process: int) -> int:
+        """Return how much of a process's file counts, all of it unless the end says less; `what` is in `WRITTEN`."""
+        return self.written.get(what, {}).get(process, MAX_NS)
 
     def thread(self, one: Thread) -> Thread | None:
         """Return the samples of a thread; if it ended later, it is open."""
@@ -82,7 +89,7 @@ class Outliving:
             return one
         if self._began_later(one.stream):
             return None
-        count = min(one.count, self.natives.get(one.process, one.count))
+        count = min(one.count, self.length("native_records", one.process))
         stream = replace(one.stream, count=count)
         return replace(one, stream=stream, count=count, until_ns=self.end_ns, dropped=self._dropped(one))
 
@@ -97,7 +104,10 @@ class Outliving:
         return [one for one in found if self._had_left(one) or one.t_ns <= self.end_ns]
 
     def gpu(self, found: GpuTrace) -> GpuTrace:
-        """Return work on GPUs without later one; a process writes its note when it leaves, so that is later."""
+        """Return work on GPUs without later one, of which earlier traces do not say what was written at the end.
+
+        A process writes its note when it leaves, so that is later.
+        """
         notes = tuple(one for one in found.notes if self._had_left(one))
         return GpuTrace(tuple(map(self._gpu_segments, found.segments)), found.users, notes)
 

@@ -18,9 +18,10 @@ from .directory import DECISIONS, GONE, GPU, HOSTS, KEYS, LABELS, STACKS
 from .gone import read_gone
 from .gpu import GpuReader, GpuTrace
 from .graph import EventFile, open_events
+from .keys import KeyFile
 from .labels import read_labels
 from .manifest import read_end, read_manifest
-from .metadata import MAX_NS, packages_of_cpus, process_ends, sound_end, sound_manifest, start_ns_of, written
+from .metadata import MAX_NS, packages_of_cpus, process_ends, sound_end, sound_manifest, start_ns_of
 from .missing_files import missing_readings, missing_tables, missing_threads
 from .native import NativeFile, open_native
 from .outliving import Outliving
@@ -31,7 +32,7 @@ from .stacks import StackFile, open_stacks
 from .stream import check_major
 from .sums import keeps_summary
 from .sums_trace import SumsTrace, load_sums, refusal
-from .tasks import MAX_BYTES, TaskTable
+from .tasks import TaskTable
 from .thread import Thread, open_thread
 from .trace import Trace
 
@@ -140,10 +141,10 @@ class _Loader:
     def load(self) -> Trace:
         end = self._end()
         self.late = Outliving.of(end)
-        tables, lengths = self._files("tasks", ".jsonl"), written(end or {}, "table_bytes")
+        tables = self._files("tasks", ".jsonl")
         for path in tables:
             process = _ordinal(path)
-            self._try(path, partial(self.table.read, process=process, length=lengths.get(process, MAX_BYTES)))
+            self._try(path, partial(self.table.read, process=process, length=self.late.length("table_bytes", process)))
         threads, readings, events, native = self._threads(), self._readings(), self._events(), self._native()
         unnamed = {one.process for one in threads} - {_ordinal(path) for path in tables}
         if end is None or self.table.notes or end.get("lost_definitions") or unnamed or not self.table.entries:
@@ -174,7 +175,7 @@ class _Loader:
             decisions=self._decisions(),
             gpu=self._gpu(),
             labels=self._labels(),
-            key_files=tuple(self._files(KEYS, ".jsonl", optional=True)),
+            key_files=self._key_files(),
             stack_files=self._stacks(),
             notes=tuple(self.notes + self.table.notes),
             gone=gone,
@@ -324,13 +325,23 @@ class _Loader:
     def _gpu(self) -> GpuTrace:
         reader = GpuReader(self.table)
         for path in self._files(GPU, ".jsonl", optional=True):
-            self._try(path, lambda path: reader.read(path, _ordinal(path)))
+            process = _ordinal(path)
+            self._try(path, partial(reader.read, process=process, length=self.late.length("gpu_bytes", process)))
         self.notes += reader.notes
         return self.late.gpu(reader.found())
 
     def _labels(self) -> dict[int, dict[str, str]]:
-        found = {_ordinal(path): self._try(path, read_labels) for path in self._files(LABELS, ".jsonl", optional=True)}
+        found: dict[int, dict[str, str] | None] = {}
+        for path in self._files(LABELS, ".jsonl", optional=True):
+            process = _ordinal(path)
+            length = self.late.length("label_bytes", process)
+            found[process] = self._try(path, partial(read_labels, length=length))
         return {process: labels for process, labels in found.items() if labels}
+
+    def _key_files(self) -> tuple[KeyFile, ...]:
+        paths = self._files(KEYS, ".jsonl", optional=True)
+        files = (KeyFile(path, self.late.length("key_bytes", _ordinal(path))) for path in paths)
+        return tuple(one for one in files if one.length)
 
     def _note_end_of_readings(self, readings: dict[str, Readings], threads: list[Thread]) -> None:
         """Say if samples go on without readings: a host recorder that is killed does not end its members."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .gone import Gone
     from .gpu import GpuTrace
     from .graph import EventFile
+    from .keys import KeyFile
     from .native_calls import PoolCalls
     from .readings import Readings
     from .stacks import StackFile, Stacks
@@ -70,7 +71,7 @@ class Trace:
     decisions: tuple[Decision, ...]
     gpu: GpuTrace
     labels: dict[int, dict[str, str]]
-    key_files: tuple[Path, ...]
+    key_files: tuple[KeyFile, ...]
     notes: tuple[str, ...]
     stack_files: tuple[StackFile, ...] = ()
     recorded: Trace | None = None
