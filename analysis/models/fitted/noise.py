@@ -36,6 +36,8 @@ UNTIMED_BOUNDS = (-10.0, 30.0)
 GRID, NEAR = 7, 1.5
 NO_SPREAD2, CLEARLY = 1e-6, 20.0
 """A square of a spread that counts as none, and by how much a clear one is more likely (-2 log likelihood)."""
+PRECISION = 0.01
+"""Of the logarithm of a size. With 0.1 sums that are rounded otherwise moved a power by a hundredth of its error."""
 LEAST_IDLE_ROWS = 10
 MANY = 0.1
 """Outliers, as a part of all rows, that are not single events."""
@@ -183,7 +185,7 @@ def _best(noise: Noise, residual: Floats, bounds: tuple[float, float], at: Calla
     if bounds[1] - bounds[0] > 2 * NEAR:
         bounds = _narrowed(noise, residual, bounds, at)
     found = minimize_scalar(
-        lambda x: at(noise, float(x)).misfit(residual), bounds=bounds, method="bounded", options={"xatol": 0.1}
+        lambda x: at(noise, float(x)).misfit(residual), bounds=bounds, method="bounded", options={"xatol": PRECISION}
     )
     return at(noise, float(found.x))
 
