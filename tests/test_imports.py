@@ -22,7 +22,7 @@ APART = ("analysis.attribution", "analysis.operating_points", "analysis.theory")
 ALLOWED = {
     "__main__": "cli",
     "analysis": "attribution errors lazy_names log operating_points trace",
-    "attribution": "trace",
+    "attribution": "errors trace",
     "benchmarks": (
         "analysis attribution counters cuda dask errors frequency lazy_names operating_points runtime sensors session "
         "theory tprof trace"

@@ -27,6 +27,7 @@ Floats = NDArray[np.float64]
 # With more empty rows per sample in a table of ids, sorting is faster.
 _SPARSE = 4
 _SMALL = 1024
+_MOST = 2**31 - 1
 
 
 @dataclass
@@ -136,7 +137,8 @@ def _of_threads(
 def _slots(ids: NDArray[np.uint64], joints: Joints) -> tuple[NDArray[np.int32], int]:
     """Number the instances thread by thread, and count the numbers with 0; one that moved has a number in each."""
     slot = np.empty(len(ids), np.int32)
-    numbers = _loops.number(ids, joints.begin, joints.end, _SPARSE * len(ids) + _SMALL, slot)
+    most = min(_SPARSE * len(ids) + _SMALL, _MOST)
+    numbers = _loops.number(ids, joints.begin, joints.end, most, slot)
     if numbers is not None:
         return slot, numbers + 1
     if len(joints.end) == 1:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 LEAST_IDLE_S = 0.1
+MOST_JOINED = 1 << 20
+"""Segments of which joined arrays are kept, as in a window; those of a recording in memory are made when needed."""
 
 
 @dataclass(frozen=True)
@@ -221,9 +223,16 @@ class Load:
     def joined(self, group: slice) -> LocatedSegments:
         """Return the segments of threads that are computed together."""
         key = group.start, group.stop
-        if key not in self._joined:
-            self._joined[key] = LocatedSegments.joined(self.located[group])
-        return self._joined[key]
+        if key in self._joined:
+            return self._joined[key]
+        joined = LocatedSegments.joined(self.located[group])
+        if self._is_small:
+            self._joined[key] = joined
+        return joined
+
+    @cached_property
+    def _is_small(self) -> bool:
+        return sum(len(one.modelled) for one in self.located) <= MOST_JOINED
 
     def busy_segments(self, group: slice) -> LocatedSegments:
         """Return the same with CPU seconds; not stored: those of all threads are as large as the trace."""

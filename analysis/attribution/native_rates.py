@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tprof.errors import TprofError
 from tprof.trace.long_arrays import blocks, computed, differences, joined, kept, release, running_sums, zeros
 from tprof.trace.long_sorts import changes, sorted_values, without_repeats
 
@@ -32,6 +33,8 @@ LONG_REST_NS = 60_000_000
 """A spinning thread that waits for a core on a busy machine waits less: after so long a pool that spins has rested."""
 _FIXED = float(1 << 40)
 """Rates are summed as integers in these units, so that nothing is left when a rate has been taken off again."""
+MOST_READS = 2**31 - 2
+"""Of a pool: places among them have 32 bits."""
 _MOST_RATE = 100.0
 """CPU seconds per second; more of one thread is damage."""
 
@@ -88,6 +91,10 @@ class Usage:
             power = joined(np.float64, known)
         cpu_s = joined(np.float64, [differences(one.cpu_s) for one in clocks])
         reads_ns = sorted_values(joined(np.int64, [one.t_ns for one in clocks]))
+        if len(reads_ns) > MOST_READS:
+            raise TprofError(
+                f"a pool of native threads has {len(reads_ns):,} readings, and at most {MOST_READS:,} are known"
+            )
         alive, grid_ns = _alive(clocks, reads_ns), without_repeats(reads_ns)
         starts = np.cumsum([0, *(len(one.t_ns) - 1 for one in clocks)])
         return cls(begin_ns, end_ns, cpu_s, power, reads_ns, alive, grid_ns, starts)

@@ -123,13 +123,13 @@ def make_segments(
     cpu_s = increments.pop("cpu_ns") if has_cpu else np.where(running, wall_s, 0.0)
     counted = set(model.columns) <= set(increments)
     modelled = model.modelled(increments, cpu_s) if counted else cpu_s
+    modelled = modelled.copy() if modelled is cpu_s else modelled
     guesses = _estimate_open(group, cut_off or {}, running, wall_s, cpu_s, modelled, part.means)
     if trace.recorded is not None:
         earlier_s = earlier_s + np.add.reduceat(cpu_s * _before(t_ns, trace.reach_ns[0]), joints.begin)
         parts = _cut(t_ns, trace.reach_ns)
         wall_s, cpu_s, modelled = np.diff(t_ns) * 1e-9, cpu_s * parts, modelled * parts
         increments = {name: values * parts for name, values in increments.items()}
-    modelled = modelled.copy() if modelled is cpu_s else modelled
     # A segment of no length lies in no quantum; its counts stay with its instance.
     _loops.weigh(t_ns, cpu_s, NOTHING, modelled)
     outside = [] if part.own_ns is None else list(_outside(t_ns, joints, part.own_ns))

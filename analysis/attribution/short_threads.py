@@ -64,8 +64,9 @@ class Joints:
     @classmethod
     def of(cls, counts: Sequence[int]) -> Joints:
         """Join threads with so many samples each."""
-        end = np.cumsum(np.asarray(counts, np.intp) + 1) - 1
-        return cls(end - counts, end)
+        lengths = np.asarray(counts, np.intp)
+        end = np.cumsum(lengths + 1) - 1
+        return cls(end - lengths, end)
 
     @property
     def between(self) -> NDArray[np.intp]:

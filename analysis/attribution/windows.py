@@ -261,6 +261,8 @@ def _read_part(
     """Read which of the samples of threads of one kind are in a window; returns also which threads have any."""
     fields, counts = read_fields([one.thread for one in threads], fields_of(threads[0].thread, columns), samples)
     there = [number for number, count in enumerate(counts) if count]
+    if not there:  # files were cut since they were opened
+        return None, there
     joints = Joints.of([counts[number] for number in there])
     t_ns = _limited(fields["t_ns"], joints, [max(threads[number].end_ns, 0) for number in there])
     found = np.empty((len(there), 2), np.intp)

@@ -165,8 +165,9 @@ def test_joined_arrays_have_zeros_between_them(seed, counts, gap) -> None:
 def test_arrays_are_not_joined_as_another_kind_or_where_there_is_no_room() -> None:
     with pytest.raises(ValueError, match="of different kinds"):
         join_arrays([np.zeros(2), np.zeros(2, np.int64)])
-    with pytest.raises(ValueError, match="do not fill 24"):
-        _loops.join((np.zeros(1), np.zeros(1)), 0, np.empty(3))
+    for count, gap in ((2, 0), (2, -1), (5, 1 << 62), (2, 1 << 40)):
+        with pytest.raises(ValueError, match="do not fill 24"):
+            _loops.join((np.zeros(1),) * count, gap, np.empty(3))
 
 
 @examples(50)

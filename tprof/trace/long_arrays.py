@@ -7,6 +7,7 @@ and `release` leaves them to it, so that what is computed block by block takes t
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import tempfile
@@ -35,6 +36,10 @@ _MOST_PARTS = 1 << 10
 _NO_SPACE = (
     "cannot make a temporary file of {megabytes:,.0f} MB in {folder}, which the many readings or instances of this "
     "recording need (set TMPDIR to another folder)"
+)
+_NO_FILES = (
+    "this recording needs more temporary files than this process may have open: let it have more (such as by ulimit -n "
+    "65536)"
 )
 
 
@@ -121,6 +126,8 @@ def _with_space(size: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno == errno.EMFILE:
+            raise TprofError(_NO_FILES) from error
         message = _NO_SPACE.format(megabytes=size / 1e6, folder=temporary_folder())
         raise TprofError(f"{message}: {error.strerror}") from error
 

@@ -218,7 +218,7 @@ def threads_of(
             counts=counts_at(clocks[number][0], counts.get(number, {})),
         )
         for number, by_kind in sorted(by_thread.items())
-        if _APPEAR in by_kind
+        if _APPEAR in by_kind and number in clocks
     ]
 
 

@@ -85,7 +85,8 @@ def _add(found: dict[int, NativeTotal], records: Records) -> None:
 def read_clocks(pieces: Callable[[], Iterable[Records]]) -> dict[int, tuple[Times, Times]]:
     """Return times and CPU time of each thread's readings, by its number, in order of time.
 
-    A value that falls is damage, and counts as no movement. `pieces` returns records as often as it is called.
+    A value that falls is damage, and counts as no movement. `pieces` returns records as often as it is called; the second
+    time they are fewer if the file was cut. What is new then is left out, as are threads without readings.
     """
     counts = _counts(_read(records) for records in pieces())
     numbers, ends = (
@@ -97,17 +98,19 @@ def read_clocks(pieces: Callable[[], Iterable[Records]]) -> dict[int, tuple[Time
     place = begins.copy()
     for records in pieces():
         read = _read(records)
+        read = read[np.isin(read["thread"], numbers)]
         read = read[np.argsort(read["thread"], kind="stable")]
         of, first, count = np.unique(read["thread"], return_index=True, return_counts=True)
         own = np.searchsorted(numbers, of)
         at = np.repeat(place[own] - first, count) + np.arange(len(read))
-        place[own] += count
+        known = at < np.repeat(ends[own], count)
+        read, at = read[known], at[known]
+        place[own] = np.minimum(place[own] + count, ends[own])
         for target, name in ((t_ns, "t_ns"), (cpu_ns, "value")):
             target[at] = np.minimum(read[name], np.uint64(MAX_NS)).astype(np.int64)
         release(t_ns, cpu_ns)
-    # A file that was cut meanwhile has fewer.
-    parts = [slice(*one) for one in zip(begins.tolist(), place.tolist(), strict=True)]
-    found = {number: (t_ns[part], cpu_ns[part]) for number, part in zip(numbers.tolist(), parts, strict=True)}
+    parts = zip(numbers.tolist(), begins.tolist(), place.tolist(), strict=True)
+    found = {number: (t_ns[begin:end], cpu_ns[begin:end]) for number, begin, end in parts if end > begin}
     for clock in found.values():
         _put_in_order(*clock)
     return found

@@ -145,13 +145,15 @@ static PyObject *join(PyObject *self, PyObject *args)
     Py_buffer *of_parts = PyMem_Calloc((size_t)count + 1, sizeof *of_parts);
     if (of_parts == NULL)
         PyErr_NoMemory();
-    Py_ssize_t room = target.len;
-    for (; of_parts != NULL && taken < count; taken++) {
+    /* So no sum of lengths is larger than what fits. */
+    const bool is_gap = gap >= 0 && (count < 2 || gap <= target.len / (count - 1));
+    Py_ssize_t room = is_gap ? target.len - (count > 1 ? gap * (count - 1) : 0) : -1;
+    for (; of_parts != NULL && room >= 0 && taken < count; taken++) {
         if (PyObject_GetBuffer(PyTuple_GET_ITEM(parts, taken), &of_parts[taken], PyBUF_SIMPLE) < 0)
             break;
-        room -= of_parts[taken].len + (taken > 0 ? gap : 0);
+        room -= of_parts[taken].len;
     }
-    if (!PyErr_Occurred() && (gap < 0 || room != 0))
+    if (!PyErr_Occurred() && room != 0)
         PyErr_Format(PyExc_ValueError, "the parts and %zd bytes between them do not fill %zd", gap, target.len);
     if (!PyErr_Occurred()) {
         Py_BEGIN_ALLOW_THREADS
