@@ -85,8 +85,8 @@ def _add(found: dict[int, NativeTotal], records: Records) -> None:
 def read_clocks(pieces: Callable[[], Iterable[Records]]) -> dict[int, tuple[Times, Times]]:
     """Return times and CPU time of each thread's readings, by its number, in order of time.
 
-    A value that falls is damage, and counts as no movement. `pieces` returns records as often as it is called; the second
-    time they are fewer if the file was cut. What is new then is left out, as are threads without readings.
+    A value that falls is damage, and counts as no movement. `pieces` returns records as often as it is called; the
+    second time they are fewer if the file was cut. What is new then is left out, as are threads without readings.
     """
     counts = _counts(_read(records) for records in pieces())
     numbers, ends = (
