@@ -16,7 +16,6 @@ from tprof.analysis.profile import streamed
 
 import tprof
 from tprof.trace import NativeThread, layout, native_pieces
-from tprof.trace.native import NativeFile
 
 
 @examples(12, quick=4)
@@ -45,14 +44,14 @@ def test_samples_that_are_cut_after_the_first_pass_are_missing(seed, part, pools
 
 def test_native_threads_that_are_cut_between_two_reads_are_left_out(tmp_path, monkeypatch) -> None:
     trace = tprof.load(traces.write(tmp_path / "x.tprof", native=[a_native_thread()]))
-    others = NativeFile._others
+    (file,) = trace.native
+    read_clocks = native_pieces.read_clocks
 
-    def cut_after(file):
-        found = others(file)
+    def cut_before(pieces):
         os.truncate(file.stream.path, layout.HEADER_BYTES)
-        return found
+        return read_clocks(pieces)
 
-    monkeypatch.setattr(NativeFile, "_others", cut_after)
+    monkeypatch.setattr("tprof.trace.native.read_clocks", cut_before)
 
     assert trace.native_threads == ()
 
