@@ -36,7 +36,8 @@ FEW_RECORDED = 8
 MOST_THREADS = 6
 """For so few: more would take more memory and no less time (measured with 1 recorded thread on 16 cores)."""
 MOST_LOCKED = 3
-"""For more recorded threads: more would mostly wait for Python's lock (measured with 64 of them on 16 cores)."""
+"""For more recorded threads: more mostly waited for Python's lock (measured with 64 of them on 16 cores, before the
+threads of a window were read together)."""
 SHARED_FROM = 10_000_000
 """Samples and readings of a recording of many threads from which processes save more time than their start takes."""
 MOST_PROCESSES = 6
