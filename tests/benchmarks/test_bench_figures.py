@@ -22,6 +22,7 @@ def test_each_target_has_its_figure_and_the_result_is_plain(tmp_path):
         "20,000 samples, disk to profile.tasks, 64 cores": "≤ 10",
         "20,000 samples, summary in windows, over reading and copying the bytes": "≤ 1.5",
         "20,000 samples, summary in windows, peak memory": "≤ 1,000",
+        "20,000 samples of 64 threads, summary in windows, over reading and copying the bytes": "≤ 1.5",
         "20,000 recorded samples, summary in windows, over reading and copying the bytes": "≤ 1.5",
         "64 cores over 4 cores": "≤ 1.3",
         "peak memory, 4 cores": "≤ 3",
