@@ -93,29 +93,30 @@ bool tprof_loops_find_extents(const struct tprof_loops_keys *slots, const uint8_
     return true;
 }
 
-int64_t tprof_loops_number(const struct tprof_loops_ids *ids, uint64_t most, int32_t *slots)
+int64_t tprof_loops_number(const uint64_t *ids, const struct tprof_loops_threads *threads, uint64_t most,
+                           int32_t *slots)
 {
     uint64_t numbers = 0;
     size_t done = 0;
-    for (size_t thread = 0; thread < ids->threads; thread++) {
-        const size_t begin = (size_t)ids->begin[thread], end = (size_t)ids->end[thread];
-        if (begin < done || end < begin || end > ids->count)
+    for (size_t thread = 0; thread < threads->threads; thread++) {
+        const size_t begin = (size_t)threads->begin[thread], end = (size_t)threads->end[thread];
+        if (begin < done || end < begin || end > threads->count)
             return -1;
         uint64_t before = UINT64_MAX, last = 0;
         for (size_t at = begin; at < end; at++) {
             /* No id wraps around to the largest number. */
-            before = ids->at[at] - 1 < before ? ids->at[at] - 1 : before;
-            last = ids->at[at] > last ? ids->at[at] : last;
+            before = ids[at] - 1 < before ? ids[at] - 1 : before;
+            last = ids[at] > last ? ids[at] : last;
         }
         if (last != 0 && last - before > most - numbers)
             return -2;
         memset(slots + done, 0, (begin - done) * sizeof *slots);
         for (size_t at = begin; at < end; at++)
-            slots[at] = ids->at[at] == 0 ? 0 : (int32_t)(numbers + (ids->at[at] - before));
+            slots[at] = ids[at] == 0 ? 0 : (int32_t)(numbers + (ids[at] - before));
         numbers += last == 0 ? 0 : last - before;
         done = end;
     }
-    memset(slots + done, 0, (ids->count - done) * sizeof *slots);
+    memset(slots + done, 0, (threads->count - done) * sizeof *slots);
     return (int64_t)numbers;
 }
 

@@ -38,27 +38,19 @@ bool tprof_loops_add_products(const struct tprof_loops_keys *keys, const double 
 bool tprof_loops_find_extents(const struct tprof_loops_keys *slots, const uint8_t *kind, const uint8_t *flags,
                               const struct tprof_loops_extents *found);
 
-/* Ids of instances that samples name, 0: none, and where the samples of each thread begin and end; joints lie between. */
-struct tprof_loops_ids {
-    const uint64_t *at;
-    const int64_t *begin;
-    const int64_t *end;
-    size_t count;
-    size_t threads;
-};
-
-/* Number the ids of each thread after those of the threads before, from 1 on: an id by its distance from the least one of
- * its thread. The slot of a sample without an id, and of a joint, is 0. Returns how many numbers there are; -1 if a place
- * is none, -2 if there would be more than `most`. */
-int64_t tprof_loops_number(const struct tprof_loops_ids *ids, uint64_t most, int32_t *slots);
-
-/* Where the times of threads are in one array, of `count` in all, and two times. */
+/* Where the samples of threads are in joined arrays of `count` places: from `begin` to before `end`, (threads,) each. */
 struct tprof_loops_threads {
     const int64_t *begin;
     const int64_t *end;
     size_t threads;
     size_t count;
 };
+
+/* Number the ids of instances, 0: none, of each thread after those of the threads before, from 1 on: an id by its distance
+ * from the least one of its thread. The slot of a sample without an id, and of what lies between threads, is 0. Returns how
+ * many numbers there are; -1 if a place is none, -2 if there would be more than `most`. */
+int64_t tprof_loops_number(const uint64_t *ids, const struct tprof_loops_threads *threads, uint64_t most,
+                           int32_t *slots);
 
 /* For each thread, whose times do not decrease, set found[2 * thread] and found[2 * thread + 1] to the place of its first
  * time that is not before `first`, or not before `second`; its end without any. Returns false if a place is none. */

@@ -196,32 +196,41 @@ error:
     return NULL;
 }
 
+/* Take where threads are among so many places. */
+static bool take_threads(struct tprof_arrays *arrays, PyObject *begins, PyObject *ends, Py_ssize_t count,
+                         struct tprof_loops_threads *threads)
+{
+    threads->count = (size_t)count;
+    threads->begin = tprof_arrays_take(arrays, begins, "the begins", INT64, PyBUF_SIMPLE, -1);
+    if (threads->begin == NULL)
+        return false;
+    threads->threads = (size_t)arrays->views[arrays->taken - 1].len / sizeof *threads->begin;
+    threads->end = tprof_arrays_take(arrays, ends, "the ends", INT64, PyBUF_SIMPLE, (Py_ssize_t)threads->threads);
+    return threads->end != NULL;
+}
+
 static PyObject *number(PyObject *self, PyObject *args)
 {
     PyObject *of_ids, *of_begins, *of_ends, *of_slots;
     Py_ssize_t most;
-    struct tprof_loops_ids ids;
+    struct tprof_loops_threads threads;
     struct tprof_arrays arrays = {.taken = 0};
+    const uint64_t *ids;
     (void)self;
     if (!PyArg_ParseTuple(args, "OOOnO", &of_ids, &of_begins, &of_ends, &most, &of_slots))
         return NULL;
     if (most < 0 || most > INT32_MAX)
         return PyErr_Format(PyExc_ValueError, "at most %d numbers, got %zd", INT32_MAX, most);
     int32_t *slots = tprof_arrays_take(&arrays, of_slots, "the slots", INT32, PyBUF_WRITABLE, -1);
-    if (slots == NULL)
-        goto error;
-    const Py_ssize_t count = arrays.views[0].len / (Py_ssize_t)sizeof *slots;
-    if ((ids.at = tprof_arrays_take(&arrays, of_ids, "the ids", UINT64, PyBUF_SIMPLE, count)) == NULL ||
-        (ids.begin = tprof_arrays_take(&arrays, of_begins, "the begins", INT64, PyBUF_SIMPLE, -1)) == NULL)
-        goto error;
-    const Py_ssize_t threads = arrays.views[2].len / (Py_ssize_t)sizeof *ids.begin;
-    if ((ids.end = tprof_arrays_take(&arrays, of_ends, "the ends", INT64, PyBUF_SIMPLE, threads)) == NULL)
-        goto error;
-    ids.count = (size_t)count;
-    ids.threads = (size_t)threads;
+    const Py_ssize_t count = slots == NULL ? 0 : arrays.views[0].len / (Py_ssize_t)sizeof *slots;
+    if (slots == NULL || (ids = tprof_arrays_take(&arrays, of_ids, "the ids", UINT64, PyBUF_SIMPLE, count)) == NULL ||
+        !take_threads(&arrays, of_begins, of_ends, count, &threads)) {
+        tprof_arrays_release(&arrays);
+        return NULL;
+    }
     int64_t numbers;
     Py_BEGIN_ALLOW_THREADS
-    numbers = tprof_loops_number(&ids, (uint64_t)most, slots);
+    numbers = tprof_loops_number(ids, &threads, (uint64_t)most, slots);
     Py_END_ALLOW_THREADS
     tprof_arrays_release(&arrays);
     if (numbers >= 0)
@@ -229,9 +238,6 @@ static PyObject *number(PyObject *self, PyObject *args)
     if (numbers == -1)
         return refuse_places(count);
     Py_RETURN_NONE;
-error:
-    tprof_arrays_release(&arrays);
-    return NULL;
 }
 
 static PyObject *increase(PyObject *self, PyObject *args)
@@ -267,27 +273,21 @@ static PyObject *search(PyObject *self, PyObject *args)
     (void)self;
     if (!PyArg_ParseTuple(args, "OOO(LL)O", &of_times, &of_begins, &of_ends, &first, &second, &of_found))
         return NULL;
-    const int64_t *t_ns = tprof_arrays_take(&arrays, of_times, "the times", INT64, PyBUF_SIMPLE, -1);
-    if (t_ns == NULL)
-        goto error;
-    threads.count = (size_t)arrays.views[0].len / sizeof *t_ns;
-    if ((threads.begin = tprof_arrays_take(&arrays, of_begins, "the begins", INT64, PyBUF_SIMPLE, -1)) == NULL)
-        goto error;
-    const Py_ssize_t count = arrays.views[1].len / (Py_ssize_t)sizeof *threads.begin;
-    threads.threads = (size_t)count;
     int64_t *found;
-    if ((threads.end = tprof_arrays_take(&arrays, of_ends, "the ends", INT64, PyBUF_SIMPLE, count)) == NULL ||
-        (found = tprof_arrays_take(&arrays, of_found, "what is found", INT64, PyBUF_WRITABLE, 2 * count)) == NULL)
-        goto error;
+    const int64_t *t_ns = tprof_arrays_take(&arrays, of_times, "the times", INT64, PyBUF_SIMPLE, -1);
+    const Py_ssize_t count = t_ns == NULL ? 0 : arrays.views[0].len / (Py_ssize_t)sizeof *t_ns;
+    if (t_ns == NULL || !take_threads(&arrays, of_begins, of_ends, count, &threads) ||
+        (found = tprof_arrays_take(&arrays, of_found, "what is found", INT64, PyBUF_WRITABLE,
+                                   2 * (Py_ssize_t)threads.threads)) == NULL) {
+        tprof_arrays_release(&arrays);
+        return NULL;
+    }
     bool good;
     Py_BEGIN_ALLOW_THREADS
     good = tprof_loops_search(t_ns, &threads, first, second, found);
     Py_END_ALLOW_THREADS
     tprof_arrays_release(&arrays);
-    return good ? Py_NewRef(Py_None) : refuse_places((Py_ssize_t)threads.count);
-error:
-    tprof_arrays_release(&arrays);
-    return NULL;
+    return good ? Py_NewRef(Py_None) : refuse_places(count);
 }
 
 static PyObject *weigh(PyObject *self, PyObject *args)
