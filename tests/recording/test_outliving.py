@@ -14,7 +14,7 @@ from support.streamed_profiles import streamed
 import tprof
 from tprof.live import Meter
 from tprof.live.meter import OUTSIDE
-from tprof.session.ending import COMMITTED, LINES
+from tprof.session.ending import COMMITTED, LENGTHS
 from tprof.trace import EventKind, layout
 from tprof.trace.compress import compress
 from tprof.trace.keys import read_keys
@@ -208,7 +208,7 @@ def test_labels_keys_and_work_on_gpus_that_were_written_after_the_end_are_left_o
 def test_files_that_a_process_made_after_the_end_are_left_out(recorded):
     path = traces.copy(recorded[1], recorded[1].with_suffix(".none"))
     end = json.loads((path / "end.json").read_text())
-    none = {name: 0 for name in LINES.values() if name != "table_bytes"}
+    none = {name: 0 for name in LENGTHS.values() if name != "table_bytes"}
     traces.set_json(path / "end.json", processes=[{**one, **none} for one in end["processes"]])
 
     trace = tprof.load(path)

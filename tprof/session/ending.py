@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from tprof import _core
-from tprof.trace.manifest import write_end
+from tprof.trace.manifest import LENGTHS, write_end
 
 from .companions import await_companions, describe_running
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 COMMITTED = slice(64, 72)
 """Where a stream's header says how many records there are; `trace.layout` says it too, with NumPy, which takes long."""
-LINES = {"tasks": "table_bytes", "gpu": "gpu_bytes", "labels": "label_bytes", "keys": "key_bytes"}
-"""Folders of files of lines, and what `end.json` calls the length of the file of a process that records on."""
 LACKED_THREAD = (
     "the system refused tprof a thread (see ulimit -u): for as long the sensors were not read, so their joules are "
     "shared over a long time, and native threads are in `runtime`; raise the limit for better figures"
@@ -100,7 +98,7 @@ class Ending:
 def _written(session: Path, process: int) -> dict[str, int]:
     """Return how much is there of what a process that records on adds to without saying when, or later than it was."""
     found: dict[str, int] = {}
-    for folder, name in LINES.items():
+    for folder, name in LENGTHS.items():
         path = session / folder / f"{process:08d}.jsonl"
         with suppress(OSError):
             found[name] = path.stat().st_size if path.exists() or folder == "tasks" else 0

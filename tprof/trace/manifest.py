@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 END = "end.json"
 # Hostile JSON takes some twenty times its size in memory; a thousand processors need 100 kB.
+LENGTHS = {"tasks": "table_bytes", "gpu": "gpu_bytes", "labels": "label_bytes", "keys": "key_bytes"}
+"""Folders of files of lines, and what the end calls the length of the file of a process that records on."""
 MAX_BYTES = 8 << 20
 
 

@@ -8,11 +8,13 @@ known. So a session has the same figures while these processes still run, and wh
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from . import kinds, layout
 from .gpu import GpuTrace
+from .manifest import LENGTHS
 from .metadata import MAX_NS, process_ends, written
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from .stream import Stream
     from .thread import Thread
 
-WRITTEN = ("table_bytes", "gpu_bytes", "label_bytes", "key_bytes", "native_records")
+WRITTEN = (*LENGTHS.values(), "native_records")
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Outliving:
 
     def length(self, what: str, process: int) -> int:
         """Return how much of a process's file counts, all of it unless the end says less; `what` is in `WRITTEN`."""
-        return self.written.get(what, {}).get(process, MAX_NS)
+        return self.written.get(what, {}).get(process, sys.maxsize)
 
     def thread(self, one: Thread) -> Thread | None:
         """Return the samples of a thread; if it ended later, it is open."""

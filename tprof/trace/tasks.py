@@ -165,7 +165,8 @@ def lines_of(path: Path, most_bytes: int = MAX_BYTES, *, length: int = MAX_BYTES
     """Yield the lines that begin in so many bytes; an empty one in place of one that is too long. Raises TraceError."""
     with open_file(path, most_bytes) as file:
         try:
-            while file.tell() < length and (line := file.readline(MAX_LINE_BYTES)):
+            # What is not given a length may grow while it is read.
+            while file.tell() < min(length, most_bytes) and (line := file.readline(MAX_LINE_BYTES)):
                 whole = line
                 while not line.endswith(b"\n") and len(line) == MAX_LINE_BYTES:
                     whole = b""
