@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tprof.trace.long_arrays import computed, is_any, joined, running_sums
+from tprof.trace.long_arrays import computed, is_somewhere, joined, running_sums
 from tprof.trace.long_sorts import sorted_values
 
 from .native_counts import power_between_readings
@@ -147,11 +147,11 @@ def _clock(one: NativeThread, born_ns: int | None, sampled_ns: int | None, power
     if sampled_ns is not None:
         stop = int(np.searchsorted(t_ns, sampled_ns, side="right"))
         t_ns, cpu_ns, before = t_ns[:stop], cpu_ns[:stop], None if before is None else before[: max(stop - 1, 0)]
-    if is_any(computed(max(len(t_ns) - 1, 0), bool, lambda at: _falls(t_ns, at), t_ns)):
+    if is_somewhere(max(len(t_ns) - 1, 0), lambda at: _falls(t_ns, at), t_ns):
         good = np.concatenate(([True], t_ns[1:] > np.maximum.accumulate(t_ns)[:-1]))
         t_ns, cpu_ns, before = t_ns[good], cpu_ns[good], None if before is None else before[good[1:]]
     used_ns = computed(max(len(t_ns) - 1, 0), np.float64, lambda at: _used_ns(t_ns, cpu_ns, at), t_ns, cpu_ns)
-    if not is_any(computed(len(used_ns), bool, lambda at: used_ns[at] > 0, used_ns)):
+    if not is_somewhere(len(used_ns), lambda at: used_ns[at] > 0, used_ns):
         return None
     sums_ns = running_sums(used_ns)
     return Clock(t_ns, computed(len(t_ns), np.float64, lambda at: sums_ns[at] * 1e-9, sums_ns), before)

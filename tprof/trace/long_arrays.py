@@ -96,12 +96,28 @@ class Appended:
         return np.frombuffer(mapped, self._kind)
 
 
+class AppendedColumns:
+    """Arrays of one length whose values come in parts, as many of each at a time."""
+
+    def __init__(self, *kinds: DTypeLike) -> None:
+        self._columns = [Appended(kind) for kind in kinds]
+
+    def add(self, *values: NDArray[Any] | Sequence[Any]) -> None:
+        """Add a part of each. Raises as `Appended`."""
+        for column, some in zip(self._columns, values, strict=True):
+            column.add(some)
+
+    def finish(self) -> tuple[NDArray[Any], ...]:
+        """Return all arrays; no more may be added."""
+        return tuple(column.finish() for column in self._columns)
+
+
 class AppendedRows:
     """Arrays whose values come one by one, a row of all of them at a time."""
 
     def __init__(self, *kinds: DTypeLike) -> None:
         self._rows: list[tuple[Any, ...]] = []
-        self._columns = [Appended(kind) for kind in kinds]
+        self._columns = AppendedColumns(*kinds)
 
     def add(self, *row: Any) -> None:
         """Add a row. Raises as `Appended`."""
@@ -110,14 +126,14 @@ class AppendedRows:
             self._store()
 
     def _store(self) -> None:
-        for column, values in zip(self._columns, zip(*self._rows, strict=True), strict=bool(self._rows)):
-            column.add(values)
+        if self._rows:
+            self._columns.add(*zip(*self._rows, strict=True))
         self._rows = []
 
     def finish(self) -> tuple[NDArray[Any], ...]:
         """Return all arrays; no more rows may be added."""
         self._store()
-        return tuple(column.finish() for column in self._columns)
+        return self._columns.finish()
 
 
 @contextmanager
@@ -239,7 +255,12 @@ def total(values: NDArray[Any]) -> float:
 
 def is_any(flags: NDArray[np.bool_]) -> bool:
     """Return whether any flag is set."""
-    return any(flags[block].any() for block in blocks(len(flags), flags))
+    return is_somewhere(len(flags), lambda at: flags[at], flags)
+
+
+def is_somewhere(count: int, flags: Callable[[slice], NDArray[np.bool_]], *sources: NDArray[Any]) -> bool:
+    """Return whether any flag is set that a function returns for parts of so many, as `computed` does."""
+    return any(flags(block).any() for block in blocks(count, *sources))
 
 
 def median(values: NDArray[np.int64]) -> float:

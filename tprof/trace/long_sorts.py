@@ -47,9 +47,14 @@ def sorted_columns(
     return runs.merged()
 
 
+def sorted_arrays(arrays: Sequence[NDArray[Any]], keys: int = 1) -> tuple[NDArray[Any], ...]:
+    """Return arrays of one length sorted by the first ones of them, as `sorted_columns`."""
+    return sorted_columns(len(arrays[0]), lambda at: tuple(one[at] for one in arrays), *arrays, keys=keys)
+
+
 def sorted_values(values: NDArray[Any]) -> NDArray[Any]:
     """Return the values of an array in increasing order."""
-    return sorted_columns(len(values), lambda at: (values[at],), values)[0]
+    return sorted_arrays([values])[0]
 
 
 def order_of(*keys: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:

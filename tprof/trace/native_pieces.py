@@ -9,7 +9,7 @@ import numpy as np
 
 from . import layout
 from .kinds import NativeFlag, NativeKind
-from .long_arrays import blocks, computed, empty, is_any, release
+from .long_arrays import blocks, empty, is_somewhere, release
 from .metadata import MAX_NS
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _read(records: Records) -> Records:
 def _put_in_order(t_ns: Times, cpu_ns: Times) -> None:
     """Sort a thread's readings by time, and let none fall, in place."""
     count = len(t_ns)
-    if is_any(computed(max(count - 1, 0), bool, lambda at: t_ns[at.start + 1 : at.stop + 1] < t_ns[at], t_ns)):
+    if is_somewhere(max(count - 1, 0), lambda at: t_ns[at.start + 1 : at.stop + 1] < t_ns[at], t_ns):
         order = np.argsort(t_ns, kind="stable")
         t_ns[:], cpu_ns[:] = t_ns[order], cpu_ns[order]
     most_ns = 0

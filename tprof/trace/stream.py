@@ -116,6 +116,10 @@ class Stream:
         return 0 if self.segments is None else self.segments.before
 
     @property
+    def _body_at(self) -> int:
+        return layout.HEADER_BYTES + self.number("window_bytes")
+
+    @property
     def _beside(self) -> PackedFile | Segments | None:
         return self.packed if self.segments is None else self.segments
 
@@ -157,7 +161,7 @@ class Stream:
             return np.concatenate([np.empty(0, dtype), *parts])
         records, size, done = np.empty(len(places), dtype), dtype.itemsize, 0
         plain = records.view(np.uint8).data
-        body_at = layout.HEADER_BYTES + self.number("window_bytes")
+        body_at = self._body_at
         fd = _open(self.path)
         try:
             for at in places:
@@ -257,8 +261,7 @@ class Stream:
 
     def _read_open(self, fd: int, records: np.ndarray[Any, np.dtype[np.void]], first: int) -> int:
         in_body = max(min(first + len(records), self.flushed) - first, 0)
-        body_at = layout.HEADER_BYTES + self.number("window_bytes") + first * records.dtype.itemsize
-        got = _read_into(fd, records[:in_body], body_at)
+        got = _read_into(fd, records[:in_body], self._body_at + first * records.dtype.itemsize)
         return got if got < in_body else got + self._read_window(fd, records[in_body:], first + in_body)
 
     def _read_window(self, fd: int, records: np.ndarray[Any, np.dtype[np.void]], first: int) -> int:
@@ -271,7 +274,7 @@ class Stream:
         if int(now["packed"]) or int(now["flushed"]) <= self.number("flushed"):
             return got
         if self.segments is None:
-            return _read_into(fd, records, layout.HEADER_BYTES + self.number("window_bytes") + first * size)
+            return _read_into(fd, records, self._body_at + first * size)
         moved = replace(self.segments, flushed=int(now["flushed"]))
         moved.read_into(records.view(np.uint8).reshape(len(records), -1), first)
         return len(records)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tprof.trace.long_arrays import Appended, blocks, computed
+from tprof.trace.long_arrays import AppendedColumns, blocks, computed
 
 if TYPE_CHECKING:
     from .instances import Instances, Named
@@ -71,7 +71,7 @@ def chain_of(instances: Instances, row_of: Rows, nodes: Rows, share: Floats) -> 
 
 def _by_row(row_of: Rows, nodes: Rows, share: Floats) -> tuple[Rows, Floats]:
     """Return the instances of which a share is on the path, first to last, and the shares."""
-    rows, shares = Appended(np.int32), Appended(np.float64)
+    found = AppendedColumns(np.int32, np.float64)
     last, last_share = np.empty(0, np.int32), np.empty(0)
     for at in blocks(len(nodes), nodes, share, row_of, backwards=True):
         is_on = share[at][::-1] > 0
@@ -81,9 +81,8 @@ def _by_row(row_of: Rows, nodes: Rows, share: Floats) -> tuple[Rows, Floats]:
             begins = np.flatnonzero(np.diff(on, prepend=-1))
             on, parts = on[begins], np.add.reduceat(parts, begins)
         # The first node of the next block may be of the last instance.
-        rows.add(on[:-1])
-        shares.add(parts[:-1])
+        found.add(on[:-1], parts[:-1])
         last, last_share = on[-1:], parts[-1:]
-    rows.add(last)
-    shares.add(last_share)
-    return rows.finish(), shares.finish()
+    found.add(last, last_share)
+    rows, shares = found.finish()
+    return rows, shares

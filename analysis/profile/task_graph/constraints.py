@@ -17,15 +17,17 @@ from tprof.analysis.attribution import _loops
 from tprof.trace import long_arrays
 from tprof.trace.long_arrays import (
     Appended,
+    AppendedColumns,
     AppendedRows,
     blocks,
     computed,
     empty,
     filled,
     release,
+    running_sums,
     zeros,
 )
-from tprof.trace.long_sorts import firsts, places, sorted_columns
+from tprof.trace.long_sorts import firsts, places, sorted_arrays
 
 from .runs import count_until
 
@@ -71,14 +73,12 @@ class Constraints:
 def build_constraints(execution: Execution) -> Constraints:
     """Build the graph; O((runs + edges) log (runs + edges))."""
     nodes = _Nodes.of(execution)
-    columns = [Appended(kind) for kind in (np.int32, np.int32, np.float64)]
+    found = AppendedColumns(np.int32, np.int32, np.float64)
     for edges in nodes.edges():
-        for place, column in enumerate(columns):
-            column.add(edges[place])
+        found.add(*edges)
         execution.release()
         nodes.release()
-    given = [column.finish() for column in columns]
-    source, target, share = sorted_columns(len(given[0]), lambda at: tuple(one[at] for one in given), *given)
+    source, target, share = sorted_arrays(found.finish())
     return Constraints(nodes.rows(), firsts(source, int(nodes.first[-1])), source, target, share, nodes.spawns)
 
 
@@ -96,13 +96,11 @@ class _Nodes:
         spawns = zeros(len(execution), np.bool_)
         for at in blocks(len(parent), parent, spawns):
             spawns[parent[at][parent[at] >= 0]] = True
-        first, done = empty(len(execution) + 1, np.int32), 0
-        first[0] = 0
-        for at in blocks(len(execution), first, spawns, begins):
-            lengths = np.where(spawns[at], np.diff(begins[at.start : at.stop + 1]) + 1, 1)
-            first[at.start + 1 : at.stop + 1] = done + np.cumsum(lengths)
-            done = int(first[at.stop])
-        return cls(execution, first, spawns)
+
+        def nodes(at: slice) -> Rows:
+            return np.where(spawns[at], np.diff(begins[at.start : at.stop + 1]) + 1, 1)
+
+        return cls(execution, running_sums(computed(len(execution), np.int32, nodes, spawns, begins)), spawns)
 
     def release(self) -> None:
         release(self.first, self.spawns)

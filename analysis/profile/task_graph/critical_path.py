@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tprof.errors import UsageError
-from tprof.trace.long_arrays import blocks, empty, total
+from tprof.trace.long_arrays import blocks, empty, is_somewhere, total
 
 from .chains import Chain, chain_of
 from .constraints import WEIGHTS, Paths, build_constraints
@@ -164,14 +164,13 @@ def path_through(instances: Instances, quality: str) -> CriticalPath:
     pieces = observed_chain(execution)
     execution.release()
     energy_j = instances.energy_j
+    has_joules = is_somewhere(len(energy_j), lambda at: np.isfinite(energy_j[at]), energy_j)
     return CriticalPath(
         makespan_s=sum(pieces.length_ns.values()) * 1e-9,
         work_s=total(execution.own_ns) * 1e-9,
         span_s=span_s,
         energy_j=chain.joules(),
-        heaviest_j=heaviest_j
-        if any(np.isfinite(energy_j[at]).any() for at in blocks(len(energy_j), energy_j))
-        else float("nan"),
+        heaviest_j=heaviest_j if has_joules else float("nan"),
         contradicting=execution.contradicting,
         quality=quality,
         chain_columns=chain,

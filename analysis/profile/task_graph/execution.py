@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution import _loops
 
-from tprof.trace.long_arrays import Appended, blocks, computed, empty, filled, joined, release, zeros
+from tprof.trace.long_arrays import AppendedColumns, blocks, computed, empty, filled, joined, release, zeros
 from tprof.trace.long_sorts import places
 
 from .instances import NOT_NAMED
@@ -157,14 +157,14 @@ class _SoundEdges:
 
 def _sound_edges(instances: Instances, done_ns: Times) -> _SoundEdges:
     waits, waits_for, start_ns = instances.waits, instances.waits_for, instances.start_ns
-    kept, kept_for, unsound = Appended(np.int32), Appended(np.int32), 0
+    kept, unsound = AppendedColumns(np.int32, np.int32), 0
     for at in blocks(len(waits), waits, waits_for, start_ns, done_ns):
         ours, theirs = waits[at], waits_for[at]
         sound = (ours != theirs) & (done_ns[theirs] <= start_ns[ours])
-        kept.add(ours[sound])
-        kept_for.add(theirs[sound])
+        kept.add(ours[sound], theirs[sound])
         unsound += int((~sound).sum())
-    return _SoundEdges(kept.finish(), kept_for.finish(), unsound)
+    sound_waits, sound_waits_for = kept.finish()
+    return _SoundEdges(sound_waits, sound_waits_for, unsound)
 
 
 def _spawned_with_needs(

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from tprof.errors import TprofError
 from tprof.trace.keys import read_keys
-from tprof.trace.long_arrays import Appended, AppendedRows, blocks, release, temporary_folder
-from tprof.trace.long_sorts import sorted_columns
+from tprof.trace.long_arrays import AppendedColumns, AppendedRows, blocks, release, temporary_folder
+from tprof.trace.long_sorts import changes, sorted_arrays
 
 if TYPE_CHECKING:
     from tprof.trace import Trace
@@ -136,21 +136,18 @@ def read_instance_keys(trace: Trace) -> InstanceKeys:
             needed_by.add(number, _hash(one.encode("utf-8", "surrogatepass")))
     texts.finish()
     given = made.finish()
-    ids, keys, places = _firsts(sorted_columns(len(given[0]), lambda at: tuple(one[at] for one in given), *given))
+    ids, keys, places = _firsts(sorted_arrays(given))
     waiting, needs = needed_by.finish()
     return InstanceKeys(tuple(notes), ids, keys, waiting, needs, places, texts)
 
 
 def _firsts(columns: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
     """Return of columns by the first one those rows that have another value there than the row before."""
-    ids, found = columns[0], [Appended(column.dtype) for column in columns]
-    for at in blocks(len(ids), *columns):
-        is_first = np.ones(at.stop - at.start, bool)
-        is_first[1:] = ids[at][1:] != ids[at][:-1]
-        is_first[0] = at.start == 0 or ids[at.start] != ids[at.start - 1]
-        for column, values in zip(found, columns, strict=True):
-            column.add(values[at][is_first])
-    return tuple(column.finish() for column in found)
+    found = AppendedColumns(*(column.dtype for column in columns))
+    for at in blocks(len(columns[0]), *columns):
+        is_first = changes(columns[0], at)
+        found.add(*(column[at][is_first] for column in columns))
+    return found.finish()
 
 
 def _hash(key: bytes) -> int:

@@ -21,7 +21,7 @@ from tprof.trace.long_sorts import distinct_values, order_of
 
 from .keyed import Clocks, Needs, joined_needs, needs_of
 from .runs import behind, joined_runs, read_thread_runs, runs_of, windows_of
-from .runtime_events import UNKNOWN, distinct
+from .runtime_events import UNKNOWN
 from .waits import WaitSums
 
 if TYPE_CHECKING:
@@ -265,7 +265,7 @@ def _edges(events: RuntimeEvents, ran: Ran) -> tuple[Rows, Rows]:
         named = part[np.isin(part["kind"], (EventKind.DEPENDENCE, EventKind.READY))]
         waits, waits_for = ran.rows(named["instance"]), ran.rows(named["other"])
         known = (waits >= 0) & (waits_for >= 0)
-        found.add(distinct(waits[known] * count + waits_for[known]))
+        found.add(distinct_values(waits[known] * count + waits_for[known]))
     pairs = distinct_values(found.finish())
     return (
         computed(len(pairs), np.int32, lambda at: pairs[at] // count, pairs),

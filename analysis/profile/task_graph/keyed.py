@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tprof.trace.long_arrays import Appended, blocks, empty, joined, release, zeros
-from tprof.trace.long_sorts import places, sorted_columns
+from tprof.trace.long_arrays import Appended, AppendedColumns, blocks, empty, joined, release, zeros
+from tprof.trace.long_sorts import places, sorted_arrays, sorted_columns
 
 from .lifecycle import spawn_dependences
 from .runs import behind, count_until
@@ -72,20 +72,19 @@ class Clocks:
 
 def needs_of(keys: InstanceKeys, ran: Ran) -> Needs:
     """Find the rows of instances that have keys or needed some."""
-    keyed, maker, waiting = (Appended(np.int32) for _ in range(3))
-    made, needed = (Appended(np.uint64) for _ in range(2))
+    keyed, made, needed = (
+        Appended(np.int32), AppendedColumns(np.int32, np.uint64), AppendedColumns(np.int32, np.uint64)
+    )  # fmt: skip
     for at in blocks(len(keys.instance), keys.instance, keys.key, ran.instance, ran.failed):
         rows = ran.rows(keys.instance[at])
         keyed.add(rows[rows >= 0])
         good = rows >= 0
         good[good] = ~ran.failed[rows[good]]
-        maker.add(rows[good])
-        made.add(keys.key[at][good])
+        made.add(rows[good], keys.key[at][good])
     for at in blocks(len(keys.waiting), keys.waiting, keys.needs, ran.instance):
         rows = ran.rows(keys.waiting[at])
-        waiting.add(rows[rows >= 0])
-        needed.add(keys.needs[at][rows >= 0])
-    return Needs(keyed.finish(), maker.finish(), made.finish(), waiting.finish(), needed.finish())
+        needed.add(rows[rows >= 0], keys.needs[at][rows >= 0])
+    return Needs(keyed.finish(), *made.finish(), *needed.finish())
 
 
 def joined_needs(parts: Sequence[Needs], offsets: Sequence[int]) -> Needs:
@@ -141,15 +140,13 @@ def needed_rows(needs: Needs, start_ns: Times, end_ns: Times, clocks: Clocks | N
     sources = (needs.needed, needs.waiting, start_ns)
     hashes, place, waiting, at_ns = sorted_columns(count, by_key, *sources)
     given = (hashes, place, waiting, at_ns)
-    found, contradicting = [Appended(np.int32) for _ in range(3)], 0
+    found, contradicting = AppendedColumns(np.int32, np.int32, np.int32), 0
     for at in blocks(count, *given):
         source, is_made, late = makers.of_needs(hashes[at], waiting[at], at_ns[at], clocks)
         contradicting += late
-        for column, values in zip(found, (place[at], waiting[at], source), strict=True):
-            column.add(values[is_made])
-    columns = [column.finish() for column in found]
+        found.add(*(values[is_made] for values in (place[at], waiting[at], source)))
     # In the order in which the needs were given.
-    _, waits, waits_for = sorted_columns(len(columns[0]), lambda at: tuple(one[at] for one in columns), *columns)
+    _, waits, waits_for = sorted_arrays(found.finish())
     return waits, waits_for, contradicting
 
 

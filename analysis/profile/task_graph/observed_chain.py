@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tprof.trace.long_arrays import Appended, AppendedRows, blocks, release
+from tprof.trace.long_arrays import Appended, AppendedColumns, AppendedRows, blocks, release
 from tprof.trace.long_sorts import firsts, order_of, sorted_columns, sorted_values
 
 if TYPE_CHECKING:
@@ -292,10 +292,10 @@ def _drained(execution: Execution) -> tuple[Times, Rows]:
     """Return the times at which no spawned instance was left, and the instance that ended then."""
     ends_ns, order = order_of(execution.end_ns)
     spawn_ns = sorted_values(execution.spawn_ns)
-    times, rows = Appended(np.int64), Appended(np.int32)
+    found = AppendedColumns(np.int64, np.int32)
     for at in blocks(len(order), ends_ns, order, spawn_ns):
         spawned = np.searchsorted(spawn_ns, ends_ns[at], side="right")
         none = np.flatnonzero(spawned == np.arange(at.start + 1, at.stop + 1))
-        times.add(ends_ns[at][none])
-        rows.add(order[at][none])
-    return times.finish(), rows.finish()
+        found.add(ends_ns[at][none], order[at][none])
+    drained_ns, rows = found.finish()
+    return drained_ns, rows

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from tprof.analysis.attribution import _loops
 from tprof.analysis.profile.instances import SummedInstances
 
-from tprof.trace.long_arrays import Appended, blocks, computed, empty, joined, release
-from tprof.trace.long_sorts import firsts, places, sorted_columns
+from tprof.trace.long_arrays import AppendedColumns, blocks, computed, empty, joined, release
+from tprof.trace.long_sorts import firsts, places, sorted_arrays, sorted_columns
 from tprof.trace.metadata import MAX_NS
 
 if TYPE_CHECKING:
@@ -121,16 +121,13 @@ class _Found:
     """Runs as they come, each with the ordinal of its thread."""
 
     def __init__(self) -> None:
-        self._columns = [Appended(kind) for kind in (np.int32, np.int32, np.int64, np.int64)]
+        self._columns = AppendedColumns(np.int32, np.int32, np.int64, np.int64)
 
     def add(self, ordinal: int, runs: tuple[Rows, Times, Times]) -> None:
-        columns: tuple[NDArray[Any], ...] = (np.full(len(runs[0]), ordinal), *runs)
-        for column, values in zip(self._columns, columns, strict=True):
-            column.add(values)
+        self._columns.add(np.full(len(runs[0]), ordinal), *runs)
 
     def by_thread(self, threads: Sequence[int]) -> ThreadRuns:
-        given = [column.finish() for column in self._columns]
-        columns = sorted_columns(len(given[0]), lambda at: tuple(column[at] for column in given), *given)
+        columns = sorted_arrays(self._columns.finish())
         first = [*np.searchsorted(columns[0], threads).tolist(), len(columns[0])]
         return ThreadRuns(np.array(threads, np.int64), np.array(first, np.int64), *columns[1:])
 

@@ -145,7 +145,7 @@ class _FirstPass:
         self.count += len(known)
         self.unknown += len(events) - len(known)
         named = known["instance"][np.isin(known["kind"], OF_INSTANCES)]
-        self._ids.add(distinct(named[named != 0]))
+        self._ids.add(distinct_values(named[named != 0]))
         self._cancels.append(known[known["kind"] == EventKind.CANCEL])
         self._turns.append((file.ordinal, known[np.isin(known["kind"], OF_WORKERS)]))
 
@@ -168,14 +168,6 @@ class _FirstPass:
 
 def _joined(parts: Sequence[Events], name: str) -> NDArray[Any]:
     return np.concatenate([one[name] for one in parts]) if parts else np.zeros(0, np.uint64)
-
-
-def distinct(values: NDArray[Any]) -> NDArray[Any]:
-    """Return values without repetitions, increasing; `numpy.unique` hashes them first, which takes longer."""
-    values = np.sort(values)
-    is_first = np.ones(len(values), bool)
-    is_first[1:] = values[1:] != values[:-1]
-    return values[is_first]
 
 
 class _Earliest:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tprof.analysis.profile.instances import SummedInstances
 
 from tprof.trace import EventKind, layout
-from tprof.trace.long_arrays import Appended, blocks, empty
+from tprof.trace.long_arrays import AppendedColumns, blocks, computed, running_sums
 from tprof.trace.metadata import MAX_NS
 
 if TYPE_CHECKING:
@@ -39,12 +39,8 @@ class Intervals:
     @cached_property
     def _before_ns(self) -> Times:
         """The sum of the lengths of those before each, and of all."""
-        found, length_ns = empty(len(self.begin_ns) + 1, np.int64), 0
-        found[0] = 0
-        for at in blocks(len(self.begin_ns), found, self.begin_ns, self.end_ns):
-            found[at.start + 1 : at.stop + 1] = length_ns + np.cumsum(self.end_ns[at] - self.begin_ns[at])
-            length_ns = int(found[at.stop])
-        return found
+        begin_ns, end_ns = self.begin_ns, self.end_ns
+        return running_sums(computed(len(begin_ns), np.int64, lambda at: end_ns[at] - begin_ns[at], begin_ns, end_ns))
 
     @property
     def length_ns(self) -> int:
@@ -69,15 +65,14 @@ class Intervals:
 
     def within(self, other: Intervals) -> Intervals:
         """Return the parts that are in other intervals, which are better the shorter list."""
-        begins, ends = Appended(np.int64), Appended(np.int64)
+        found = AppendedColumns(np.int64, np.int64)
         for at in blocks(len(self.begin_ns), *self._arrays):
             some = Intervals(self.begin_ns[at], self.end_ns[at])
             near = (other.end_ns > some.begin_ns[0]) & (other.begin_ns < some.end_ns[-1])
             edges_ns = np.unique(np.concatenate((some.begin_ns, some.end_ns, other.begin_ns[near], other.end_ns[near])))
             inside = some._hold(edges_ns[:-1]) & other._hold(edges_ns[:-1])
-            begins.add(edges_ns[:-1][inside])
-            ends.add(edges_ns[1:][inside])
-        return Intervals(begins.finish(), ends.finish())
+            found.add(edges_ns[:-1][inside], edges_ns[1:][inside])
+        return Intervals(*found.finish())
 
     @property
     def _arrays(self) -> tuple[Times, ...]:

@@ -10,8 +10,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from tprof.analysis.names import shown
 
-from tprof.trace.long_arrays import Appended, blocks, computed, release, zeros
-from tprof.trace.long_sorts import order_of, sorted_values
+from tprof.trace.long_arrays import Appended, AppendedColumns, blocks, computed, release, zeros
+from tprof.trace.long_sorts import changes, order_of, sorted_values
 
 from .runs import later
 from .runtime_events import UNKNOWN
@@ -88,29 +88,25 @@ def _seconds(service: Service, profile: Profile, ready: Intervals) -> tuple[floa
 
 def _suspended(row: Rows, begin_ns: Times, end_ns: Times) -> Intervals:
     """Return between which of a thread's runs an instance waits that runs on this thread before and after."""
-    changes, begins, ends, inside = _changes(row), Appended(np.int64), Appended(np.int64), 0
-    for at in blocks(max(len(row) - 1, 0), changes, begin_ns, end_ns):
-        count = inside + np.cumsum(changes[at], dtype=np.int64)
+    more, found, inside = _more_inside(row), AppendedColumns(np.int64, np.int64), 0
+    for at in blocks(max(len(row) - 1, 0), more, begin_ns, end_ns):
+        count = inside + np.cumsum(more[at], dtype=np.int64)
         waits = np.flatnonzero(count > 0)
-        begins.add(end_ns[at][waits])
-        ends.add(begin_ns[at.start + 1 : at.stop + 1][waits])
+        found.add(end_ns[at][waits], begin_ns[at.start + 1 : at.stop + 1][waits])
         inside = int(count[-1])
-    return Intervals(begins.finish(), ends.finish())
+    return Intervals(*found.finish())
 
 
-def _changes(row: Rows) -> NDArray[np.int8]:
+def _more_inside(row: Rows) -> NDArray[np.int8]:
     """Return with each run of a thread how many instances begin that run again there, less those that end."""
     count = len(row)
     rows, place = order_of(row)
     found = zeros(count, np.int8)
     for at in blocks(count, rows, place, found):
-        some, where = rows[at], place[at]
-        is_first, is_last = np.ones(len(some), bool), np.ones(len(some), bool)
-        is_first[1:] = is_last[:-1] = some[1:] != some[:-1]
-        is_first[0] = at.start == 0 or rows[at.start - 1] != some[0]
-        is_last[-1] = at.stop == count or rows[at.stop] != some[-1]
-        found[where[is_first]] += 1
-        found[where[is_last]] -= 1
+        # After the last one another begins.
+        begins, where = np.append(changes(rows, slice(at.start, min(at.stop + 1, count))), True), place[at]
+        found[where[begins[: len(where)]]] += 1
+        found[where[begins[1 : len(where) + 1]]] -= 1
     return found
 
 
