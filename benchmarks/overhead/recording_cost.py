@@ -53,8 +53,8 @@ class Extent:
 
     calls: int = 200_000
     rounds: int = 7
-    short_blocks: int = 10
-    short_loops: int = 6
+    short_blocks: int = 40
+    short_loops: int = 10
     tasks: int = 2_500_000
     task_rounds: int = 3
     import_rounds: int = 15
