@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tprof.trace.long_arrays import AppendedColumns, blocks, computed, release
+from tprof.trace.long_sorts import order_of
+
 if TYPE_CHECKING:
     from tprof.analysis.profile import Profile
 
@@ -15,33 +18,44 @@ Ids = NDArray[np.uint64]
 
 
 class Flows:
-    """The arrows of dependences: each has a number, which the slice it leaves and the slice it reaches both name."""
+    """The arrows of dependences: each has a number, which the slice it leaves and the slice it reaches both name.
+
+    Where they are many, they are in temporary files, and what a part of the slices needs of them is in memory.
+    """
 
     def __init__(self, waits: Ids, waits_for: Ids, first: int) -> None:
-        """Sort the arrows by the instances at which they leave and arrive."""
-        number = np.arange(first, first + len(waits), dtype=np.uint64)
-        leaving, arriving = (np.argsort(ids, kind="stable") for ids in (waits_for, waits))
-        self._ends = [(waits_for[leaving], number[leaving]), (waits[arriving], number[arriving])]
-        self._waited_for = waits_for[arriving]
+        """Take the arrows in order of the instances at which they arrive, and find their order where they leave."""
+        leaving, order = order_of(waits_for)
+        count = len(waits)
+        number_of_leaving = computed(count, np.uint64, lambda at: np.uint64(first) + order[at].astype(np.uint64), order)
+        number = computed(count, np.uint64, lambda at: np.arange(first + at.start, first + at.stop))
+        self._ends = [(leaving, number_of_leaving), (waits, number)]
+        self._waited_for = waits_for
 
     @classmethod
     def of(cls, profile: Profile) -> Flows | None:
         """Return the arrows of a profile; None if it has no dependences."""
-        pairs = profile.dependences if profile.has_graph else None
+        pairs = profile.dependence_columns if profile.has_graph else None
         if pairs is None or not len(pairs):
             return None
-        waits, waits_for = (pairs[name].to_numpy(np.uint64) for name in ("instance", "waits_for"))
-        known = (profile.ran.rows(waits) >= 0) & (profile.ran.rows(waits_for) >= 0)
+        ran, known = profile.ran, AppendedColumns(np.uint64, np.uint64)
+        for at in blocks(len(pairs), pairs.instance, pairs.waits_for, ran.instance):
+            waits, waits_for = pairs.instance[at], pairs.waits_for[at]
+            have_run = (ran.rows(waits) >= 0) & (ran.rows(waits_for) >= 0)
+            known.add(waits[have_run], waits_for[have_run])
         # Numbers of several hosts must not meet, and JavaScript has no larger ones.
         first = zlib.crc32(str(profile.trace.path).encode("utf-8", "surrogateescape")) << 20 | 1
-        return cls(waits[known], waits_for[known], first)
+        waits, waits_for = known.finish()
+        return cls(waits, waits_for, first)
 
     def between(self, instances: Ids) -> PartFlows:
         """Return the arrows that leave or reach the instances of a part, by their rows."""
+        release(self._waited_for, *(array for end in self._ends for array in end))
         return PartFlows([(numbers, *_reach(ids, instances)) for ids, numbers in self._ends])
 
     def waited_for(self, instances: Ids) -> list[list[int]]:
         """Return for each of some instances those from which arrows reach it."""
+        release(self._waited_for, self._ends[1][0])
         first, stop = _reach(self._ends[1][0], instances)
         return [self._waited_for[begin:end].tolist() for begin, end in zip(first.tolist(), stop.tolist(), strict=True)]
 

@@ -22,7 +22,7 @@ from .whole_file import written_folder
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tprof.analysis.profile.part_tables import PartTables
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from .formats import Progress
     from .table_files import TableFile
+
+    Parts = Iterator[pd.DataFrame]
 
 
 def write_csv(
@@ -100,15 +102,14 @@ def _write(
     """Write all tables; the instances of a profile that does not keep them are written as they end."""
     ended: Callable[[TableFile], None] | None = None
     if isinstance(profile, Profile) and isinstance(profile.instances, SummedInstances):
-        tables: dict[str, Iterable[pd.DataFrame]] = {name: [one] for name, one in _other_tables(profile).items()}
-        tables["power"] = profile.power_parts()
+        tables = _in_parts(profile)
         share = profile.instances.share
         ended = lambda file: share(lambda piece: file.add(piece.tasks), progress)  # noqa: E731 - one line of two kinds
     elif isinstance(profile, ClusterProfile) and not profile.has_tasks:
-        tables = {name: [one] for name, one in _other_tables_of_job(profile).items()}
+        tables = _in_parts_of_job(profile)
         ended = partial(_write_ended, profile, progress=progress)
     else:
-        tables = {name: [one] for name, one in tables_of(profile).items()}
+        tables = {name: iter([one]) for name, one in tables_of(profile).items()}
     with written_folder(directory) as folder:
         for number, (name, parts) in enumerate(tables.items()):
             if progress is not None:
@@ -132,11 +133,29 @@ def _tables_of_sums(profile: SumsProfile) -> dict[str, pd.DataFrame]:
 
 
 def _tables(profile: Profile) -> dict[str, pd.DataFrame]:
-    return {"tasks": profile.tasks, "power": profile.power, **_other_tables(profile)}
+    return {"tasks": profile.tasks, **_joined(_in_parts(profile))}
 
 
-def _other_tables(profile: Profile) -> dict[str, pd.DataFrame]:
-    """Return those that are short."""
+def _joined(tables: dict[str, Parts]) -> dict[str, pd.DataFrame]:
+    return {name: pd.concat(parts, ignore_index=True) for name, parts in tables.items()}
+
+
+def _in_parts(profile: Profile) -> dict[str, Parts]:
+    """Return all tables but that of instances."""
+    tables = {name: iter([one]) for name, one in _short_tables(profile).items()}
+    tables["power"] = profile.power_parts()
+    if profile.has_graph:
+        quality = profile.info["quality"]
+        tables["dependences"] = _of_quality(quality, profile.dependence_columns.parts())
+        tables["critical_path"] = _of_quality(quality, profile.critical_path().chain_columns.parts())
+    return tables
+
+
+def _of_quality(quality: str, parts: Parts) -> Parts:
+    return (part.assign(quality=quality) for part in parts)
+
+
+def _short_tables(profile: Profile) -> dict[str, pd.DataFrame]:
     found = {"summary": profile.summary().reset_index(), "accounts": profile.accounts.reset_index()}
     if profile.trace.decisions:
         found["decisions"] = profile.decisions.assign(quality=profile.info["quality"])
@@ -144,15 +163,11 @@ def _other_tables(profile: Profile) -> dict[str, pd.DataFrame]:
         quality = profile.info["quality"]
         found["waits"] = profile.waits().reset_index().assign(quality=quality)
         found["workers"] = profile.starvation.assign(quality=quality)
-    if profile.has_graph:
-        quality = profile.info["quality"]
-        found["dependences"] = profile.dependences.assign(quality=quality)
-        found["critical_path"] = profile.critical_path().chain.assign(quality=quality)
     return found
 
 
 def _tables_of_job(profile: ClusterProfile) -> dict[str, pd.DataFrame]:
-    return {"tasks": profile.tasks, **_other_tables_of_job(profile)}
+    return {"tasks": profile.tasks, **_joined(_in_parts_of_job(profile))}
 
 
 def _write_ended(profile: ClusterProfile, file: TableFile, *, progress: Progress | None) -> None:
@@ -172,19 +187,20 @@ def _write_ended(profile: ClusterProfile, file: TableFile, *, progress: Progress
         host.profile.instances.share(add, progress)
 
 
-def _other_tables_of_job(profile: ClusterProfile) -> dict[str, pd.DataFrame]:
-    """Return those that are short."""
-    found = {
+def _in_parts_of_job(profile: ClusterProfile) -> dict[str, Parts]:
+    """Return all tables but that of instances."""
+    short = {
         "summary": profile.summary().reset_index(),
         "accounts": profile.accounts.reset_index(),
         "power": profile.power,
         "hosts": profile.hosts.reset_index(),
         "by_host": profile.by_host().reset_index(),
     }
+    tables = {name: iter([one]) for name, one in short.items()}
     if any(one.has_graph for one in profile.parts):
         path = profile.critical_path()
-        found["critical_path"] = path.chain.assign(quality=path.quality)
-    return found
+        tables["critical_path"] = _of_quality(path.quality, path.chain_columns.parts())
+    return tables
 
 
 def _write_json(profile: Profile | ClusterProfile | SumsProfile, folder: Path) -> None:

@@ -45,7 +45,7 @@ def path_of_job(profile: ClusterProfile) -> CriticalPath:
         [_error_ns(profile, one) for one in parts],
     )
     path = path_through(instances, "none")
-    used = {*path.chain["host"], *path.heaviest["host"]}
+    used = path.chain_columns.hosts() | path.heaviest_columns.hosts()
     return replace(path, quality=joined_quality(str(one.info["quality"]) for one in parts if one.host in used))
 
 

@@ -17,6 +17,7 @@ from .summary import summarize, with_budgets
 from .tables import decisions_table, power_parts, power_steps, power_table, segments_table
 from .task_graph import (
     CriticalPath,
+    Dependences,
     Ran,
     critical_path,
     dependences,
@@ -222,10 +223,15 @@ class Profile:
 
     @cached_property
     def dependences(self) -> pd.DataFrame:
-        """Pairs of instances: `instance` had to wait for `waits_for`, which had not ended when it was spawned.
+        """Pairs of instances, increasing: `instance` had to wait for `waits_for`, which had not ended at its spawn.
 
         A task of dask waits for those whose results it needs.
         """
+        return self.dependence_columns.table()
+
+    @cached_property
+    def dependence_columns(self) -> Dependences:
+        """The same in columns, in temporary files where they are long."""
         return dependences(self)
 
     @cached_property

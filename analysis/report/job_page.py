@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tprof.analysis.profile.answer import job_answer
 from tprof.analysis.profile.flame import joined_flames
-from tprof.analysis.profile.task_graph import chain_by, path_facts
 
 from .embed import INLINE, Parts, clean, write_parts
 from .flame import flame_data
@@ -107,12 +106,12 @@ def path_data(profile: ClusterProfile) -> dict[str, Any] | None:
         return None  # the tasks of dask are too many
     path = profile.critical_path()
     return {
-        "facts": path_facts(path),
+        "facts": path.facts(),
         "quality": path.quality,
         "host_changes": path.host_changes,
-        "chain": _records(chain_by(path.chain, "host", "task").head(MOST_LINKS).reset_index()),
-        "links": _records(path.chain.head(MOST_LINKS)),
-        "links_left_out": max(len(path.chain) - MOST_LINKS, 0),
+        "chain": _records(path.chain_columns.by("host", "task").head(MOST_LINKS).reset_index()),
+        "links": _records(path.chain_columns.head(MOST_LINKS)),
+        "links_left_out": max(len(path.chain_columns) - MOST_LINKS, 0),
     }
 
 

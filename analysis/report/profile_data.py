@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from tprof.analysis.names import shown
-from tprof.analysis.profile.task_graph import chain_by
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tprof.analysis.profile import Profile
+    from tprof.analysis.profile.task_graph import Chain
 
 
 TIME_BINS = 400
@@ -157,15 +157,15 @@ def runtime_data(profile: Profile) -> dict[str, Any] | None:
         "facts": facts,
         "waits": _records(profile.waits().head(TASKS).reset_index()),
         "workers": _records(profile.starvation.head(WORKERS)),
-        "chain": _by_task(path.chain),
-        "heaviest": _by_task(path.heaviest),
-        "links": _records(path.chain.head(LINKS)),
-        "links_left_out": max(len(path.chain) - LINKS, 0),
+        "chain": _by_task(path.chain_columns),
+        "heaviest": _by_task(path.heaviest_columns),
+        "links": _records(path.chain_columns.head(LINKS)),
+        "links_left_out": max(len(path.chain_columns) - LINKS, 0),
     }
 
 
-def _by_task(chain: pd.DataFrame) -> list[dict[str, Any]]:
-    return _records(chain_by(chain, "task").head(TASKS).reset_index())
+def _by_task(chain: Chain) -> list[dict[str, Any]]:
+    return _records(chain.by("task").head(TASKS).reset_index())
 
 
 def operating_data(profile: Profile) -> dict[str, Any] | None:

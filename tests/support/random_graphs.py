@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from support import task_graphs
 from support.task_graphs import Flat, Nested
-from tprof.analysis.profile.task_graph import path_facts
 
 import tprof
 from tprof.trace import EventKind, Kind
@@ -91,7 +90,7 @@ def assert_same_chains(whole: Profile, parts: Profile) -> None:
     """Compare what profiles say of dependences."""
     pd.testing.assert_frame_equal(parts.dependences, whole.dependences)
     ours, theirs = parts.critical_path(), whole.critical_path()
-    assert path_facts(ours) == pytest.approx(path_facts(theirs), rel=1e-9, nan_ok=True)
+    assert ours.facts() == pytest.approx(theirs.facts(), rel=1e-9, nan_ok=True)
     for name in ("chain", "heaviest", "observed"):
         pd.testing.assert_frame_equal(getattr(ours, name), getattr(theirs, name), rtol=1e-9, atol=1e-12)
 

@@ -72,18 +72,16 @@ def _has_path(profile: ClusterProfile) -> bool:
 
 def _path(profile: ClusterProfile) -> list[str]:
     """Return the longest chain over all hosts, and how much of it each host has; no lines without dependences."""
-    from tprof.analysis.profile.task_graph import chain_by, path_facts
-
     if not _has_path(profile):
         return []
     path = profile.critical_path()
-    by_host: dict[Any, Row] = chain_by(path.chain, "host").head(MOST_HOSTS).to_dict("index")  # type: ignore[assignment]
+    by_host: dict[Any, Row] = path.chain_columns.by("host").head(MOST_HOSTS).to_dict("index")  # type: ignore[assignment]
     parts = [
         f"{clean(host)} {quantity(row['path_s'], 's')}, {_joules(row['energy_j'])}" for host, row in by_host.items()
     ]
-    lines = chain_lines(path_facts(path), f" ({path.quality})")
+    lines = chain_lines(path.facts(), f" ({path.quality})")
     changes = "once" if path.host_changes == 1 else f"{path.host_changes:,} times"
-    if len(path.chain["host"].unique()) < 2:
+    if len(path.chain_columns.hosts()) < 2:
         return lines
     return [lines[0], f"By host: {'; '.join(parts)}; the chain changes hosts {changes}", *lines[1:]]
 

@@ -33,11 +33,10 @@ def waits_as_plain(profile: Profile) -> dict[str, Any]:
 
 def path_as_plain(path: CriticalPath) -> dict[str, Any]:
     """Return the figures of a critical path, and its longest chain by task and host."""
-    from tprof.analysis.profile.task_graph import chain_by, path_facts
-
-    names = [name for name in ("host", "task") if name in path.chain]
-    rows = chain_by(path.chain, *names).reset_index().to_dict("records")
-    return {"critical_path": plain(path_facts(path)) | {"chain": [plain(row) for row in rows]}}
+    chain = path.chain_columns
+    names = [name for name in ("host", "task") if name in chain.head(0)]
+    rows = chain.by(*names).reset_index().to_dict("records")
+    return {"critical_path": plain(path.facts()) | {"chain": [plain(row) for row in rows]}}
 
 
 def _runtime_as_plain(profile: Profile) -> dict[str, Any]:
@@ -48,10 +47,8 @@ def _runtime_as_plain(profile: Profile) -> dict[str, Any]:
 
 def waits_lines(profile: Profile, label: str) -> list[str]:
     """Return the figures of a task runtime, or of the longest chain of an engine's tasks; no lines without them."""
-    from tprof.analysis.profile.task_graph import path_facts
-
     if profile.runtime is None:
-        return chain_lines(path_facts(profile.critical_path()), label) if len(profile.keys) else []
+        return chain_lines(profile.critical_path().facts(), label) if len(profile.keys) else []
     lines = chain_lines(profile.runtime, label)
     return [*lines[:2], *([_workers(profile.runtime)] if profile.runtime["workers"] else []), *lines[2:]]
 

@@ -2,11 +2,10 @@
 
 from .chains import Chain
 from .critical_path import CriticalPath, critical_path, path_through
+from .dependences import Dependences, dependences
 from .instance_keys import InstanceKeys, read_instance_keys
 from .instances import Instances, Ran, on_one_clock, read_instances, read_ran
-from .keyed import dependences
 from .lifecycle import lifecycle_columns
-from .path_tables import chain_by, path_facts
 from .runtime_events import RuntimeEvents, read_events
 from .services import ServedSegments, services_of
 from .starvation import starvation
@@ -15,17 +14,16 @@ from .waits import runtime_facts, waits
 __all__ = [
     "Chain",
     "CriticalPath",
+    "Dependences",
     "InstanceKeys",
     "Instances",
     "Ran",
     "RuntimeEvents",
     "ServedSegments",
-    "chain_by",
     "critical_path",
     "dependences",
     "lifecycle_columns",
     "on_one_clock",
-    "path_facts",
     "path_through",
     "read_events",
     "read_instance_keys",

@@ -10,10 +10,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tprof.trace.long_arrays import AppendedColumns, blocks, computed
+from tprof.trace.long_sorts import changes, sorted_arrays
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .instances import Instances, Named
     from .runs import Rows
+    from .runtime_events import Ids
 
 Floats = NDArray[np.float64]
 
@@ -41,15 +45,72 @@ class Chain:
 
     def table(self) -> pd.DataFrame:
         """Return the table of a chain."""
+        return self._rows(slice(None))
+
+    def parts(self) -> Iterator[pd.DataFrame]:
+        """Yield the rows of the table in parts, one at least."""
+        for at in blocks(max(len(self), 1), self.start_s, self.path_s, self.energy_j):
+            yield self._rows(at)
+
+    def head(self, count: int) -> pd.DataFrame:
+        """Return the first rows of the table."""
+        return self._rows(slice(0, count))
+
+    def by(self, *names: str) -> pd.DataFrame:
+        """Return sums by task, host or both: index `names`, instances, path_s, energy_j; by falling time."""
+        sums: list[pd.DataFrame] = []
+        numbers: dict[Any, int] = {}
+        seen = AppendedColumns(np.int32, np.uint64)
+        for part in self.parts():
+            grouped = part.groupby(list(names), sort=False, observed=True)
+            some = grouped.agg(path_s=("path_s", "sum"))
+            some["energy_j"] = grouped["energy_j"].sum(min_count=1)
+            number = np.array([numbers.setdefault(one, len(numbers)) for one in some.index], np.int32)
+            group = grouped.ngroup().to_numpy()
+            seen.add(number[group[group >= 0]], part["instance"].to_numpy()[group >= 0])
+            sums.append(some)
+        table = pd.concat(sums).groupby(level=list(range(len(names))), sort=False).sum(min_count=1)
+        table.insert(0, "instances", _distinct(len(numbers), *seen.finish()))
+        return table.sort_values("path_s", ascending=False, kind="stable")
+
+    def hosts(self) -> set[str]:
+        """Return the names of its hosts; none for a chain of one host's own instances."""
+        number = self.named.host
+        found: set[int] = set()
+        if number is not None:
+            for at in blocks(len(number), number):
+                found.update(np.unique(number[at]).tolist())
+        return {self.named.hosts[one] for one in found if one >= 0}
+
+    def host_changes(self) -> int:
+        """Return how often it goes on to another host."""
+        number = self.named.host
+        if number is None:
+            return 0
+        begins = sum(int(changes(number, at).sum()) for at in blocks(len(number), number))
+        return max(begins - 1, 0)
+
+    def _rows(self, at: slice) -> pd.DataFrame:
+        named = self.named.part(at)
         columns: dict[str, Any] = {
-            "task": np.asarray(self.named.tasks(), object),
-            "instance": self.named.instance,
-            "start_s": self.start_s,
-            "path_s": self.path_s,
-            "energy_j": self.energy_j,
+            "task": np.asarray(named.tasks(), object),
+            "instance": named.instance,
+            "start_s": self.start_s[at],
+            "path_s": self.path_s[at],
+            "energy_j": self.energy_j[at],
         }
-        hosts = self.named.host_names()
+        hosts = named.host_names()
         return pd.DataFrame(columns if hosts is None else {"host": hosts, **columns})
+
+
+def _distinct(groups: int, group: Rows, instance: Ids) -> NDArray[np.int64]:
+    """Return how many instances each group has, some of which occur more than once."""
+    group, instance = sorted_arrays([group, instance], keys=2)
+    counts = np.zeros(groups, np.int64)
+    for at in blocks(len(group), group, instance):
+        is_first = changes(group, at) | changes(instance, at)
+        counts += np.bincount(group[at][is_first], minlength=groups)
+    return counts
 
 
 def chain_of(instances: Instances, row_of: Rows, nodes: Rows, share: Floats) -> Chain:

@@ -130,8 +130,28 @@ class CriticalPath:
     @property
     def host_changes(self) -> int:
         """How often the longest chain goes on to another host."""
-        hosts = self.chain.get("host")
-        return 0 if hosts is None else int((hosts.to_numpy()[1:] != hosts.to_numpy()[:-1]).sum())
+        return self.chain_columns.host_changes()
+
+    def facts(self) -> dict[str, float | int]:
+        """Return its figures, as reports show them.
+
+        Returns
+        -------
+        dict
+            makespan_s, work_s, span_s, share, parallelism, path_j and heaviest_j (joules of both chains);
+            run_running_s, run_data_s, … (`parts`); contradicting
+        """
+        return {
+            "makespan_s": self.makespan_s,
+            "work_s": self.work_s,
+            "span_s": self.span_s,
+            "share": self.share,
+            "parallelism": self.parallelism,
+            "path_j": self.energy_j,
+            "heaviest_j": self.heaviest_j,
+            **{f"run_{part}": seconds for part, seconds in self.parts.items()},
+            "contradicting": self.contradicting,
+        }
 
     def __repr__(self) -> str:
         """Describe the path in one line."""

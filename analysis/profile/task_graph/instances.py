@@ -114,6 +114,11 @@ class Named:
     hosts: tuple[str, ...]
     host: Rows | None
 
+    def part(self, at: slice) -> Named:
+        """Return what some of the rows are of."""
+        host = None if self.host is None else self.host[at]
+        return Named(self.names, self.task[at], self.instance[at], self.hosts, host)
+
     def tasks(self) -> pd.Categorical:
         """Return the names of the tasks."""
         return pd.Categorical.from_codes(self.task, categories=self.names)

@@ -11,19 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from tprof.trace.long_arrays import Appended, AppendedColumns, blocks, empty, joined, release, zeros
 from tprof.trace.long_sorts import places, sorted_arrays, sorted_columns
 
-from .lifecycle import spawn_dependences
 from .runs import behind, count_until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from tprof.analysis.profile import Profile
 
     from .instance_keys import InstanceKeys
     from .instances import Ran
@@ -97,21 +93,6 @@ def joined_needs(parts: Sequence[Needs], offsets: Sequence[int]) -> Needs:
         joined(np.int32, (behind(one.waiting, offset) for one, offset in every)),
         joined(np.uint64, (one.needed for one in parts)),
     )
-
-
-def dependences(profile: Profile) -> pd.DataFrame:
-    """Return one row for each dependence between instances, by events or by keys: `instance`, `waits_for`."""
-    trace = profile.trace
-    of_events = spawn_dependences(profile.events)
-    if trace.recorded is not None and len(of_events):
-        is_here = profile.ran.rows(of_events["instance"].to_numpy()) >= 0
-        of_events = of_events[is_here].reset_index(drop=True)
-    if not len(profile.keys):
-        return of_events
-    ran = profile.ran
-    waits, waits_for, _ = needed_rows(needs_of(profile.keys, ran), ran.start_ns, ran.end_ns)
-    of_keys = pd.DataFrame({"instance": ran.instance[waits], "waits_for": ran.instance[waits_for]})
-    return pd.concat([of_events, of_keys], ignore_index=True).drop_duplicates(ignore_index=True)
 
 
 def needed_rows(needs: Needs, start_ns: Times, end_ns: Times, clocks: Clocks | None = None) -> tuple[Rows, Rows, int]:

@@ -1,4 +1,4 @@
-"""The lifecycle of instances from events: parent, time of release, dependences."""
+"""The lifecycle of instances from events: parent, time of release."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
-
-from tprof.trace import EventKind
 
 from .runtime_events import UNKNOWN
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from tprof.trace import Trace
 
-    from .runtime_events import Ids, RuntimeEvents
+    from .runtime_events import RuntimeEvents
 
 Rows = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -83,15 +82,3 @@ def _of_rows(values: NDArray[Any], row: Rows, absent: int) -> NDArray[Any]:
 
 def _seconds(trace: Trace, t_ns: NDArray[np.int64]) -> Floats:
     return np.where(t_ns != UNKNOWN, (t_ns - trace.start_ns) * 1e-9, np.nan)
-
-
-def spawn_dependences(events: RuntimeEvents) -> pd.DataFrame:
-    """Return each dependence that events name once, in order of time: `instance`, `waits_for`."""
-    found: list[tuple[NDArray[np.uint64], Ids, Ids]] = [(np.empty(0, np.uint64),) * 3]
-    for _, part in events.parts():
-        named = part[(part["kind"] == EventKind.DEPENDENCE) & (part["instance"] != 0) & (part["other"] != 0)]
-        found.append((named["t_ns"], named["instance"], named["other"]))
-    t_ns, instance, other = (np.concatenate(column) for column in zip(*found, strict=True))
-    order = np.argsort(t_ns, kind="stable")
-    pairs = pd.DataFrame({"instance": instance[order], "waits_for": other[order]}, copy=False)
-    return pairs.drop_duplicates(ignore_index=True)

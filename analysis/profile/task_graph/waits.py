@@ -10,8 +10,6 @@ import pandas as pd
 from numpy.typing import NDArray
 from tprof.analysis.names import places, shown
 
-from .path_tables import path_facts
-
 if TYPE_CHECKING:
     from tprof.analysis.profile import Profile
 
@@ -113,14 +111,14 @@ def runtime_facts(profile: Profile) -> dict[str, float | int] | None:
 
     Returns
     -------
-    those of `path_facts`; workers, and over all of them served_s, running_s, suspended_s, starved_s, overhead_s as in
-    `starvation`; steals, cancelled
+    those of `CriticalPath.facts`; workers, and over all of them served_s, running_s, suspended_s, starved_s,
+    overhead_s as in `starvation`; steals, cancelled
     """
     if not len(profile.events):
         return None
     path, workers, tasks = profile.critical_path(), profile.starvation, profile.waits()
     return {
-        **path_facts(path),
+        **path.facts(),
         "workers": len(workers),
         **{name: float(workers[name].sum()) for name in SERVICE},
         "steals": int(tasks["steals"].sum()),
