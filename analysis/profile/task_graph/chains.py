@@ -66,7 +66,8 @@ class Chain:
             some = grouped.agg(path_s=("path_s", "sum"))
             some["energy_j"] = grouped["energy_j"].sum(min_count=1)
             number = np.array([numbers.setdefault(one, len(numbers)) for one in some.index], np.int32)
-            group = grouped.ngroup().to_numpy()
+            # Rows without a name are in no group.
+            group = grouped.ngroup().fillna(-1).to_numpy(np.int64)
             seen.add(number[group[group >= 0]], part["instance"].to_numpy()[group >= 0])
             sums.append(some)
         table = pd.concat(sums).groupby(level=list(range(len(names))), sort=False).sum(min_count=1)
