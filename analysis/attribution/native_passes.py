@@ -195,7 +195,7 @@ class OnTimesPass:
         self._on_times = OnTimes(self.usage)
 
     def add(self, block: Block) -> None:
-        """Add a part of the recording. Raises UnorderedError."""
+        """Add a part of the recording."""
         runs, further = self.source.runs(block)
         self.is_called |= bool((runs.task >= 0).any())
         if self.onsets is not None:

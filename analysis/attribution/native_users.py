@@ -148,7 +148,7 @@ def find_pools(trace: Trace, segments: Sequence[Segments], model: Model, *, pack
 def find_pools_in(recorded: Recorded, blocks: Callable[[], Iterable[Block]]) -> list[FoundPool]:
     """Return the pools that tasks use; `blocks` returns the parts of the recording, as often as is asked.
 
-    Raises UnorderedError, TraceError.
+    Raises TraceError.
     """
     trace = recorded.trace
     groups: dict[tuple[object, ...], list[Member]] = {}
@@ -237,7 +237,7 @@ class _PoolSearch:
         source = TaskRuns(
             [at for at in callers if at is not None], computes, one.creator_task if how == "created" else None
         )
-        onsets, rules = OnsetTimes(self._clocks), Rules(self._spins_ns)
+        onsets, rules = OnsetTimes(self._usage, self._clocks), Rules(self._spins_ns)
         first = OnTimesPass(self._usage, source, rules, onsets)
         yield first
         if not first.tasks:
