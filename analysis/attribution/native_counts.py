@@ -60,4 +60,4 @@ def _power(cpu_ns: NDArray[np.int64], counts: NativeCounts, part: slice, model: 
     increments = {name: np.diff(values[part]).astype(np.float64) for name, values in counts.values.items()}
     modelled = model.modelled(increments, cpu_s)
     modelled = np.where(modelled > 0, modelled, cpu_s * NOTHING)
-    return np.divide(modelled, cpu_s, out=np.full(len(cpu_s), np.nan), where=cpu_s > 0)
+    return np.asarray(np.divide(modelled, cpu_s, out=np.full(len(cpu_s), np.nan), where=cpu_s > 0))

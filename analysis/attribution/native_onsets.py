@@ -122,7 +122,8 @@ def _edges(usage: Usage) -> Times:
     def grid(at: slice) -> Times:
         low = int(np.searchsorted(before, at.start, side="right")) - 1
         near = slice(low, int(np.searchsorted(before, at.stop - 1)) + 1)
-        return np.interp(np.arange(at.start, at.stop), before[near], passes_ns[near] - first_ns).astype(np.int64)
+        found = np.interp(np.arange(at.start, at.stop), before[near], passes_ns[near] - first_ns)
+        return np.asarray(found.astype(np.int64))
 
     grid_ns = without_repeats(computed(int(before[-1]) + 1, np.int64, grid, before, passes_ns))
     usage.release()
@@ -228,7 +229,7 @@ class _Event:
         square = CERTAIN**2
         spread = CERTAIN * np.sqrt(missed * (self.count - missed) / self.count + square / 4)
         most = (missed + square / 2 + spread) / (self.count + square)
-        return np.divide(most, 1 - by_chance, out=np.full(len(most), np.inf), where=by_chance < 1)
+        return np.asarray(np.divide(most, 1 - by_chance, out=np.full(len(most), np.inf), where=by_chance < 1))
 
 
 def _hits(marks: Marks, sets: Sets | None) -> Counts:
@@ -285,8 +286,9 @@ class _Onsets:
         for part in _parts(self.found, self._idle):
             seen = part.kinds[0]
             apart = seen & ~seen[users].any(axis=0)
-            for number, of in enumerate((slice(None), part.idle, part.onset, part.after_idle)):
-                sums[number] += apart[:, of].sum(axis=1)
+            sums[0] += apart.sum(axis=1)
+            for target, which in zip(sums[1:], (part.idle, part.onset, part.after_idle), strict=True):
+                target[:] += apart[:, which].sum(axis=1)
         apart_at, rested, begun, after_idle = sums
         begins = begun >= np.maximum(CERTAIN_ALONE, SELDOM * after_idle)
         return np.asarray(~users & (begins | (rested < LEAST_RESTED) | (rested < apart_at * MOSTLY)))

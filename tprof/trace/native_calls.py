@@ -118,11 +118,12 @@ def _in_order(calls: _Calls) -> _Calls:
     """Sort by library, thread and time, unless one thread's calls of one library are in order already."""
     key, begin_ns = calls.key, calls.begin_ns
 
-    def falls(at: slice) -> NDArray[np.bool_]:
+    def is_late(at: slice) -> NDArray[np.bool_]:
         now, after = slice(at.start, at.stop), slice(at.start + 1, at.stop + 1)
-        return (key[after] < key[now]) | (key[after] == key[now]) & (begin_ns[after] < begin_ns[now])
+        falls = (key[after] < key[now]) | (key[after] == key[now]) & (begin_ns[after] < begin_ns[now])
+        return np.asarray(falls)
 
-    if not is_somewhere(max(len(key) - 1, 0), falls, key, begin_ns):
+    if not is_somewhere(max(len(key) - 1, 0), is_late, key, begin_ns):
         return calls
     return _Calls(*sorted_arrays(calls, keys=2))
 
@@ -133,13 +134,12 @@ def _put_together(calls: _Calls) -> tuple[tuple[NDArray[Any], ...], dict[int, tu
     stops: dict[int, tuple[int, int]] = {}
     last, done = (-1, 0), 0
     for at in blocks(len(calls.key), *calls):
-        key, begin_ns, length_ns, part, task, several = (one[at] for one in calls)
-        end_ns = begin_ns + length_ns
+        key, several, end_ns = calls.key[at], calls.several[at], calls.begin_ns[at] + calls.length_ns[at]
         # A long call is written in parts while it goes on, and its end may repeat some of the last.
         before_ns, last = _latest_before(key, end_ns, last)
-        inside_ns = np.round(length_ns * (part / PART))
-        begin_ns = np.minimum(np.maximum(begin_ns, before_ns), end_ns)
-        task = np.where(several | (task == layout.NO_TASK), -1, task.astype(np.int64))
+        inside_ns = np.round(calls.length_ns[at] * (calls.part[at] / PART))
+        begin_ns = np.minimum(np.maximum(calls.begin_ns[at], before_ns), end_ns)
+        task = np.where(several | (calls.task[at] == layout.NO_TASK), -1, calls.task[at].astype(np.int64))
         left_ns = end_ns - begin_ns
         inside = np.minimum(np.divide(inside_ns, left_ns, out=np.zeros(len(key)), where=left_ns > 0), 1.0)
         kept = left_ns > 0
