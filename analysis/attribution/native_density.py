@@ -28,12 +28,6 @@ MOST_RECORDS = 250_000
 TRIES = 4
 
 
-def native_share(trace: Trace, records: int) -> float:
-    """Return the part of a recording's records that are samples and readings of sensors, which are so many."""
-    natives = sum(one.count for one in trace.native)
-    return records / (records + natives) if natives else 1.0
-
-
 def cut_by_natives(
     trace: Trace, samples: int, cut: Callable[[int], Sequence[Window]]
 ) -> tuple[tuple[Window, ...], int]:

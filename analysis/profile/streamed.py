@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from tprof.analysis.attribution.load import Activity, idle_power_w
-from tprof.analysis.attribution.native_density import cut_by_natives, native_share
+from tprof.analysis.attribution.native_density import cut_by_natives
 from tprof.analysis.attribution.native_stream import survey_pools
 from tprof.analysis.attribution.native_window import surroundings
 from tprof.analysis.attribution.survey import survey
@@ -30,7 +30,7 @@ from .fits import Ran, needs_fits
 from .fits import fitted as fit_powers_of
 from .information import Found, Said, accounts_table, completed, informed, limits_of
 from .instances import SummedInstances
-from .memory import record_count
+from .memory import native_count, record_count
 from .parallel_maps import Threads, usual_threads
 from .profile import Profile
 from .stored_instances import Piece
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 WINDOW_SAMPLES = 250_000
 """Of a window, about: its arrays stay in memory that is used again, and in caches as far as they can."""
 STREAMED_FROM = 4_000_000
-"""Samples and readings of a long recording."""
+"""Samples, readings and records of native threads of a long recording."""
 STEPS = 8
 """A window has so many of the times by which samples are found, or more, of each thread if they are not too many."""
 LEAST_STEP = 512
@@ -118,7 +118,7 @@ def build_streamed(
     recorded = sum(one.count > 0 for one in trace.threads)
     usual = usual_threads(recorded)
     follows = _follows_natives(trace, recipe)
-    share = native_share(trace, record_count(trace)) if follows else 1.0
+    share = 1 - native_count(trace) / record_count(trace) if follows else 1.0
     step = _step(samples or max(int(WINDOW_SAMPLES * share), 1), recorded)
     found = survey(trace, recipe.model, recipe.packages, step, map if isinstance(map, Threads) else usual)
     gpus = WindowGpus.of(trace, recipe)

@@ -105,13 +105,17 @@ def read_counts(
 def _entries(records: Records, columns: Sequence[str]) -> tuple[Numbers, Numbers, Numbers, NDArray[np.bool_]]:
     """Return thread and column as one number, time, count and whether it is scaled, of columns with a name."""
     own = records[records["kind"] == NativeKind.COUNTS]
-    pair = own["flags"] & NativeFlag.PAIR != 0
-    second = own["tid"].astype(np.uint64) & _LOW | own["task"].astype(np.uint64) << _HALF
+    pair = np.flatnonzero(own["flags"] & NativeFlag.PAIR)
+    second = own["tid"][pair].astype(np.uint64) & _LOW | own["task"][pair].astype(np.uint64) << _HALF
     place = np.concatenate((own["part"].astype(np.int64), own["part"][pair].astype(np.int64) + 1))
     named = np.append([name != "" for name in columns], False)[np.minimum(place, len(columns))]
-    thread, t_ns, flags = (np.concatenate((own[name], own[name][pair]))[named] for name in ("thread", "t_ns", "flags"))
-    value = np.concatenate((own["value"], second[pair]))[named]
-    key = thread.astype(np.int64) << _PLACE_BITS | place[named]
+    # In the order of the records, so that it does not matter of how many a piece is.
+    record = np.concatenate((np.arange(len(own)), pair))
+    order = np.argsort(record, kind="stable")
+    order = order[named[order]]
+    thread, t_ns, flags = (own[name][record[order]] for name in ("thread", "t_ns", "flags"))
+    value = np.concatenate((own["value"], second))[order]
+    key = thread.astype(np.int64) << _PLACE_BITS | place[order]
     return key, *(np.minimum(one, _MOST).astype(np.int64) for one in (t_ns, value)), flags & NativeFlag.SCALED != 0
 
 
