@@ -36,8 +36,8 @@ def too_large(trace: Trace, why: str) -> str:
     return (
         f"{trace.path} has {_samples(trace):,} samples and {_readings(trace):,} readings of sensors{of_natives}, which "
         f"take about {size_text(_needed_bytes(trace))} of memory, and {size_text(available_bytes())} are free; it "
-        f"cannot be read in parts, since {why}: take windows of it by --between START,END (profile(start_s=…, end_s=…)), or a machine "
-        "with more memory"
+        f"cannot be read in parts, since {why}: take windows of it by --between START,END (profile(start_s=…, "
+        "end_s=…)), or a machine with more memory"
     )
 
 
