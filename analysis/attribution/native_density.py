@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .windows import Window
 
-MOST_RECORDS = 250_000
+MOST_RECORDS = 100_000
 """Of a window, about: each takes some hundred bytes while its CPU time is cut."""
 TRIES = 4
 
