@@ -1,6 +1,7 @@
 """The users of a pool whose library's calls were noted: a pool works for whoever is inside a call.
 
-While no call goes on, the pool's threads can only spin. Calls from threads without samples are the program's own.
+While no call goes on, the pool's threads can only spin. Calls from threads without samples are the program's own. The
+calls of a long recording are in files, of which a part of it takes what reaches into it.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tprof.trace.long_arrays import AppendedColumns, blocks, empty, release
+from tprof.trace.long_sorts import sorted_arrays
+
 from .native_time import OUTSIDE, SPINNING, Runs, row_offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tprof.trace import PoolCalls
 
@@ -23,7 +27,9 @@ if TYPE_CHECKING:
 
 Times = NDArray[np.int64]
 Marks = NDArray[np.bool_]
+Places = NDArray[np.int64]
 
+COLUMNS = ("tid", "task", "begin_ns", "end_ns", "inside", "several")
 PIECE_NS, MOST_PIECES = 500_000, 10
 """Calls that were noted together lie apart: their time is spread in pieces about so far apart."""
 MOMENT_NS = 1000
@@ -48,53 +54,87 @@ class ThreadsCalls:
 
     Attributes
     ----------
-    calls : all of them
-    of_thread : places of the calls of each thread with samples, by its index, in order of time
+    calls : all of them, one thread after the other
+    of_thread : where the calls of each thread with samples are, by its index, in order of time
     left : places of those of other threads, in order of their begin
-    left_end_ns : the latest end of these up to each of them
+    left_begin_ns, left_end_ns : the begin of each of these, and the latest end up to it
     """
 
     calls: PoolCalls
-    of_thread: dict[int, NDArray[np.intp]]
-    left: NDArray[np.intp]
+    of_thread: dict[int, slice]
+    left: Places
+    left_begin_ns: Times
     left_end_ns: Times
 
     @classmethod
     def of(cls, calls: PoolCalls, threads: Sequence[Reach]) -> ThreadsCalls:
         """Find the threads, of all with samples."""
-        is_left = np.ones(len(calls.tid), bool)
         of_thread = {}
         for index, one in enumerate(threads):
             if one.pid == calls.pid:
-                own = (calls.tid == one.tid) & (calls.end_ns > one.first_ns) & (calls.begin_ns < one.end_ns)
-                is_left &= ~own
-                of_thread[index] = np.flatnonzero(own)
-        left = np.flatnonzero(is_left)
-        left = left[np.argsort(calls.begin_ns[left], kind="stable")]
-        ends_ns = np.maximum.accumulate(calls.end_ns[left]) if len(left) else np.empty(0, np.int64)
-        return cls(calls, of_thread, left, ends_ns)
+                own = slice(*np.searchsorted(calls.tid, (one.tid, one.tid + 1)).tolist())
+                of_thread[index] = _reaching(calls, own, one.first_ns, one.end_ns)
+        left = AppendedColumns(np.int64, np.int64, np.int64)
+        for begin, end in _gaps(of_thread.values(), len(calls.tid)):
+            for at in blocks(end - begin, calls.begin_ns, calls.end_ns):
+                some = slice(begin + at.start, begin + at.stop)
+                left.add(calls.begin_ns[some], calls.end_ns[some], np.arange(some.start, some.stop))
+        begins_ns, ends_ns, places = sorted_arrays(left.finish())
+        found = cls(calls, of_thread, places, begins_ns, _latest(ends_ns))
+        found.release()
+        return found
 
-    def own(self, index: int, begin_ns: int, end_ns: int) -> NDArray[np.intp]:
-        """Return the places of a thread's calls that reach into a time."""
-        own = self.of_thread[index]
-        first = np.searchsorted(self.calls.end_ns[own], begin_ns, side="right")
-        return own[first : np.searchsorted(self.calls.begin_ns[own], end_ns)]
+    def own(self, index: int, begin_ns: int, end_ns: int) -> slice:
+        """Return where a thread's calls are that reach into a time."""
+        return _reaching(self.calls, self.of_thread[index], begin_ns, end_ns)
 
-    def others(self, begin_ns: int, end_ns: int) -> NDArray[np.intp]:
+    def others(self, begin_ns: int, end_ns: int) -> Places:
         """Return the places of calls of threads without samples that may reach into a time."""
         first = np.searchsorted(self.left_end_ns, begin_ns, side="right")
-        return self.left[first : np.searchsorted(self.calls.begin_ns[self.left], end_ns)]
+        return self.left[first : np.searchsorted(self.left_begin_ns, end_ns)]
 
     def around(self, begin_ns: int, end_ns: int) -> ThreadsCalls:
         """Return those that reach into a time, or end where it begins."""
         of_thread = {index: self.own(index, begin_ns - 1, end_ns) for index in self.of_thread}
         left = self.others(begin_ns - 1, end_ns)
-        kept = np.unique(np.concatenate([left, *of_thread.values()]))
-        columns = ("tid", "task", "begin_ns", "end_ns", "inside", "several")
-        calls = replace(self.calls, **{name: getattr(self.calls, name)[kept] for name in columns})
-        places = {index: np.searchsorted(kept, own) for index, own in of_thread.items()}
-        ends_ns = np.maximum.accumulate(self.calls.end_ns[left]) if len(left) else left
-        return ThreadsCalls(calls, places, np.searchsorted(kept, left), ends_ns)
+        kept = np.unique(np.concatenate([left, *(np.arange(own.start, own.stop) for own in of_thread.values())]))
+        calls = replace(self.calls, **{name: getattr(self.calls, name)[kept] for name in COLUMNS})
+        begins = {index: int(np.searchsorted(kept, own.start)) for index, own in of_thread.items()}
+        places = {index: slice(begins[index], begins[index] + own.stop - own.start) for index, own in of_thread.items()}
+        ends_ns = np.maximum.accumulate(self.calls.end_ns[left]) if len(left) else np.empty(0, np.int64)
+        found = ThreadsCalls(calls, places, np.searchsorted(kept, left), self.calls.begin_ns[left], ends_ns)
+        self.release()
+        return found
+
+    def release(self) -> None:
+        """Leave to the kernel what is in files."""
+        release(*(getattr(self.calls, name) for name in COLUMNS), self.left, self.left_begin_ns, self.left_end_ns)
+
+
+def _reaching(calls: PoolCalls, own: slice, begin_ns: int, end_ns: int) -> slice:
+    """Return where those of a thread's calls are that reach into a time."""
+    first = own.start + int(np.searchsorted(calls.end_ns[own], begin_ns, side="right"))
+    stop = own.start + int(np.searchsorted(calls.begin_ns[own], end_ns))
+    return slice(first, max(first, stop))
+
+
+def _gaps(parts: Iterable[slice], count: int) -> Iterator[tuple[int, int]]:
+    """Yield from where to where so many places are in none of some parts."""
+    begin = 0
+    for start, stop in sorted((one.start, one.stop) for one in parts if one.stop > one.start):
+        yield begin, max(start, begin)
+        begin = max(begin, stop)
+    yield begin, count
+
+
+def _latest(ends_ns: Times) -> Times:
+    """Return the latest of all ends up to each one."""
+    found = empty(len(ends_ns), np.int64)
+    latest_ns = 0
+    for at in blocks(len(ends_ns), ends_ns, found):
+        found[at] = np.maximum(np.maximum.accumulate(ends_ns[at]), latest_ns)
+        latest_ns = int(found[at.stop - 1])
+    return found
 
 
 def runs_of_calls(
@@ -114,7 +154,8 @@ def runs_of_calls(
         one = segments[index]
         if one is None or index not in calls.of_thread:
             continue
-        own = calls.own(index, int(one.t_ns[0]), int(one.t_ns[-1]))
+        # A call that ends where the part begins may be what the pool's next segment follows.
+        own = calls.own(index, max(int(one.t_ns[0]), part_ns[0] - 1), min(int(one.t_ns[-1]), part_ns[1]))
         begin_ns, end_ns, task, several = _pieces(calls.calls, own)
         place, begin_ns, end_ns, of = _cut(one.t_ns, begin_ns, end_ns)
         row = one.slot[place].astype(np.int64) - 1
@@ -127,6 +168,7 @@ def runs_of_calls(
         begin_ns, end_ns, _, _ = _pieces(calls.calls, calls.others(part_ns[0] - 1, part_ns[1]))
         nobody = np.full(len(begin_ns), -1)
         parts.append(Runs(begin_ns, end_ns, nobody, nobody, np.zeros(len(nobody), bool)))
+    calls.release()
     return Runs.joined(parts)
 
 
@@ -148,7 +190,7 @@ def _tasks_of(one: Segments, row: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.append(one.rows.task.astype(np.int64), -1)[row]
 
 
-def _pieces(calls: PoolCalls, which: NDArray[np.intp]) -> tuple[Times, Times, NDArray[np.int64], Marks]:
+def _pieces(calls: PoolCalls, which: slice | Places) -> tuple[Times, Times, NDArray[np.int64], Marks]:
     """Return begins, ends, tasks and whether these are of several tasks, with calls noted together spread evenly."""
     begin_ns, end_ns, inside = calls.begin_ns[which], calls.end_ns[which], calls.inside[which]
     length_ns = end_ns - begin_ns

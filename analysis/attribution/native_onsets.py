@@ -4,29 +4,37 @@ A window is the time between two reads of a pool's clocks. In an onset an idle p
 A task that ran alone at several onsets is a user. Other windows after an idle one say how often each task runs in one
 by chance: a set of tasks holds the users if, with 95 % confidence, others can have begun few of the onsets only. A task
 that is no user by these is none if the pool mostly rested while this task ran and no user did; else it is doubtful.
+
+All of this needs numbers of windows only, which passes over the windows count part by part.
 """
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tprof.trace.long_sorts import distinct_values
+from tprof.trace.long_arrays import computed, kept, median, release, running_sums
+from tprof.trace.long_sorts import without_repeats
 
+from .native_marks import TaskMarks
 from .native_rates import IDLE, long_spells
-from .windows import UnorderedError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from .native_marks import FoundMarks
+    from .native_rates import Usage
     from .native_time import Clock, Runs
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
+Marks = NDArray[np.bool_]
+Counts = NDArray[np.int64]
+Sets = list[tuple[int, ...]]
 
 LEAST_ONSETS = 8
 CERTAIN_ALONE = 3
@@ -40,8 +48,6 @@ LEAST_RESTED, MOSTLY = 10, 0.5
 """Windows, and part of all windows beside the users, in which the pool rested."""
 SELDOM = 0.05
 """A task at whose side more of the windows after a rest begin work, and no user runs, may be a user."""
-LARGEST = 400_000_000
-"""Tasks times windows."""
 MOST_PIECES = 1000
 """Windows of a time in which a clock stood still."""
 
@@ -54,47 +60,238 @@ class Learnt:
     doubtful: NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Event:
-    """What a task did in the windows in question, and in those that chance could have chosen: (tasks, n) each."""
-
-    seen: NDArray[np.bool_]
-    by_chance: NDArray[np.bool_]
-
-
 class OnsetTimes:
-    """Windows of a pool, in which of them each task ran, and in which it began and ended to run."""
+    """Windows of a pool, and what ran in them.
 
-    def __init__(self, clocks: Sequence[Clock]) -> None:
-        """Begin with the clocks of the pool's threads."""
-        self.begin_ns, self.end_ns, self.used_s = _windows(clocks)
-        self._of_task: dict[int, NDArray[np.bool_]] = {}
+    Attributes
+    ----------
+    edges_ns : (n + 1,) where windows begin, and the last one ends
+    idle : (n,) whether the pool was idle
+    marks : in which of them tasks ran, began and ended to run
+    """
+
+    def __init__(self, usage: Usage, clocks: Sequence[Clock]) -> None:
+        """Begin with the clocks of the pool's threads, and what these say together."""
+        self.edges_ns = _edges(usage)
+        self.idle = _idle(self.edges_ns, clocks)
+        self.marks = TaskMarks(len(self.idle))
 
     def add(self, runs: Runs) -> None:
         """Note runs of tasks that may use the pool, some of them more than once."""
-        count = len(self.begin_ns)
-        edges_ns = np.append(self.begin_ns, self.end_ns[-1:])
-        begin, last = (np.searchsorted(edges_ns, one, "right") - 1 for one in (runs.begin_ns, runs.end_ns - 1))
-        end = np.searchsorted(edges_ns, runs.end_ns, "right") - 1
-        for task in distinct_values(runs.task).tolist():
-            if task not in self._of_task and (len(self._of_task) + 1) * count > LARGEST:
-                raise UnorderedError("too many tasks may use a pool of native threads for so long")
-            marks = self._of_task.setdefault(task, np.zeros((3, count), bool))
-            own = runs.task == task
-            step = np.bincount(np.clip(begin[own], 0, count), minlength=count + 2)
-            step -= np.bincount(np.clip(last[own] + 1, 0, count), minlength=count + 2)
-            marks[0] |= np.cumsum(step)[:count] > 0
-            for mark, at in zip(marks[1:], (begin[own], end[own]), strict=True):
-                mark[at[(at >= 0) & (at < count)]] = True
+        if not len(runs.task):
+            return
+        low, high = np.searchsorted(self.edges_ns, (runs.begin_ns.min(), runs.end_ns.max() + 1)).tolist()
+        low = max(low - 1, 0)
+        edges_ns = self.edges_ns[low:high]
+        self.marks.add(
+            runs.task,
+            *(
+                low + np.searchsorted(edges_ns, t_ns, side="right") - 1
+                for t_ns in (runs.begin_ns, runs.end_ns - 1, runs.end_ns)
+            ),
+        )
+        release(self.edges_ns)
 
-    @property
-    def tasks(self) -> NDArray[np.int64]:
-        """The tasks, increasing."""
-        return np.array(sorted(self._of_task), np.int64)
 
-    def marks(self, number: int) -> NDArray[np.bool_]:
-        """Return windows in which each task ran (0), began to run (1) and ended to run (2): (tasks, n)."""
-        return np.array([self._of_task[task][number] for task in sorted(self._of_task)])
+def _edges(usage: Usage) -> Times:
+    """Return the times between passes over all threads.
+
+    A clock that stands still is not written: such a time counts as so many windows as passes fell into it, about.
+    """
+    reads_ns = usage.grid_ns
+
+    def busy_ns(at: slice) -> Times:
+        return np.where(usage.cpu_s[at] > 0, usage.end_ns[at] - usage.begin_ns[at], 0)
+
+    lengths_ns = computed(len(usage.cpu_s), np.int64, busy_ns, usage.cpu_s, usage.begin_ns, usage.end_ns)
+    usual_ns = median(kept(lengths_ns, lambda at: lengths_ns[at] > 0))
+
+    def is_pass(at: slice) -> Marks:
+        is_far = np.diff(reads_ns[at.start : at.stop + 1]) > usual_ns / 4
+        return np.append(is_far, True)[: at.stop - at.start]
+
+    passes_ns = kept(reads_ns, is_pass)
+
+    def pieces_of(at: slice) -> Counts:
+        lengths = np.diff(passes_ns[at.start : at.stop + 1]) / usual_ns
+        return np.asarray(np.clip(np.round(lengths), 1, MOST_PIECES).astype(np.int64))
+
+    before = running_sums(computed(len(passes_ns) - 1, np.int64, pieces_of, passes_ns))
+    first_ns = passes_ns[0]
+
+    def grid(at: slice) -> Times:
+        low = int(np.searchsorted(before, at.start, side="right")) - 1
+        near = slice(low, int(np.searchsorted(before, at.stop - 1)) + 1)
+        found = np.interp(np.arange(at.start, at.stop), before[near], passes_ns[near] - first_ns)
+        return np.asarray(found.astype(np.int64))
+
+    grid_ns = without_repeats(computed(int(before[-1]) + 1, np.int64, grid, before, passes_ns))
+    usage.release()
+    return computed(len(grid_ns), np.int64, lambda at: grid_ns[at] + first_ns, grid_ns)
+
+
+def _idle(edges_ns: Times, clocks: Sequence[Clock]) -> Marks:
+    """Return the windows in which a pool's threads used next to no CPU time."""
+
+    def of_part(at: slice) -> Marks:
+        t_ns = edges_ns[at.start : at.stop + 1]
+        total_s = sum((_read_at(one, t_ns) for one in clocks), np.zeros(len(t_ns)))
+        return np.asarray(np.diff(total_s) < IDLE * np.diff(t_ns) * 1e-9)
+
+    read = (array for one in clocks for array in (one.t_ns, one.cpu_s))
+    return computed(len(edges_ns) - 1, bool, of_part, edges_ns, *read)
+
+
+def _read_at(clock: Clock, t_ns: Times) -> Floats:
+    """Return the CPU seconds of a thread at increasing times."""
+    low = max(int(np.searchsorted(clock.t_ns, t_ns[0], side="right")) - 1, 0)
+    near = slice(low, int(np.searchsorted(clock.t_ns, t_ns[-1])) + 1)
+    return np.interp(t_ns, clock.t_ns[near], clock.cpu_s[near])
+
+
+class _Part(NamedTuple):
+    """Some windows that follow each other.
+
+    Attributes
+    ----------
+    idle : (n,) whether the pool is idle
+    kinds : (tasks, n) whether each task runs, begins to run, and began there or in the window before
+    ended : (tasks, n) whether each task ended there or in the window before
+    after_idle, onset : (n,) those after an idle one in which a task runs, and of these those in which the pool works
+    before_idle, last : those before an idle one in which a task runs, and of these those in which the pool works
+    """
+
+    idle: Marks
+    kinds: tuple[Marks, Marks, Marks]
+    ended: Marks
+    after_idle: Marks
+    onset: Marks
+    before_idle: Marks
+    last: Marks
+
+
+def _parts(found: FoundMarks, idle: Marks) -> Iterator[_Part]:
+    """Yield all windows, in order."""
+    begun_before, ended_before = np.zeros((2, len(found.tasks), 1), bool)
+    for at, seen, begun, ended in found.parts():
+        own = idle[at]
+        before = np.append(idle[at.start - 1] if at.start else False, own[:-1])
+        after = np.append(own[1:], idle[at.stop] if at.stop < len(idle) else False)
+        anyone = seen.any(axis=0)
+        both = tuple(
+            one | np.hstack((last, one[:, :-1])) for one, last in ((begun, begun_before), (ended, ended_before))
+        )
+        yield _Part(
+            own, (seen, begun, both[0]), both[1], before & anyone, before & anyone & ~own, after & anyone,
+            after & anyone & ~own,
+        )  # fmt: skip
+        begun_before, ended_before = begun[:, -1:], ended[:, -1:]
+        release(idle)
+
+
+@dataclass
+class _Event:
+    """In how many of some windows a set of tasks did something, and in how many of those that chance could have chosen.
+
+    Attributes
+    ----------
+    count, chances : of both kinds of windows
+    seen, by_chance : (sets,)
+    """
+
+    count: int
+    chances: int
+    seen: Counts
+    by_chance: Counts
+
+    @classmethod
+    def none(cls, sets: int) -> _Event:
+        """Return no windows."""
+        return cls(0, 0, np.zeros(sets, np.int64), np.zeros(sets, np.int64))
+
+    def add(self, marks: Marks, which: Marks, by_chance: Marks, sets: Sets | None) -> None:
+        """Add windows: what (tasks, n) tasks did, and which windows are of both kinds; without `sets` of each task."""
+        self.count, self.chances = self.count + int(which.sum()), self.chances + int(by_chance.sum())
+        self.seen += _hits(marks[:, which], sets)
+        self.by_chance += _hits(marks[:, by_chance], sets)
+
+    def plus(self, other: _Event) -> _Event:
+        """Return the windows of both."""
+        counts = self.count + other.count, self.chances + other.chances
+        return _Event(*counts, self.seen + other.seen, self.by_chance + other.by_chance)
+
+    def others_at_most(self) -> Floats:
+        """Return for each set the largest part of the windows that others may have begun, with 95 % confidence.
+
+        What another begins falls on these tasks only as often as any window does (Wilson's interval).
+        """
+        missed, by_chance = (self.count - self.seen).astype(np.float64), self.by_chance / self.chances
+        square = CERTAIN**2
+        spread = CERTAIN * np.sqrt(missed * (self.count - missed) / self.count + square / 4)
+        most = (missed + square / 2 + spread) / (self.count + square)
+        return np.asarray(np.divide(most, 1 - by_chance, out=np.full(len(most), np.inf), where=by_chance < 1))
+
+
+def _hits(marks: Marks, sets: Sets | None) -> Counts:
+    """Return the number of windows in which each task is marked, or any of each set."""
+    if sets is None:
+        return np.asarray(marks.sum(axis=1, dtype=np.int64))
+    return np.array([np.count_nonzero(marks[list(one)].any(axis=0)) for one in sets], np.int64)
+
+
+class _Onsets:
+    """What tasks did at a pool's onsets; `ends` says whether its ends say as much as its begins."""
+
+    def __init__(self, found: FoundMarks, idle: Marks, *, ends: bool) -> None:
+        """Take in which windows tasks ran, and in which the pool was idle."""
+        self.found, self._idle, self._ends = found, idle, ends
+        self.alone = np.zeros(len(found.tasks), np.int64)
+        """Of each task at how many onsets it ran alone."""
+        self.each = self._events(None)
+        """Of each task."""
+
+    def _events(self, sets: Sets | None) -> list[_Event]:
+        """Return what sets of tasks did; without, each task, of which it is known too how often it was alone."""
+        events = [_Event.none(len(self.alone) if sets is None else len(sets)) for _ in range(4)]
+        for part in _parts(self.found, self._idle):
+            for event, marks in zip(events, part.kinds, strict=False):
+                event.add(marks, part.onset, part.after_idle, sets)
+            if self._ends:
+                events[3].add(part.ended, part.last, part.before_idle, sets)
+            if sets is None:
+                at_onset = part.kinds[0][:, part.onset]
+                self.alone += (at_onset & (at_onset.sum(axis=0) == 1)).sum(axis=1)
+        return [*events[:3], events[1].plus(events[3])] if self._ends else events[:3]
+
+    def smallest_sets(self) -> Counts:
+        """Return the members of all smallest sets of tasks beside which nobody needs to have begun an onset."""
+        count = len(self.alone)
+        by_onsets = np.argsort(-(self.each[0].seen / self.each[0].count), kind="stable")
+        for size in range(1, min(LARGEST_SET, count) + 1):
+            among = by_onsets if size == 1 else by_onsets[: MOST_COMBINED if size == 2 else MOST_COMBINED // 2]
+            sets: Sets = [(task,) for task in range(count)]
+            if size > 1:
+                sets = list(itertools.combinations(among.tolist(), size))
+            events = self.each if size == 1 else self._events(sets)
+            certain = np.any([one.others_at_most() <= MOST_OTHERS for one in events], axis=0)
+            if certain.any():
+                return np.unique(
+                    [task for one, is_it in zip(sets, certain.tolist(), strict=True) if is_it for task in one]
+                )
+        return np.empty(0, np.int64)
+
+    def doubtful(self, users: Marks) -> Marks:
+        """Return the tasks of which the pool does not show that they do not use it."""
+        sums = np.zeros((4, len(users)), np.int64)
+        for part in _parts(self.found, self._idle):
+            seen = part.kinds[0]
+            apart = seen & ~seen[users].any(axis=0)
+            sums[0] += apart.sum(axis=1)
+            for target, which in zip(sums[1:], (part.idle, part.onset, part.after_idle), strict=True):
+                target[:] += apart[:, which].sum(axis=1)
+        apart_at, rested, begun, after_idle = sums
+        begins = begun >= np.maximum(CERTAIN_ALONE, SELDOM * after_idle)
+        return np.asarray(~users & (begins | (rested < LEAST_RESTED) | (rested < apart_at * MOSTLY)))
 
 
 def users_by_onsets(times: OnsetTimes, *, rest_ns: int = 0) -> Learnt | None:
@@ -105,87 +302,13 @@ def users_by_onsets(times: OnsetTimes, *, rest_ns: int = 0) -> Learnt | None:
     times : when each task that may use the pool ran
     rest_ns : a pool that is idle for less has not rested: a spinning thread may have waited for a core
     """
-    length_ns, tasks = times.end_ns - times.begin_ns, times.tasks
-    edges_ns = np.append(times.begin_ns, times.end_ns[-1:])
-    idle = long_spells(times.used_s < IDLE * length_ns * 1e-9, edges_ns, rest_ns)
-    seen = times.marks(0)
-    after_idle = np.flatnonzero(idle[:-1]) + 1
-    after_idle = after_idle[seen[:, after_idle].any(axis=0)]
-    onset = after_idle[~idle[after_idle]]
-    if len(onset) < LEAST_ONSETS:
-        return None
-    begun, ended = (times.marks(1), _or_before(times.marks(1))), _or_before(times.marks(2))
+    found = times.marks.finish()
     # Where a pool rests as soon as its caller has its result, ends say as much as begins.
-    before_idle = np.flatnonzero(idle[1:] & seen[:, :-1].any(axis=0))
-    last = before_idle[~idle[before_idle]]
-    events = [Event(one[:, onset], one[:, after_idle]) for one in (seen, *begun)]
-    if not rest_ns:
-        changes = [
-            np.concatenate(one, axis=1)
-            for one in ((begun[0][:, onset], ended[:, last]), (begun[0][:, after_idle], ended[:, before_idle]))
-        ]
-        events.append(Event(*changes))
-    at_onset = seen[:, onset]
-    users = (at_onset & (at_onset.sum(axis=0) == 1)).sum(axis=1) >= CERTAIN_ALONE
-    users[_smallest_sets(events, len(tasks))] = True
+    onsets = _Onsets(found, long_spells(times.idle, times.edges_ns, rest_ns), ends=not rest_ns)
+    if onsets.each[0].count < LEAST_ONSETS:
+        return None
+    users = onsets.alone >= CERTAIN_ALONE
+    users[onsets.smallest_sets()] = True
     if not users.any():
         return None
-    apart = seen & ~seen[users].any(axis=0)
-    rested = (apart & idle).sum(axis=1)
-    begins = apart[:, onset].sum(axis=1) >= np.maximum(CERTAIN_ALONE, SELDOM * apart[:, after_idle].sum(axis=1))
-    doubtful = ~users & (begins | (rested < LEAST_RESTED) | (rested < apart.sum(axis=1) * MOSTLY))
-    return Learnt(tasks[users], tasks[doubtful])
-
-
-def _or_before(marks: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the windows that are marked, or follow one that is."""
-    marks[:, 1:] |= marks[:, :-1].copy()
-    return marks
-
-
-def _windows(clocks: Sequence[Clock]) -> tuple[Times, Times, Floats]:
-    """Return the times between passes over all threads, and the CPU seconds in each.
-
-    A clock that stands still is not written: such a time counts as so many windows as passes fell into it, about.
-    """
-    reads_ns = distinct_values(np.concatenate([one.t_ns for one in clocks]))
-    lengths_ns = np.concatenate([np.diff(one.t_ns)[np.diff(one.cpu_s) > 0] for one in clocks])
-    usual_ns = float(np.median(lengths_ns))
-    passes_ns = reads_ns[np.append(np.diff(reads_ns) > usual_ns / 4, True)]
-    pieces = np.clip(np.round(np.diff(passes_ns) / usual_ns), 1, MOST_PIECES).astype(np.int64)
-    grid_ns = np.interp(
-        np.arange(pieces.sum() + 1), np.concatenate(([0], np.cumsum(pieces))), passes_ns - passes_ns[0]
-    ).astype(np.int64)
-    grid_ns = distinct_values(grid_ns) + passes_ns[0]
-    total_s = sum((np.interp(grid_ns, one.t_ns, one.cpu_s) for one in clocks), np.zeros(len(grid_ns)))
-    return grid_ns[:-1], grid_ns[1:], np.diff(total_s)
-
-
-def _smallest_sets(events: Sequence[Event], count: int) -> NDArray[np.int64]:
-    """Return the members of all smallest sets of tasks beside which nobody needs to have begun an onset."""
-    by_onsets = np.argsort(-events[0].seen.mean(axis=1), kind="stable")
-    for size in range(1, min(LARGEST_SET, count) + 1):
-        among = by_onsets if size == 1 else by_onsets[: MOST_COMBINED if size == 2 else MOST_COMBINED // 2]
-        sets = [
-            chosen
-            for chosen in itertools.combinations(among.tolist(), size)
-            if any(others_at_most(event, list(chosen)) <= MOST_OTHERS for event in events)
-        ]
-        if sets:
-            return np.unique(np.concatenate(sets)).astype(np.int64)
-    return np.empty(0, np.int64)
-
-
-def others_at_most(event: Event, tasks: Sequence[int]) -> float:
-    """Return the largest part of the onsets that others than these tasks may have begun, with 95 % confidence.
-
-    An onset that another begins falls on these tasks only as often as any window does (Wilson's interval).
-    """
-    count = event.seen.shape[1]
-    missed = float((~event.seen[tasks].any(axis=0)).sum())
-    by_chance = float(event.by_chance[tasks].any(axis=0).mean())
-    if by_chance >= 1:
-        return float("inf")
-    square = CERTAIN**2
-    spread = CERTAIN * np.sqrt(missed * (count - missed) / count + square / 4)
-    return float((missed + square / 2 + spread) / (count + square) / (1 - by_chance))
+    return Learnt(found.tasks[users], found.tasks[onsets.doubtful(users)])

@@ -195,7 +195,7 @@ class OnTimesPass:
         self._on_times = OnTimes(self.usage)
 
     def add(self, block: Block) -> None:
-        """Add a part of the recording. Raises UnorderedError."""
+        """Add a part of the recording."""
         runs, further = self.source.runs(block)
         self.is_called |= bool((runs.task >= 0).any())
         if self.onsets is not None:
@@ -209,6 +209,7 @@ class OnTimesPass:
             self.segments += len(cells.at)
         if not block.is_last:
             self._history = next_history(self.usage, cells, runs, None, self._history, block.part_ns)
+        self.usage.release()
 
     def rates(self) -> Rates:
         """Return what the pool used per second."""
@@ -296,6 +297,8 @@ class CutPass:
             row = np.full(len(after.ended.row), -1)
             row[known] = np.arange(len(known))
             self.histories.append(after.with_rows(row))
+        self.usage.release()
+        self.rates.release()
 
     def _note(self, cut: NativeSegments, cells: Cells) -> None:
         assert self.extremes is not None  # noqa: S101 - it is not that of a window

@@ -224,8 +224,12 @@ class Rates:
         """Return some of them."""
         off, on = ([one[which].copy() for one in rows] for rows in (self.off, self.on))
         found = Rates(off, on, self.rests[which].copy())
-        release(*self.off, *self.on, self.rests)
+        self.release()
         return found
+
+    def release(self) -> None:
+        """Leave to the kernel what is in files."""
+        release(*self.off, *self.on, self.rests)
 
 
 def rates_of(usage: Usage, on_times: OnTimes, rest_ns: int) -> Rates:

@@ -233,7 +233,7 @@ def survey_pools(found: Survey, windows: Sequence[Window], read: Read, samples: 
     Raises
     ------
     UnorderedError
-        If what is known of a pool does not fit into memory.
+        If time stamps go backwards.
     TraceError
         If a file cannot be read.
     """

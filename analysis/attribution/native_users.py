@@ -237,7 +237,7 @@ class _PoolSearch:
         source = TaskRuns(
             [at for at in callers if at is not None], computes, one.creator_task if how == "created" else None
         )
-        onsets, rules = OnsetTimes(self._clocks), Rules(self._spins_ns)
+        onsets, rules = OnsetTimes(self._usage, self._clocks), Rules(self._spins_ns)
         first = OnTimesPass(self._usage, source, rules, onsets)
         yield first
         if not first.tasks:

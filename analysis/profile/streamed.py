@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from tprof.analysis.attribution.load import Activity, idle_power_w
+from tprof.analysis.attribution.native_density import cut_by_natives
 from tprof.analysis.attribution.native_stream import survey_pools
 from tprof.analysis.attribution.native_window import surroundings
 from tprof.analysis.attribution.survey import survey
@@ -29,7 +30,7 @@ from .fits import Ran, needs_fits
 from .fits import fitted as fit_powers_of
 from .information import Found, Said, accounts_table, completed, informed, limits_of
 from .instances import SummedInstances
-from .memory import record_count
+from .memory import native_count, record_count
 from .parallel_maps import Threads, usual_threads
 from .profile import Profile
 from .stored_instances import Piece
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
 WINDOW_SAMPLES = 250_000
 """Of a window, about: its arrays stay in memory that is used again, and in caches as far as they can."""
 STREAMED_FROM = 4_000_000
-"""Samples and readings of a long recording."""
+"""Samples, readings and records of native threads of a long recording."""
 STEPS = 8
 """A window has so many of the times by which samples are found, or more, of each thread if they are not too many."""
 LEAST_STEP = 512
@@ -116,12 +117,13 @@ def build_streamed(
     log.info("analysis", "streaming %s: %d threads, %d domains", trace.path, len(trace.threads), len(recipe.whole))
     recorded = sum(one.count > 0 for one in trace.threads)
     usual = usual_threads(recorded)
-    step = _step(samples or WINDOW_SAMPLES, recorded)
+    follows = _follows_natives(trace, recipe)
+    share = 1 - native_count(trace) / record_count(trace) if follows else 1.0
+    step = _step(samples or max(int(WINDOW_SAMPLES * share), 1), recorded)
     found = survey(trace, recipe.model, recipe.packages, step, map if isinstance(map, Threads) else usual)
-    samples = samples or max(WINDOW_SAMPLES, PER_THREAD * most_at_once(found.threads))
     gpus = WindowGpus.of(trace, recipe)
-    windows = tuple(cut_windows(found.threads, _reaches(recipe, asked, gpus), samples))
-    found, pools = _with_pools(trace, recipe, found, windows, samples)
+    windows, samples = _cut(trace, found, _reaches(recipe, asked, gpus), samples, follows=follows)
+    found, pools = _with_pools(trace, recipe, found, windows, samples, follows=follows)
     recipe = prepared.idled(_idle_watts(trace, prepared, found, pools, samples))
     recipe, fitted, modelled = _fitted(trace, recipe, found, pools, windows, asked, progress)
     said = Said.of(trace)
@@ -157,6 +159,15 @@ def build_streamed(
     return Profile(trace, instances, accounts, info, recipe, errors_j, limits_of(trace, recipe)[0], bounds, said)
 
 
+def _cut(
+    trace: Trace, found: Survey, reaches: Sequence[Reach], samples: int | None, *, follows: bool
+) -> tuple[tuple[Window, ...], int]:
+    """Return the windows, and of about how many samples they are; `follows`: native threads are followed."""
+    usual = samples or max(WINDOW_SAMPLES, PER_THREAD * most_at_once(found.threads))
+    cut = partial(cut_windows, found.threads, reaches)
+    return cut_by_natives(trace, usual, cut) if follows and samples is None else (tuple(cut(usual)), usual)
+
+
 def _reaches(recipe: Recipe, asked: str, gpus: WindowGpus | None) -> list[Reach]:
     """Return when what the quanta of each domain share runs; domains whose quanta no window shares have none."""
     of_gpus = reaches_of_gpus(gpus, recipe.quanta)
@@ -171,10 +182,10 @@ def _step(samples: int, recorded: int) -> int:
 
 
 def _with_pools(
-    trace: Trace, recipe: Recipe, found: Survey, windows: Sequence[Window], samples: int
+    trace: Trace, recipe: Recipe, found: Survey, windows: Sequence[Window], samples: int, *, follows: bool
 ) -> tuple[Survey, StreamedPools | None]:
     """Find the pools of native threads: returns what is known with their CPU time, and the pools."""
-    if not _follows_natives(trace, recipe):
+    if not follows:
         return found, None
 
     def read(window: Window) -> list[Segments | None]:

@@ -9,6 +9,7 @@ as evenly spent.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,8 +21,8 @@ from .arguments import refuse_if, whole
 from .kinds import NativeKind
 from .metadata import MAX_NS
 from .native_calls import PoolCalls, calls_of, records_of_calls
-from .native_counts import MAX_COLUMNS, NativeCounts, check_counts, columns_of, counts_at, counts_of, records_of_counts
-from .native_pieces import pieces_of, read_clocks, read_near
+from .native_counts import MAX_COLUMNS, NativeCounts, check_counts, columns_of, read_counts, records_of_counts
+from .native_pieces import near, pieces_of, read_clocks
 from .stream import open_stream
 from .thread import MAX_PID
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 OF_LIBRARIES = {NativeKind.PATH, NativeKind.NOTED, NativeKind.CALLS, NativeKind.MISSED}
 OF_THREADS = (*(set(NativeKind) - OF_LIBRARIES - {NativeKind.COUNTS}),)
+_OF_FACTS = (*(set(OF_THREADS) - {NativeKind.CLOCK}), NativeKind.PATH)
+_OF_CALLS = (*OF_LIBRARIES,)
 WORD = "threads"
 TEXT_BYTES = 16
 MAX_PARTS = 256
@@ -137,24 +140,19 @@ class NativeFile:
 
     def read(self, near_ns: tuple[int, int] | None = None) -> list[NativeThread]:
         """Read the threads, with all readings or those that are near some time. Raises TraceError."""
-        columns = columns_of(self.stream.description)
-        if near_ns is None:
-            threads = threads_of(self._others(), read_clocks(lambda: pieces_of(self)), self.pid, columns)
-        else:
-            records = read_near(self, *near_ns)
-            others = self._named(records[records["kind"] != NativeKind.CLOCK])
-            threads = threads_of(others, read_clocks(lambda: [records]), self.pid, columns)
+        pieces = partial(pieces_of, self) if near_ns is None else near(self, *near_ns)
+        facts = [records[np.isin(records["kind"], _OF_FACTS)] for records in pieces()]
+        clocks = read_clocks(pieces)
+        counts = read_counts(pieces, columns_of(self.stream.description), clocks)
+        threads = threads_of(
+            self._named(np.concatenate([np.empty(0, layout.NATIVE), *facts])), clocks, self.pid, counts
+        )
         return threads if self.until_ns is None else [one.until_it_stands() for one in threads]
 
     def read_calls(self) -> list[PoolCalls]:
         """Read the calls that gave work to pools. Raises TraceError."""
-        records = self._others()
-        return calls_of(records, self.pid, _paths(records[records["kind"] == NativeKind.PATH]))
-
-    def _others(self) -> Records:
-        """Return all records but readings of clocks."""
-        parts = [records[records["kind"] != NativeKind.CLOCK] for records in pieces_of(self)]
-        return self._named(np.concatenate([np.empty(0, layout.NATIVE), *parts]))
+        parts = (records[np.isin(records["kind"], _OF_CALLS)] for records in pieces_of(self))
+        return calls_of(map(self._named, parts), self.pid, _paths)
 
     def _named(self, records: Records) -> Records:
         """Return records with the trace's numbers of tasks."""
@@ -190,20 +188,20 @@ def read_calls(files: Iterable[NativeFile]) -> tuple[PoolCalls, ...]:
 
 
 def threads_of(
-    records: Records, clocks: Mapping[int, tuple[Times, Times]], pid: int, columns: Sequence[str] = ()
+    records: Records, clocks: Mapping[int, tuple[Times, Times]], pid: int, counts: Mapping[int, NativeCounts]
 ) -> list[NativeThread]:
     """Put a file's records together; threads that never appear are left out.
 
     Parameters
     ----------
-    records : (n,) of `layout.NATIVE`, in the order of the file, without readings of clocks
+    records : (n,) of `layout.NATIVE`, in the order of the file, without readings
         Tasks are indices of `Trace.tasks`.
     clocks
         As from `read_clocks`.
     pid
         The process.
-    columns
-        Names of the columns that were counted.
+    counts
+        As from `read_counts`.
     """
     kind = records["kind"]
     libraries = _paths(records[kind == NativeKind.PATH])
@@ -211,12 +209,8 @@ def threads_of(
     by_thread: dict[int, dict[int, np.void]] = {}
     for number, of, record in zip(facts["thread"].tolist(), facts["kind"].tolist(), facts, strict=True):
         by_thread.setdefault(number, {})[of] = record
-    counts = counts_of(records, columns)
     return [
-        replace(
-            _thread_of(by_kind, clocks[number], pid, libraries),
-            counts=counts_at(clocks[number][0], counts.get(number, {})),
-        )
+        replace(_thread_of(by_kind, clocks[number], pid, libraries), counts=counts.get(number))
         for number, by_kind in sorted(by_thread.items())
         if _APPEAR in by_kind and number in clocks
     ]

@@ -10,17 +10,20 @@ import numpy as np
 from . import layout
 from .kinds import NativeFlag, NativeKind
 from .long_arrays import blocks, empty, is_somewhere, release
+from .long_sorts import sorted_arrays
 from .metadata import MAX_NS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
     from .native import NativeFile
 
 Records = np.ndarray[Any, np.dtype[np.void]]
 Times = np.ndarray[Any, np.dtype[np.int64]]
+Entries = tuple[np.ndarray[Any, Any], ...]
+"""Keys, and columns of as many values."""
 _READ = (NativeKind.CLOCK, NativeKind.COUNTS)
 _FOLLOWED = (NativeKind.APPEAR, NativeKind.CLOCK, NativeKind.END)
 
@@ -88,63 +91,72 @@ def read_clocks(pieces: Callable[[], Iterable[Records]]) -> dict[int, tuple[Time
     A value that falls is damage, and counts as no movement. `pieces` returns records as often as it is called; the
     second time they are fewer if the file was cut. What is new then is left out, as are threads without readings.
     """
-    counts = _counts(_read(records) for records in pieces())
-    numbers, ends = (
-        np.array(sorted(counts), np.int64),
-        np.cumsum([counts[one] for one in sorted(counts)], dtype=np.int64),
-    )
-    begins, total = np.append(0, ends)[:-1], int(ends[-1]) if len(ends) else 0
-    t_ns, cpu_ns = (empty(total, np.int64) for _ in range(2))
-    place = begins.copy()
-    for records in pieces():
-        read = _read(records)
-        read = read[np.isin(read["thread"], numbers)]
-        read = read[np.argsort(read["thread"], kind="stable")]
-        of, first, count = np.unique(read["thread"], return_index=True, return_counts=True)
-        own = np.searchsorted(numbers, of)
-        at = np.repeat(place[own] - first, count) + np.arange(len(read))
-        known = at < np.repeat(ends[own], count)
-        read, at = read[known], at[known]
-        place[own] = np.minimum(place[own] + count, ends[own])
-        for target, name in ((t_ns, "t_ns"), (cpu_ns, "value")):
-            target[at] = np.minimum(read[name], np.uint64(MAX_NS)).astype(np.int64)
-        release(t_ns, cpu_ns)
-    parts = zip(numbers.tolist(), begins.tolist(), place.tolist(), strict=True)
-    found = {number: (t_ns[begin:end], cpu_ns[begin:end]) for number, begin, end in parts if end > begin}
-    for clock in found.values():
-        _put_in_order(*clock)
-    return found
+    found = by_key(lambda: map(_clocks, pieces()), np.int64, np.int64)
+    for t_ns, cpu_ns in found.values():
+        put_in_order(t_ns, cpu_ns)
+        _let_none_fall(cpu_ns)
+    return {number: (t_ns, cpu_ns) for number, (t_ns, cpu_ns) in found.items()}
 
 
-def _counts(parts: Iterable[Records]) -> dict[int, int]:
-    """Return the number of records of each thread, by its number."""
+def _clocks(records: Records) -> Entries:
+    """Return thread, time and CPU time of the readings of clocks among records."""
+    read = records[_is_read(records)]
+    values = (np.minimum(read[name], np.uint64(MAX_NS)).astype(np.int64) for name in ("t_ns", "value"))
+    return read["thread"].astype(np.int64), *values
+
+
+def by_key(parts: Callable[[], Iterable[Entries]], *kinds: DTypeLike) -> dict[int, tuple[NDArray[Any], ...]]:
+    """Return columns of entries by their key, increasing, in the order of the entries.
+
+    Parameters
+    ----------
+    parts : returns keys and columns as often as it is called; the second time the entries may be fewer
+        What is new then is left out, as are keys without entries.
+    kinds : of the columns
+    """
     counts: dict[int, int] = {}
-    for records in parts:
-        numbers, more = np.unique(records["thread"], return_counts=True)
-        for number, count in zip(numbers.tolist(), more.tolist(), strict=True):
-            counts[number] = counts.get(number, 0) + count
-    return counts
+    for keys, *_ in parts():
+        some, more = np.unique(keys, return_counts=True)
+        for key, count in zip(some.tolist(), more.tolist(), strict=True):
+            counts[key] = counts.get(key, 0) + count
+    numbers = np.array(sorted(counts), np.int64)
+    ends = np.cumsum([counts[one] for one in numbers.tolist()], dtype=np.int64)
+    begins = np.append(0, ends)[:-1]
+    place, columns = begins.copy(), [empty(int(ends[-1]) if len(ends) else 0, kind) for kind in kinds]
+    for keys, *values in parts():
+        order = np.argsort(keys, kind="stable")
+        order = order[np.isin(keys[order], numbers)]
+        of, first, count = np.unique(keys[order], return_index=True, return_counts=True)
+        own = np.searchsorted(numbers, of)
+        at = np.repeat(place[own] - first, count) + np.arange(len(order))
+        known = at < np.repeat(ends[own], count)
+        order, at = order[known], at[known]
+        place[own] = np.minimum(place[own] + count, ends[own])
+        for target, some in zip(columns, values, strict=True):
+            target[at] = some[order]
+        release(*columns)
+    stored = zip(numbers.tolist(), begins.tolist(), place.tolist(), strict=True)
+    return {key: tuple(one[begin:end] for one in columns) for key, begin, end in stored if end > begin}
 
 
-def _read(records: Records) -> Records:
-    """Return the readings of clocks among records."""
-    return records[_is_read(records)]
+def put_in_order(t_ns: Times, *others: NDArray[Any]) -> None:
+    """Sort times and what belongs to each, in place."""
+    if is_somewhere(max(len(t_ns) - 1, 0), lambda at: t_ns[at.start + 1 : at.stop + 1] < t_ns[at], t_ns):
+        arrays = (t_ns, *others)
+        for target, values in zip(arrays, sorted_arrays(arrays), strict=True):
+            for at in blocks(len(target), target, values):
+                target[at] = values[at]
 
 
-def _put_in_order(t_ns: Times, cpu_ns: Times) -> None:
-    """Sort a thread's readings by time, and let none fall, in place."""
-    count = len(t_ns)
-    if is_somewhere(max(count - 1, 0), lambda at: t_ns[at.start + 1 : at.stop + 1] < t_ns[at], t_ns):
-        order = np.argsort(t_ns, kind="stable")
-        t_ns[:], cpu_ns[:] = t_ns[order], cpu_ns[order]
+def _let_none_fall(cpu_ns: Times) -> None:
     most_ns = 0
-    for at in blocks(count, cpu_ns):
+    for at in blocks(len(cpu_ns), cpu_ns):
         cpu_ns[at] = np.maximum(np.maximum.accumulate(cpu_ns[at]), most_ns)
         most_ns = int(cpu_ns[at.stop - 1])
 
 
-def read_near(file: NativeFile, begin_ns: int, end_ns: int) -> Records:
-    """Return the records of a file, of readings only those between two times and each thread's last ones around these.
+def near(file: NativeFile, begin_ns: int, end_ns: int) -> Callable[[], Iterator[Records]]:
+    """Return what yields the records of a file, of readings only those between two times and each thread's around it.
 
     These are the last reading before, the first after, and the very last, behind which a clock may stand. Raises
     TraceError.
@@ -154,16 +166,17 @@ def read_near(file: NativeFile, begin_ns: int, end_ns: int) -> Records:
         _note_edges(edges, records[_is_read(records)], begin_ns, end_ns)
     numbers = np.array(sorted(edges), np.int64)
     of_thread = np.array([edges[one] for one in numbers.tolist()], np.uint64).reshape(-1, 3)
-    kept = [np.zeros(0, layout.NATIVE)]
-    for records in pieces_of(file):
+
+    def is_near(records: Records) -> NDArray[np.bool_]:
         t_ns, is_kept = records["t_ns"], ~np.isin(records["kind"], _READ)
         is_kept |= (t_ns >= np.uint64(begin_ns)) & (t_ns <= np.uint64(end_ns))
         if len(numbers):
             place = np.minimum(np.searchsorted(numbers, records["thread"]), len(numbers) - 1)
             is_edge = (of_thread[place] == t_ns[:, None]).any(axis=1)
             is_kept |= is_edge & (numbers[place] == records["thread"])
-        kept.append(records[is_kept])
-    return np.concatenate(kept)
+        return np.asarray(is_kept)
+
+    return lambda: (records[is_near(records)] for records in pieces_of(file))
 
 
 def _note_edges(edges: dict[int, tuple[int, int, int]], clocks: Records, begin_ns: int, end_ns: int) -> None:
