@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
 from tprof.analysis.attribution import short_threads
-from tprof.analysis.attribution.segment_energy import LocatedSegments, Rate, gather, locate, locate_threads, spread
+from tprof.analysis.attribution.segment_energy import LocatedSegments, Rate, gather, locate, spread
 from tprof.analysis.attribution.segment_reader import _fill
-from tprof.analysis.attribution.short_threads import join_segments, together
+from tprof.analysis.attribution.short_threads import Joints, join_arrays, join_segments, together
 
 import tprof
 from tprof.trace import Flag, Kind, write_trace
@@ -116,9 +116,12 @@ def test_joined_segments_spread_and_gather_as_the_threads_do(seed) -> None:
     threads = [LocatedSegments(t, m, locate(t, edges_ns)) for t, m in zip(t_ns, modelled, strict=True)]
     rate = Rate.of(rng.random(len(edges_ns) + 1), edges_ns)
 
-    joined = LocatedSegments.joined(threads)
+    all_ns = join_arrays(t_ns)
+    joints = Joints.of([len(one) for one in modelled]).between
+    joined = LocatedSegments(all_ns, join_segments(modelled), locate(all_ns, edges_ns), joints)
 
-    assert [one.tolist() for one in locate_threads(t_ns, edges_ns)] == [one.quantum.tolist() for one in threads]
+    assert [one.quantum.tolist() for one in joined.apart()] == [one.quantum.tolist() for one in threads]
+    assert [one.modelled.tolist() for one in joined.apart()] == [one.modelled.tolist() for one in threads]
     np.testing.assert_allclose(spread(joined, edges_ns), sum(spread(one, edges_ns) for one in threads), rtol=1e-12)
     expected = join_segments([gather(one, edges_ns, rate).energy_j for one in threads])
     np.testing.assert_allclose(gather(joined, edges_ns, rate).energy_j, expected, rtol=1e-12)
