@@ -218,18 +218,19 @@ def _outside(t_ns: Times, joints: Joints, own_ns: tuple[int, int]) -> Iterator[s
 
 def _times(group: _Group) -> tuple[Times, list[int]]:
     """Close the last segments and make times non-decreasing in each thread; the order of the records is right."""
-    joints, ends_ns = group.joints, group.end_ns
-    if len(ends_ns) > 1:
-        ends_ns = np.repeat(ends_ns, joints.end - joints.begin + 1)
-    t_ns = np.minimum(group.fields["t_ns"], np.maximum(ends_ns, 0).astype(np.uint64)).view(np.int64)
-    t_ns[joints.end] = group.end_ns
-    falls = t_ns[1:] < t_ns[:-1]
-    falls[joints.between] = False
-    disordered = joints.counts(falls)
-    for number in np.flatnonzero(disordered):
+    joints = group.joints
+    t_ns, falls = limited_times(group.fields["t_ns"], joints, group.end_ns)
+    for number in np.flatnonzero(falls):
         own = t_ns[joints.begin[number] : joints.end[number] + 1]
         np.maximum.accumulate(own, out=own)
-    return t_ns, disordered
+    return t_ns, falls.tolist()
+
+
+def limited_times(t_ns: NDArray[np.uint64], joints: Joints, ends_ns: Times) -> tuple[Times, NDArray[np.intp]]:
+    """Return the times of threads, none after its thread's end, which follows them, and how many fall in each."""
+    limited, falls = np.empty(len(t_ns), np.int64), np.empty(len(ends_ns), np.intp)
+    _loops.limit(t_ns, joints.begin, joints.end, ends_ns, limited, falls)
+    return limited, falls
 
 
 def _before(t_ns: Times, begin_ns: int) -> Floats:

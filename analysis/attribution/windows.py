@@ -20,9 +20,9 @@ from tprof.trace.metadata import MAX_NS
 from tprof.trace.thread import read_fields
 
 from . import _loops
-from .segment_reader import Part, fields_of, kind_of, make_segments
+from .segment_reader import Part, fields_of, kind_of, limited_times, make_segments
 from .segments import thread_end_ns
-from .short_threads import Joints, join_arrays, together
+from .short_threads import Joints, together
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -265,30 +265,26 @@ def _read_part(
     if not there:  # files were cut since they were opened
         return None
     joints = Joints.of([count for count in counts if count])
-    t_ns = _limited(fields["t_ns"], joints, [max(threads[number].end_ns, 0) for number in there])
-    found = np.empty((len(there), 2), np.intp)
-    _loops.search(t_ns, joints.begin, joints.end, (window.own_ns[0], window.until_ns), found)
-    kept, places, closed = [], [], []
-    for number, at, (first, closing) in zip(there, joints.parts(), found.tolist(), strict=True):
-        begin = max(first - 2, at.start)
-        if closing > begin:
-            kept.append(number)
-            places.append(slice(begin, closing + 1))
-            closed.append(closing < at.stop)
-    if not kept:
-        return None
-    fields = {name: join_arrays([column[place] for place in places]) for name, column in fields.items()}
-    lengths = [place.stop - place.start - 1 for place in places]
-    return Part([threads[number].thread for number in kept], kept, lengths, fields, closed, own_ns=window.own_ns)
-
-
-def _limited(t_ns: NDArray[np.uint64], joints: Joints, ends_ns: Sequence[int]) -> Times:
-    """Return the times of samples, none after its thread's end. Raises UnorderedError."""
-    of_places = np.repeat(np.array(ends_ns, np.uint64), joints.end - joints.begin + 1)
-    limited = np.minimum(t_ns, of_places).view(np.int64)
-    falls = limited[1:] < limited[:-1]
-    falls[joints.end - 1] = False
-    falls[joints.between] = False
+    ends_ns = np.array([max(threads[number].end_ns, 0) for number in there], np.int64)
+    t_ns, falls = limited_times(fields["t_ns"], joints, ends_ns)
     if falls.any():
         raise UnorderedError("its time stamps go backwards")
-    return limited
+    found = np.empty((len(there), 2), np.intp)
+    _loops.search(t_ns, joints.begin, joints.end, (window.own_ns[0], window.until_ns), found)
+    begin, closing = np.maximum(found[:, 0] - 2, joints.begin), found[:, 1]
+    which = np.flatnonzero(closing > begin)
+    if not len(which):
+        return None
+    begin, closing, closed = begin[which], closing[which], (closing < joints.end)[which]
+    fields = {name: np.ascontiguousarray(column) for name, column in fields.items()}
+    _loops.compact(tuple(fields.values()), begin, closing + 1)
+    counts = closing - begin
+    whole = slice(int(begin[0]), int(begin[0] + counts.sum() + len(counts)))
+    return Part(
+        [threads[there[place]].thread for place in which],
+        [there[place] for place in which],
+        counts.tolist(),
+        {name: column[whole] for name, column in fields.items()},
+        closed.tolist(),
+        own_ns=window.own_ns,
+    )

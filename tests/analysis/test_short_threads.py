@@ -129,7 +129,31 @@ def test_joined_segments_spread_and_gather_as_the_threads_do(seed) -> None:
 
 def test_only_short_threads_of_one_kind_are_computed_together() -> None:
     """A long thread stands alone, and a group has a limit."""
-    assert list(together([1, 2, 9_000, 3, 4])) == [slice(0, 2), slice(2, 3), slice(3, 5)]
+    assert list(together([1, 2, 40_000, 3, 4])) == [slice(0, 2), slice(2, 3), slice(3, 5)]
     assert list(together([1, 2, 3], "aab")) == [slice(0, 2), slice(2, 3)]
-    assert list(together([4_000] * 20)) == [slice(0, 16), slice(16, 20)]
+    assert list(together([30_000] * 10)) == [slice(0, 8), slice(8, 10)]
     assert list(together([])) == []
+
+
+@examples(30)
+@given(threads_of())
+def test_segments_that_are_cut_and_joined_again_are_the_same(threads) -> None:
+    """Those of each thread have its own rows and slots, and replace those of the group unchanged."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.tprof"
+        write_trace(path, tasks=["a", "b", "c"], threads=threads, energy={})
+        trace = tprof.load(path)
+        groups = trace.profile("cputime").recipe.read(trace).groups
+
+    for group in groups:
+        pieces = list(group.apart())
+        again = group.replaced(pieces)
+        for name in ("t_ns", "slot", "cpu_s", "modelled"):
+            assert getattr(again, name).tolist() == getattr(group, name).tolist()
+        assert again.joints.end.tolist() == group.joints.end.tolist()
+        task = group.task_numbers(3)
+        for one, part, number in zip(pieces, group.joints.parts(), group.numbers, strict=True):
+            assert one.task_numbers(3).tolist() == task[part].tolist()
+            assert set(one.rows.numbers) <= {number}
+            assert one.slot.max(initial=0) <= len(one.rows)
+    assert [number for group in groups for number in group.numbers] == list(range(len(threads)))

@@ -166,6 +166,36 @@ bool tprof_loops_search(const int64_t *t_ns, const struct tprof_loops_threads *t
     return true;
 }
 
+bool tprof_loops_limit(const uint64_t *t_ns, const struct tprof_loops_threads *threads, const int64_t *ends_ns,
+                       int64_t *limited, int64_t *falls)
+{
+    for (size_t thread = 0; thread < threads->threads; thread++) {
+        const int64_t begin = threads->begin[thread], end = threads->end[thread], last_ns = ends_ns[thread];
+        if (begin < 0 || end < begin || (size_t)end >= threads->count || last_ns < 0)
+            return false;
+        int64_t before_ns = 0, fallen = 0;
+        for (int64_t at = begin; at < end; at++) {
+            const int64_t limited_ns = t_ns[at] < (uint64_t)last_ns ? (int64_t)t_ns[at] : last_ns;
+            fallen += limited_ns < before_ns;
+            limited[at] = before_ns = limited_ns;
+        }
+        limited[end] = last_ns;
+        falls[thread] = fallen;
+    }
+    return true;
+}
+
+void tprof_loops_compact(char *column, size_t bytes, const struct tprof_loops_threads *threads)
+{
+    size_t done = threads->threads == 0 ? 0 : (size_t)threads->begin[0];
+    for (size_t thread = 0; thread < threads->threads; thread++) {
+        const size_t begin = (size_t)threads->begin[thread], length = (size_t)threads->end[thread] - begin;
+        if (begin != done)
+            memmove(column + done * bytes, column + begin * bytes, length * bytes);
+        done += length;
+    }
+}
+
 void tprof_loops_increase(const uint64_t *values, size_t count, double scale, double *increments)
 {
     for (size_t at = 0; at < count; at++) {
@@ -180,6 +210,43 @@ void tprof_loops_weigh(const int64_t *t_ns, const double *cpu_s, size_t count, d
         const double power = modelled[at] > 0 ? modelled[at] : cpu_s[at] * nothing;
         modelled[at] = t_ns[at + 1] == t_ns[at] ? 0 : power;
     }
+}
+
+bool tprof_loops_spread(const struct tprof_loops_located *segments, const int64_t *edges_ns, size_t edges,
+                        double *total)
+{
+    const size_t width = edges + 1;
+    /* Segments of a thread that lie in one quantum follow each other: their sum stays in a register. */
+    size_t place = 0;
+    double sum = total[0];
+    for (size_t at = 0; at < segments->count; at++) {
+        const double modelled = segments->modelled[at];
+        if (modelled == 0)
+            continue;
+        const size_t row = segments->row == NULL ? 0 : (size_t)segments->row[at];
+        const uint32_t first = (uint32_t)segments->quantum[at], last = (uint32_t)segments->quantum[at + 1];
+        if (row >= segments->rows || first > last || last >= width)
+            return false;
+        const size_t base = row * width;
+        if (base + first != place) {
+            total[place] = sum;
+            place = base + first;
+            sum = total[place];
+        }
+        if (first == last) {
+            sum += modelled;
+            continue;
+        }
+        const int64_t begin_ns = segments->t_ns[at], end_ns = segments->t_ns[at + 1];
+        const double per_ns = modelled / (double)(end_ns - begin_ns);
+        total[place] = sum + per_ns * (double)(edges_ns[first] - begin_ns);
+        for (uint32_t whole = first + 1; whole < last; whole++)
+            total[base + whole] += per_ns * (double)(edges_ns[whole] - edges_ns[whole - 1]);
+        place = base + last;
+        sum = total[place] + per_ns * (double)(end_ns - edges_ns[last - 1]);
+    }
+    total[place] = sum;
+    return true;
 }
 
 bool tprof_loops_accumulate(const struct tprof_loops_samples *samples, int64_t end_ns,
