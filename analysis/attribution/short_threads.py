@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 SHORT_SAMPLES = 1 << 15
 """Of a thread that is computed with others: for a longer one some microseconds a NumPy call no longer matter."""
 MOST_SAMPLES = 1 << 18
-"""Of all that are computed together, as of a window: fewer and longer calls of NumPy, between which threads that analyse
-windows wait for Python's lock, save more than arrays that stay in a cache."""
+"""Of all that are computed together, as of a window: fewer and longer calls of NumPy, between which threads wait for
+Python's lock, save more than arrays that stay in a cache."""
 
 
 def together(counts: Iterable[int], kinds: Iterable[Hashable] = itertools.repeat(0)) -> Iterator[slice]:
