@@ -192,27 +192,6 @@ def search(
     found : (threads, 2) int64, is set to the places in `t_ns`; to the thread's end where none is
     """
 
-def spread(
-    t_ns: NDArray[np.int64],
-    modelled: NDArray[np.float64],
-    quantum: NDArray[np.int32],
-    edges_ns: NDArray[np.int64],
-    row: NDArray[np.int64] | None,
-    rows: int,
-    total: NDArray[np.float64],
-    /,
-) -> None:
-    """Add modelled energy of segments to the quanta in which they lie, by time where a segment lies in several.
-
-    Parameters
-    ----------
-    t_ns : (n + 1,), where segments begin, and where the last ends
-    modelled : (n,); a segment without any may run backwards, as joints do
-    quantum : (n + 1,), how many of the edges, (k + 1,), are at or before each time
-    row : (n,), to which of `rows` sums each segment goes; None: to the only one
-    total : (rows * (k + 2),)
-    """
-
 def weigh(
     t_ns: NDArray[np.int64], cpu_s: NDArray[np.float64], nothing: float, modelled: NDArray[np.float64], /
 ) -> None:

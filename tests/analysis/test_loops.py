@@ -191,35 +191,6 @@ def test_parts_of_columns_follow_each_other_from_where_the_first_begins(seed, co
         assert one[begin[0] : begin[0] + len(parts)].tolist() == parts.tolist()
 
 
-@examples(50)
-@given(st.integers(0, 2**31), st.integers(1, 20), st.integers(1, 9), st.integers(1, 3))
-def test_energy_is_spread_by_time_over_the_quanta_of_its_row(seed, size, edges, rows) -> None:
-    """Each nanosecond of a segment has an equal part; one of no energy may run backwards, and has none."""
-    rng = np.random.default_rng(seed)
-    edges_ns = np.unique(rng.integers(0, 60, edges))
-    t_ns = rng.integers(0, 60, size + 1)
-    modelled = np.where(np.diff(t_ns) > 0, rng.random(size), 0.0)
-    row, width = rng.integers(0, rows, size), len(edges_ns) + 1
-    total, expected = np.zeros(rows * width), np.zeros((rows, width))
-    for at in np.flatnonzero(modelled):
-        of_ns = np.searchsorted(edges_ns, np.arange(t_ns[at], t_ns[at + 1]), side="right")
-        np.add.at(expected[row[at]], of_ns, modelled[at] / len(of_ns))
-
-    _loops.spread(t_ns, modelled, locate(t_ns, edges_ns), edges_ns, row, rows, total)
-
-    np.testing.assert_allclose(total, expected.ravel(), rtol=1e-12, atol=1e-15)
-
-
-@pytest.mark.parametrize(("quantum", "row"), [([0, 3], 0), ([-1, 1], 0), ([1, 0], 0), ([0, 1], 1), ([0, 1], -1)])
-def test_no_energy_is_spread_to_quanta_or_rows_that_are_not_there(quantum, row) -> None:
-    t_ns, edges_ns = np.array([0, 2]), np.array([1, 5])
-
-    with pytest.raises(ValueError, match="a key is negative, or not less than the number of groups"):
-        _loops.spread(t_ns, np.ones(1), np.array(quantum, np.int32), edges_ns, np.array([row]), 1, np.zeros(3))
-    with pytest.raises(ValueError, match="one row or more"):
-        _loops.spread(t_ns, np.ones(1), np.array(quantum, np.int32), edges_ns, None, 0, np.zeros(0))
-
-
 @pytest.mark.parametrize(("begin", "end"), [([0, 1], [2, 3]), ([-1], [2]), ([0], [4]), ([2], [1])])
 def test_parts_that_overlap_or_are_not_there_are_not_moved(begin, end) -> None:
     with pytest.raises(ValueError, match="threads must have places among 3 samples"):

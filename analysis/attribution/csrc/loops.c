@@ -212,43 +212,6 @@ void tprof_loops_weigh(const int64_t *t_ns, const double *cpu_s, size_t count, d
     }
 }
 
-bool tprof_loops_spread(const struct tprof_loops_located *segments, const int64_t *edges_ns, size_t edges,
-                        double *total)
-{
-    const size_t width = edges + 1;
-    /* Segments of a thread that lie in one quantum follow each other: their sum stays in a register. */
-    size_t place = 0;
-    double sum = total[0];
-    for (size_t at = 0; at < segments->count; at++) {
-        const double modelled = segments->modelled[at];
-        if (modelled == 0)
-            continue;
-        const size_t row = segments->row == NULL ? 0 : (size_t)segments->row[at];
-        const uint32_t first = (uint32_t)segments->quantum[at], last = (uint32_t)segments->quantum[at + 1];
-        if (row >= segments->rows || first > last || last >= width)
-            return false;
-        const size_t base = row * width;
-        if (base + first != place) {
-            total[place] = sum;
-            place = base + first;
-            sum = total[place];
-        }
-        if (first == last) {
-            sum += modelled;
-            continue;
-        }
-        const int64_t begin_ns = segments->t_ns[at], end_ns = segments->t_ns[at + 1];
-        const double per_ns = modelled / (double)(end_ns - begin_ns);
-        total[place] = sum + per_ns * (double)(edges_ns[first] - begin_ns);
-        for (uint32_t whole = first + 1; whole < last; whole++)
-            total[base + whole] += per_ns * (double)(edges_ns[whole] - edges_ns[whole - 1]);
-        place = base + last;
-        sum = total[place] + per_ns * (double)(end_ns - edges_ns[last - 1]);
-    }
-    total[place] = sum;
-    return true;
-}
-
 bool tprof_loops_accumulate(const struct tprof_loops_samples *samples, int64_t end_ns,
                             const struct tprof_loops_grid *grid, struct tprof_loops_used *used)
 {

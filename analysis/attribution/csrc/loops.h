@@ -76,21 +76,6 @@ void tprof_loops_increase(const uint64_t *values, size_t count, double scale, do
  * place more, the last end. */
 void tprof_loops_weigh(const int64_t *t_ns, const double *cpu_s, size_t count, double nothing, double *modelled);
 
-/* Segments with modelled energy, each from its time to the next one, in quanta: how many edges are at or before each time.
- * `row`, below `rows`, says to which sums each goes; NULL: to the only ones. */
-struct tprof_loops_located {
-    const int64_t *t_ns;
-    const double *modelled;
-    const int32_t *quantum;
-    const int64_t *row;
-    size_t count, rows;
-};
-
-/* Add the energy of segments to total[row * (edges + 1) + quantum], by time to those that a segment overlaps; one without
- * energy may run backwards. Returns false if a quantum or a row is none. */
-bool tprof_loops_spread(const struct tprof_loops_located *segments, const int64_t *edges_ns, size_t edges,
-                        double *total);
-
 /* Samples of a thread: a uint64 each, so many bytes apart. */
 struct tprof_loops_samples {
     const char *t_ns, *cpu_ns;

@@ -399,45 +399,6 @@ error:
     return NULL;
 }
 
-static PyObject *spread(PyObject *self, PyObject *args)
-{
-    PyObject *of_times, *of_modelled, *of_quantum, *of_edges, *of_rows, *of_total;
-    Py_ssize_t rows;
-    struct tprof_loops_located segments = {.row = NULL};
-    struct tprof_arrays arrays = {.taken = 0};
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OOOOOnO", &of_times, &of_modelled, &of_quantum, &of_edges, &of_rows, &rows, &of_total))
-        return NULL;
-    segments.modelled = tprof_arrays_take(&arrays, of_modelled, "the modelled energy", FLOAT64, PyBUF_SIMPLE, -1);
-    if (segments.modelled == NULL)
-        goto error;
-    const Py_ssize_t count = arrays.views[0].len / (Py_ssize_t)sizeof *segments.modelled;
-    const int64_t *edges_ns = tprof_arrays_take(&arrays, of_edges, "the edges", INT64, PyBUF_SIMPLE, -1);
-    const Py_ssize_t edges = edges_ns == NULL ? 0 : arrays.views[1].len / (Py_ssize_t)sizeof *edges_ns;
-    if (edges_ns != NULL && (rows < 1 || edges >= INT32_MAX || rows > PY_SSIZE_T_MAX / (edges + 1)))
-        PyErr_Format(PyExc_ValueError, "one row or more and at most %d edges, got %zd and %zd", INT32_MAX, rows, edges);
-    if (PyErr_Occurred() ||
-        (segments.t_ns = tprof_arrays_take(&arrays, of_times, "the times", INT64, PyBUF_SIMPLE, count + 1)) == NULL ||
-        (segments.quantum = tprof_arrays_take(&arrays, of_quantum, "the quanta", INT32, PyBUF_SIMPLE, count + 1)) ==
-            NULL ||
-        (of_rows != Py_None &&
-         (segments.row = tprof_arrays_take(&arrays, of_rows, "the rows", INT64, PyBUF_SIMPLE, count)) == NULL))
-        goto error;
-    double *total = tprof_arrays_take(&arrays, of_total, "the total", FLOAT64, PyBUF_WRITABLE, rows * (edges + 1));
-    if (total == NULL)
-        goto error;
-    segments.count = (size_t)count;
-    segments.rows = (size_t)rows;
-    bool good;
-    Py_BEGIN_ALLOW_THREADS
-    good = tprof_loops_spread(&segments, edges_ns, (size_t)edges, total);
-    Py_END_ALLOW_THREADS
-    return tprof_arrays_finished(&arrays, good);
-error:
-    tprof_arrays_release(&arrays);
-    return NULL;
-}
-
 static PyObject *accumulate(PyObject *self, PyObject *args)
 {
     PyObject *of_times, *of_cpu, *of_grid, *of_totals;
@@ -499,7 +460,6 @@ static PyMethodDef methods[] = {
     {"number", number, METH_VARARGS, NULL},
     {"raise_parents", tprof_graphs_module_raise_parents, METH_VARARGS, NULL},
     {"search", search, METH_VARARGS, NULL},
-    {"spread", spread, METH_VARARGS, NULL},
     {"weigh", weigh, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
