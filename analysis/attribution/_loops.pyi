@@ -78,6 +78,12 @@ def advance_paths(
     whether all is done
     """
 
+def compact(columns: tuple[NDArray[Any], ...], begin: NDArray[Any], end: NDArray[Any], /) -> None:
+    """Move some elements of threads in columns, each (n,), to follow those of the thread before, in place.
+
+    `begin` and `end`, (threads,) int64, say which; they do not overlap, and the first stay where they are.
+    """
+
 def count_edges(target: NDArray[np.int32], missing: NDArray[np.int32], /) -> None:
     """Add to `missing`, (nodes,), the number of edges into each node."""
 
@@ -126,6 +132,26 @@ def increase(values: NDArray[np.uint64], scale: float, increments: NDArray[np.fl
 
 def join(parts: tuple[NDArray[Any], ...], gap: int, target: NDArray[Any], /) -> None:
     """Fill target with the bytes of contiguous arrays, and so many bytes of zero between each two."""
+
+def limit(
+    t_ns: NDArray[np.uint64],
+    begin: NDArray[Any],
+    end: NDArray[Any],
+    ends_ns: NDArray[np.int64],
+    limited: NDArray[np.int64],
+    falls: NDArray[Any],
+    /,
+) -> None:
+    """Limit the times of threads to their ends, and count those that are before the one before.
+
+    Parameters
+    ----------
+    t_ns : (n,), of all threads
+    begin, end : (threads,) int64, where those of each thread are, with a place after them
+    ends_ns : (threads,), 0 or later
+    limited : (n,), is set to the times, and behind each thread's to its end
+    falls : (threads,) int64, is set to the counts
+    """
 
 def locate(t_ns: NDArray[np.int64], edges_ns: NDArray[np.int64], place: NDArray[np.int32], /) -> None:
     """Set place, (n,), to how many of increasing edges are at or before each time, (n,).

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from tprof.trace.metadata import MAX_NS
 
 from .segment_energy import Shares, padded, sum_by
-from .short_threads import join_segments, together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from .native_users import Pool
     from .open_instances import EdgeParts
     from .quanta import Quanta
-    from .segments import Segments
+    from .segments import JoinedSegments
     from .sharing import Sharing
 
 Floats = NDArray[np.float64]
@@ -253,7 +252,7 @@ class _Bounds:
 
 def settle(
     sharing: Sharing,
-    segments: Sequence[Segments],
+    groups: Sequence[JoinedSegments],
     pools: Sequence[Pool],
     joined: Joined,
     totals: Totals | None,
@@ -263,14 +262,14 @@ def settle(
     quanta = sharing.measured
     bounds = _Bounds.of(quanta, sharing.dynamic_j, joined.rows)
     tasks_j = runtime_j = 0.0
-    for group in together(len(one.slot) for one in segments):
-        shares, static_j = sharing.shares_of(group)
-        slot, place, count = _rows_of(segments[group], joined.places[group])
+    for number, (group, place) in enumerate(zip(groups, joined.places, strict=False)):
+        shares, static_j = sharing.shares_of(number)
+        slot, count = group.slot, len(group.rows) + 1
         dynamic = sum_by(slot, shares.energy_j, count)
         runtime_j += float(dynamic[0])
         tasks_j += float(dynamic[1:].sum())
         if totals is not None and count > 1:
-            quantum = sharing.quanta_of(group)
+            quantum = sharing.quantum(number)
             edge = bounds.edge_part(quantum, shares, slot, place, dynamic)
             for target, value in ((totals.dynamic_j, dynamic), (bounds.edge_j, edge)):
                 _add(target, place, value[1:])
@@ -284,7 +283,7 @@ def settle(
                 _add(totals.static_j, place, static[1:])
     kinds_j = np.zeros(4)
     for index, pool in enumerate(pools):
-        kinds_j += _settle_pool(sharing, len(segments) + index, pool.segments, bounds, joined, totals, index, edges)
+        kinds_j += _settle_pool(sharing, len(groups) + index, pool.segments, bounds, joined, totals, index, edges)
     if totals is not None:
         bounds.finish(totals.low_j, totals.high_j, totals.covered)
     if not quanta.valid.any():
@@ -294,23 +293,6 @@ def settle(
         quanta.name, quanta.measured_j, tasks_j + native_j, runtime_j + outside_j + sharing.unseen_j, sharing.other_j,
         sharing.idle_j, spin_j, unidentified_j,
     )  # fmt: skip
-
-
-def _rows_of(threads: Sequence[Segments], places: Sequence[Place]) -> tuple[NDArray[np.int32], Place, int]:
-    """Return the slots of threads that are computed together, the places of their rows, and the number of slots."""
-    counts = [len(one.rows) for one in threads]
-    if len(threads) == 1:
-        return threads[0].slot, places[0], counts[0] + 1
-    offset = np.concatenate(([0], np.cumsum(counts)))
-    slot = join_segments([one.slot for one in threads])
-    of_thread = np.repeat(offset[:-1].astype(np.int32), [len(one.slot) + 1 for one in threads])[:-1]
-    of_thread *= slot > 0
-    slot += of_thread
-    moved = [place for place in places if not isinstance(place, slice)]
-    if moved:
-        return slot, np.concatenate(moved), int(offset[-1]) + 1
-    first = places[0].start if isinstance(places[0], slice) else 0
-    return slot, slice(first, first + int(offset[-1])), int(offset[-1]) + 1
 
 
 def _settle_pool(
@@ -324,7 +306,7 @@ def _settle_pool(
     edges: EdgeParts | None,
 ) -> Floats:
     """Distribute the joules of one pool and return those of each kind."""
-    shares, static_j = sharing.segment_shares(index)
+    shares, static_j = sharing.shares_of(index)
     energy_j = shares.energy_j if static_j is None else shares.energy_j + static_j
     kinds_j = sum_by(native.kind, energy_j, 4)
     if totals is None or totals.native is None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .gpu_use import GpuUse
     from .instances import InstanceRows, Joined
     from .quanta import Quanta
-    from .segments import Segments
+    from .segments import JoinedSegments
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def settle_gpu(
     quanta: Quanta,
     use: GpuUse,
     idle_w: float | None,
-    segments: Sequence[Segments],
+    groups: Sequence[JoinedSegments],
     joined: Joined,
     totals: Totals | None,
 ) -> tuple[Account, list[str]]:
@@ -117,7 +117,7 @@ def settle_gpu(
     shares = share_marked(quanta, use, idle_w)
     if shares is None:
         gpu = UnmarkedGpu.of(quanta, use, idle_w)
-        shared = gpu.part(slice(0, len(quanta))).share(segments, joined)
+        shared = gpu.part(slice(0, len(quanta))).share(groups, joined)
         of_rows, covered = shared.totals, shared.covered
         account, warnings = gpu.settled(shared.worked, float(of_rows.joules.sum()))
     else:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from .gpu_use import GpuUse
     from .instances import Joined
-    from .segments import Segments
+    from .segments import JoinedSegments
 
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.int64]
@@ -89,22 +89,23 @@ def marked(use: GpuUse, ids: NDArray[np.uint64], edges_ns: Times) -> GpuWork:
 
 
 def only_task(
-    edges_ns: Times, launchers: frozenset[int] | None, segments: Sequence[Segments], joined: Joined
+    edges_ns: Times, launchers: frozenset[int] | None, groups: Sequence[JoinedSegments], joined: Joined
 ) -> tuple[GpuWork, NDArray[np.bool_]]:
     """Return what ran in processes that use GPUs, and in which quanta it was one task only, as in those before."""
     streams: list[Stream] = []
     only = np.full(len(edges_ns) + 1, NONE)
-    for index, thread in enumerate(segments):
-        if launchers is not None and thread.thread.process not in launchers:
+    for group, place in zip(groups, joined.places, strict=False):
+        if launchers is not None and group.threads[0].process not in launchers:
             continue
-        runs_s = np.where(thread.slot > 0, np.diff(thread.t_ns) * 1e-9, 0.0)
-        place = joined.places[index]
+        runs_s = np.where(group.slot > 0, np.diff(group.t_ns) * 1e-9, 0.0)
         rows = np.arange(place.start, place.stop) if isinstance(place, slice) else place
-        row = np.concatenate(([-1], rows))[thread.slot]
-        stream = Stream(LocatedSegments(thread.t_ns, runs_s, locate(thread.t_ns, edges_ns)), row)
-        streams.append(stream)
-        at, first, last = stream.spans(edges_ns)
-        _merge(only, first, last, joined.rows.task[row[at]].astype(np.int64))
+        row = np.concatenate(([-1], rows))[group.slot]
+        located = LocatedSegments(group.t_ns, runs_s, locate(group.t_ns, edges_ns), group.joints.between)
+        for thread, part in zip(located.apart(), located.parts(), strict=True):
+            stream = Stream(thread, row[part])
+            streams.append(stream)
+            at, first, last = stream.spans(edges_ns)
+            _merge(only, first, last, joined.rows.task[stream.row[at]].astype(np.int64))
     before = np.concatenate(([NONE], only[:-1]))
     # Kernels may run on after the task that launched them has returned.
     both = np.where((before == only) | (before == NONE), only, SEVERAL)

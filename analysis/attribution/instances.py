@@ -21,7 +21,7 @@ from .segment_energy import sum_by, sums_by
 from .short_threads import Joints, join_arrays
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 Floats = NDArray[np.float64]
 # With more empty rows per sample in a table of ids, sorting is faster.
@@ -79,8 +79,9 @@ def number_instances(
     package: NDArray[np.int16] | None,
     outside: Sequence[slice],
     joints: Joints,
-) -> Iterator[tuple[NDArray[np.int32], InstanceRows]]:
-    """Yield for each thread its segments' slots (0: no task, else 1 + row) and its rows.
+    threads: Sequence[int],
+) -> tuple[NDArray[np.int32], InstanceRows, NDArray[np.intp]]:
+    """Return the segments' slots (0: no task, else 1 + row), the rows, and where those of each thread begin and end.
 
     Parameters
     ----------
@@ -90,6 +91,7 @@ def number_instances(
     package : of the samples; None with one package
     outside : segments that are not summed
     joints : where threads begin and end
+    threads : the number of each, as of `InstanceRows`
     """
     ids = fields["instance"].astype(np.uint64, copy=False)
     slot, count = _slots(ids, joints)
@@ -112,26 +114,14 @@ def number_instances(
     begun = fields["kind"][first] == Kind.START
     parent = np.where(begun & (first > 0), ids[first - 1], np.uint64(0)) if len(first) else ids[:0]
     own_s, cpu_s = sums.pop("own_s")[used], sums.pop("cpu_s")[used]
+    bounds = np.searchsorted(first, np.append(joints.begin, len(slot)))
     rows = InstanceRows(
         ids[first], parent, fields["task"][first], fields["cpu"][first], t_ns[first], t_ns[last + 1],
         failed[used], own_s, cpu_s, {name: total[used] for name, total in sums.items()},
         begun, ended[used], t_ns[last], package=None if package is None else package[first],
+        thread=np.repeat(np.array(threads, np.int32), np.diff(bounds)),
     )  # fmt: skip
-    return _of_threads(slot, rows, first, joints)
-
-
-def _of_threads(
-    slot: NDArray[np.int32], rows: InstanceRows, first: NDArray[np.intp], joints: Joints
-) -> Iterator[tuple[NDArray[np.int32], InstanceRows]]:
-    """Yield the slots and rows of each thread, which begin where the thread does."""
-    if len(joints.end) == 1:
-        yield slot, rows
-        return
-    bounds = np.searchsorted(first, np.append(joints.begin, len(slot)))
-    slot -= np.repeat(bounds[:-1].astype(np.int32), joints.end - joints.begin + 1)[:-1]
-    np.maximum(slot, 0, out=slot)
-    for part, (begin, end) in zip(joints.parts(), itertools.pairwise(bounds.tolist()), strict=True):
-        yield slot[part], rows.view(slice(begin, end))
+    return slot, rows, bounds
 
 
 def _slots(ids: NDArray[np.uint64], joints: Joints) -> tuple[NDArray[np.int32], int]:
@@ -179,34 +169,34 @@ def _old_and_dense(ids: NDArray[np.uint64], top: int) -> tuple[NDArray[np.int32]
 
 @dataclass(frozen=True)
 class Joined:
-    """The rows of all threads, and for each thread the places of its rows."""
+    """The rows of all threads, and the places of the rows of each part that was joined."""
 
     rows: InstanceRows
     places: tuple[slice | NDArray[np.intp], ...]
 
     @property
     def parts(self) -> int:
-        """Return how many rows the threads have together."""
+        """Return how many rows the parts have together."""
         return sum(place.stop - place.start if isinstance(place, slice) else len(place) for place in self.places)
 
     @property
     def place(self) -> NDArray[np.intp]:
-        """Return the place of each of the threads' rows, one after the other."""
+        """Return the place of each of the parts' rows, one after the other."""
         numbers = [np.arange(one.start, one.stop) if isinstance(one, slice) else one for one in self.places]
         return np.concatenate([np.empty(0, np.intp), *numbers])
 
     def to_rows(self, values: Floats) -> Floats:
-        """Return values of the threads' rows, one after the other, as sums of the joined rows."""
+        """Return values of the parts' rows, one after the other, as sums of the joined rows."""
         moved = [place for place in self.places if not isinstance(place, slice)]
         return sum_by(np.concatenate(moved), values, len(self.rows)) if moved else values
 
 
 def join_rows(parts: Sequence[InstanceRows]) -> Joined:
-    """Join the rows of all threads; an instance that ran on several threads becomes one row."""
+    """Join the rows of parts, each of one or more threads; an instance that ran on several becomes one row."""
     offsets = np.cumsum([0, *map(len, parts)])
     rows = concatenated(parts)
     places = tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(offsets))
-    if _apart(parts):
+    if _apart(rows, offsets):
         return Joined(rows, places)
     _, inverse = np.unique(rows.instance, return_inverse=True)
     count = int(inverse.max()) + 1
@@ -215,9 +205,17 @@ def join_rows(parts: Sequence[InstanceRows]) -> Joined:
     return Joined(merged(rows, inverse, count), tuple(inverse[place] for place in places))
 
 
-def _apart(parts: Sequence[InstanceRows]) -> bool:
-    ranges = sorted((int(part.instance.min()), int(part.instance.max())) for part in parts if len(part))
-    return all(a[1] < b[0] for a, b in itertools.pairwise(ranges))
+def _apart(rows: InstanceRows, offsets: NDArray[np.intp]) -> bool:
+    """Return whether no id of a thread in a part lies between those of others; parts begin at `offsets`."""
+    if not len(rows):
+        return True
+    numbers = rows.numbers
+    is_first = np.concatenate(([True], numbers[1:] != numbers[:-1]))
+    is_first[offsets[offsets < len(rows)]] = True
+    begins = np.flatnonzero(is_first)
+    least, most = (extreme.reduceat(rows.instance, begins) for extreme in (np.minimum, np.maximum))
+    order = np.argsort(least)
+    return bool((most[order][:-1] < least[order][1:]).all())
 
 
 def concatenated(parts: Sequence[InstanceRows]) -> InstanceRows:

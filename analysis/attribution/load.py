@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,10 +15,10 @@ from .hidden import OWN_SHARE, measure_hidden
 from .native_time import power_of_tasks
 from .native_users import find_pools
 from .native_window import BY_CPU_TIME, pools_of_window
-from .segment_energy import LocatedSegments, locate_threads, spread, sum_by
+from .segment_energy import NO_JOINTS, LocatedSegments, locate, spread, sum_by
 from .segment_reader import read_segments
-from .segments import find_cut_off, seen_s, task_of
-from .short_threads import join_segments, together
+from .segments import JoinedSegments, each_thread, find_cut_off, seen_s, task_of
+from .short_threads import join_segments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 LEAST_IDLE_S = 0.1
-MOST_JOINED = 1 << 20
-"""Segments of which joined arrays are kept, as in a window; those of a recording in memory are made when needed."""
 
 
 @dataclass(frozen=True)
@@ -43,39 +41,44 @@ class Activity:
 
     Attributes
     ----------
-    segments : of all threads that have samples
+    groups : the segments of all threads that have samples
     pools : native threads that tasks use
     hidden : CPU time without samples and without such a pool
     packages : numbers of the packages that have a domain
     losses : sentences on samples that could not be restored
     """
 
-    segments: list[Segments]
+    groups: list[JoinedSegments]
     pools: list[Pool]
     hidden: HiddenTime
     packages: tuple[int, ...]
     losses: tuple[str, ...] = ()
 
     @property
-    def all_segments(self) -> tuple[Segments | NativeSegments, ...]:
-        """Those of threads with samples, then of the pools."""
-        return (*self.segments, *(pool.segments for pool in self.pools))
+    def segments(self) -> list[Segments]:
+        """Those of each thread with samples."""
+        return each_thread(self.groups)
+
+    @property
+    def all_groups(self) -> tuple[JoinedSegments | NativeSegments, ...]:
+        """Those of threads with samples, then of each pool."""
+        return (*self.groups, *(pool.segments for pool in self.pools))
 
     def load(self, quanta: Quanta) -> Load:
         """Locate all segments in the quanta of a domain."""
         edges_ns, package = quanta.edges_ns, quanta.package
-        segments = self.all_segments
-        weights = tuple(_weight(segment, package, self.packages) for segment in segments)
-        quantum = (
-            one
-            for group in together(len(one.cpu_s) for one in segments)
-            for one in locate_threads([segment.t_ns for segment in segments[group]], edges_ns)
-        )
+        groups = self.all_groups
+        weights = tuple(_weight(one, package, self.packages) for one in groups)
         located = tuple(
-            LocatedSegments(segment.t_ns, segment.modelled if weight is None else segment.modelled * weight, place)
-            for segment, weight, place in zip(segments, weights, quantum, strict=True)
+            LocatedSegments(
+                one.t_ns,
+                one.modelled if weight is None else one.modelled * weight,
+                locate(one.t_ns, edges_ns),
+                one.joints.between if isinstance(one, JoinedSegments) else NO_JOINTS,
+            )
+            for one, weight in zip(groups, weights, strict=True)
         )
-        return Load(quanta, segments, located, weights, *self.hidden.between(edges_ns, package))
+        return Load(quanta, groups, located, weights, *self.hidden.between(edges_ns, package))
 
 
 def read_activity(trace: Trace, model: Model, packages: tuple[int, ...], *, attribute_native: bool = True) -> Activity:
@@ -84,13 +87,14 @@ def read_activity(trace: Trace, model: Model, packages: tuple[int, ...], *, attr
     Without `attribute_native` all CPU time of native threads is CPU time without samples.
     """
     cut_off = find_cut_off(trace)
-    segments = list(read_segments(trace, trace.threads, model, packages=len(packages) > 1, cut_off=cut_off))
-    _fill_uncounted(segments)
+    groups = list(read_segments(trace, trace.threads, model, packages=len(packages) > 1, cut_off=cut_off))
+    _fill_uncounted(groups)
+    segments = each_thread(groups)
     pools = pools_of_window(trace, segments, model, packages=len(packages) > 1) if attribute_native else []
-    _weigh(pools, segments, len(trace.tasks))
+    _weigh(pools, groups, len(trace.tasks))
     reaches = [Reach(one.thread.pid, int(one.t_ns[0]), int(one.t_ns[-1]), one.earlier_s) for one in segments]
-    hidden = hidden_time(trace, reaches, lambda grid_ns: _seen_s(segments, pools, grid_ns))
-    return Activity(segments, pools, hidden, packages, tuple(losses(trace)))
+    hidden = hidden_time(trace, reaches, lambda grid_ns: _seen_s(groups, pools, grid_ns))
+    return Activity(groups, pools, hidden, packages, tuple(losses(trace)))
 
 
 def losses(trace: Trace) -> Iterator[str]:
@@ -136,16 +140,16 @@ def read_pools(trace: Trace) -> list[Pool]:
     if not trace.native_threads:
         return []
     cut_off = find_cut_off(trace)
-    segments = list(read_segments(trace, trace.threads, BY_CPU_TIME, packages=False, cut_off=cut_off))
+    segments = each_thread(read_segments(trace, trace.threads, BY_CPU_TIME, packages=False, cut_off=cut_off))
     return find_pools(trace, segments, BY_CPU_TIME, packages=False)
 
 
-def _seen_s(segments: Sequence[Segments], pools: Sequence[Pool], grid_ns: NDArray[np.int64]) -> Floats:
+def _seen_s(groups: Sequence[JoinedSegments], pools: Sequence[Pool], grid_ns: NDArray[np.int64]) -> Floats:
     """Return the CPU seconds of all segments and pools from the first of some times to each of them."""
-    return seen_s(segments, grid_ns) + sum((pool.segments.used_s(grid_ns) for pool in pools), np.zeros(len(grid_ns)))
+    return seen_s(groups, grid_ns) + sum((pool.segments.used_s(grid_ns) for pool in pools), np.zeros(len(grid_ns)))
 
 
-def _weigh(pools: Sequence[Pool], segments: Sequence[Segments], tasks: int) -> None:
+def _weigh(pools: Sequence[Pool], groups: Sequence[JoinedSegments], tasks: int) -> None:
     """Give a pool's CPU time its modelled power by counters.
 
     A pool without counters gets that of its task's own threads, elsewhere that of all.
@@ -153,7 +157,7 @@ def _weigh(pools: Sequence[Pool], segments: Sequence[Segments], tasks: int) -> N
     if not pools:
         return
     modelled, cpu_s = np.zeros(tasks + 1), np.zeros(tasks + 1)
-    for one in segments:
+    for one in groups:
         number, lasts = task_of(one, tasks), one.t_ns[1:] > one.t_ns[:-1]
         modelled += sum_by(number, np.where(lasts, one.modelled, 0.0), tasks + 1)
         cpu_s += sum_by(number, np.where(lasts, one.cpu_s, 0.0), tasks + 1)
@@ -162,14 +166,14 @@ def _weigh(pools: Sequence[Pool], segments: Sequence[Segments], tasks: int) -> N
         pool.segments.weigh(power)
 
 
-def _fill_uncounted(segments: list[Segments]) -> None:
+def _fill_uncounted(groups: list[JoinedSegments]) -> None:
     """Give threads without the model's counters the mean modelled power per CPU second of the other threads."""
-    if all(one.counted for one in segments):
+    if all(one.counted for one in groups):
         return
-    modelled = sum(float(one.modelled.sum()) for one in segments if one.counted)
-    cpu_s = sum(float(one.cpu_s.sum()) for one in segments if one.counted)
+    modelled = sum(float(one.modelled.sum()) for one in groups if one.counted)
+    cpu_s = sum(float(one.cpu_s.sum()) for one in groups if one.counted)
     mean = modelled / cpu_s if cpu_s > 0 and modelled > 0 else 1.0
-    for one in segments:
+    for one in groups:
         if not one.counted:
             one.modelled = one.modelled * mean
 
@@ -181,19 +185,31 @@ class Load:
     Attributes
     ----------
     quanta : of the domain
-    segments : of all threads with samples, then of the pools of native threads
+    groups : the segments of all threads with samples, then of the pools of native threads
     located : the same segments with their quanta and modelled energy; without parts on other packages
-    weights : per thread, the part of each segment on this domain's package; None: all of it
+    weights : of each group, the part of each segment on this domain's package; None: all of it
     other_s, unseen_s : (k,) CPU seconds of other processes, and of our threads without samples
     """
 
     quanta: Quanta
-    segments: Sequence[Segments | NativeSegments]
+    groups: Sequence[JoinedSegments | NativeSegments]
     located: tuple[LocatedSegments, ...]
     weights: tuple[Floats | None, ...]
     other_s: Floats
     unseen_s: Floats
-    _joined: dict[tuple[int, int], LocatedSegments] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def segments(self) -> list[Segments | NativeSegments]:
+        """Those of each thread, then of each pool."""
+        found: list[Segments | NativeSegments] = []
+        for one in self.groups:
+            found += one.apart() if isinstance(one, JoinedSegments) else [one]
+        return found
+
+    @property
+    def threads(self) -> list[LocatedSegments]:
+        """The same, located."""
+        return [one for group in self.located for one in group.apart()]
 
     @property
     def hidden_s(self) -> Floats:
@@ -208,66 +224,44 @@ class Load:
         power : (tasks + 1,) of each task, last: between tasks
         factors : for each thread, of its segments' power relative to their tasks'; None: 1
         """
-        located = []
-        for number, (thread, segment) in enumerate(zip(self.located, self.segments, strict=True)):
-            modelled = thread.modelled * power[task_of(segment, len(power) - 1)]
+        located, of_threads = [], iter(factors or ())
+        for one, group in zip(self.located, self.groups, strict=True):
+            modelled = one.modelled * power[task_of(group, len(power) - 1)]
             if factors is not None:
-                modelled *= factors[number]
-            located.append(LocatedSegments(thread.t_ns, modelled, thread.quantum))
+                modelled *= join_segments([next(of_threads) for _ in one.parts()])
+            located.append(one.weighing(modelled))
         return replace(self, located=tuple(located))
 
-    def groups(self) -> Iterator[slice]:
-        """Yield which threads to compute together."""
-        return together(len(one.modelled) for one in self.located)
-
-    def joined(self, group: slice) -> LocatedSegments:
-        """Return the segments of threads that are computed together."""
-        key = group.start, group.stop
-        if key in self._joined:
-            return self._joined[key]
-        joined = LocatedSegments.joined(self.located[group])
-        if self._is_small:
-            self._joined[key] = joined
-        return joined
-
-    @cached_property
-    def _is_small(self) -> bool:
-        return sum(len(one.modelled) for one in self.located) <= MOST_JOINED
-
-    def busy_segments(self, group: slice) -> LocatedSegments:
-        """Return the same with CPU seconds; not stored: those of all threads are as large as the trace."""
-        located = self.joined(group)
-        cpu_s = join_segments([one.cpu_s for one in self.segments[group]])
+    def busy_segments(self, number: int) -> LocatedSegments:
+        """Return a group's with CPU seconds; not stored: those of all threads are as large as the trace."""
+        located, cpu_s, weight = self.located[number], self.groups[number].cpu_s, self.weights[number]
         lasts = located.t_ns[1:] > located.t_ns[:-1]
         cpu_s = cpu_s if lasts.all() else np.where(lasts, cpu_s, 0.0)
-        weights = [one for one in self.weights[group] if one is not None]
-        return located.weighing(cpu_s * join_segments(weights) if weights else cpu_s)
+        return located.weighing(cpu_s if weight is None else cpu_s * weight)
 
     def modelled(self) -> Floats:
         """Return the modelled energy of all threads in each quantum, padded."""
         edges_ns = self.quanta.edges_ns
-        joined = (self.joined(group) for group in self.groups())
-        return sum((spread(threads, edges_ns) for threads in joined), np.zeros(len(edges_ns) + 1))
+        return sum((spread(one, edges_ns) for one in self.located), np.zeros(len(edges_ns) + 1))
 
     @cached_property
     def busy_s(self) -> Floats:
         """The CPU seconds of all threads in each quantum, padded."""
         edges_ns = self.quanta.edges_ns
-        busy = (self.busy_segments(group) for group in self.groups())
-        return sum((spread(threads, edges_ns) for threads in busy), np.zeros(len(edges_ns) + 1))
+        busy = map(self.busy_segments, range(len(self.groups)))
+        return sum((spread(one, edges_ns) for one in busy), np.zeros(len(edges_ns) + 1))
 
     def without_tasks(self) -> NDArray[np.bool_]:
         """Return the quanta in which no instance runs, padded."""
         edges_ns = self.quanta.edges_ns
         width = len(edges_ns) + 1
         running = np.zeros(width + 1, np.int64)
-        for group in self.groups():
-            threads, slot = self.joined(group), join_segments([one.slot for one in self.segments[group]])
-            at = np.flatnonzero((slot > 0) & (threads.t_ns[1:] > threads.t_ns[:-1]))
-            last = threads.quantum[at + 1].astype(np.int64)
+        for one, group in zip(self.located, self.groups, strict=True):
+            at = np.flatnonzero((group.slot > 0) & (one.t_ns[1:] > one.t_ns[:-1]))
+            last = one.quantum[at + 1].astype(np.int64)
             # A segment that ends on an edge has no part in the quantum that begins there.
-            last -= edges_ns[np.maximum(last - 1, 0)] == threads.t_ns[at + 1]
-            running += np.bincount(threads.quantum[at], minlength=width + 1)
+            last -= edges_ns[np.maximum(last - 1, 0)] == one.t_ns[at + 1]
+            running += np.bincount(one.quantum[at], minlength=width + 1)
             running -= np.bincount(last + 1, minlength=width + 1)
         return np.asarray(np.cumsum(running)[:width] == 0)
 
@@ -289,7 +283,7 @@ def idle_power_w(joules: float, seconds: float) -> float | None:
     return joules / seconds if seconds >= LEAST_IDLE_S else None
 
 
-def _weight(segments: Segments | NativeSegments, package: int | None, packages: Sequence[int]) -> Floats | None:
+def _weight(segments: JoinedSegments | NativeSegments, package: int | None, packages: Sequence[int]) -> Floats | None:
     if segments.package is None or segments.package_end is None:
         return None
     return part_on(segments.package, segments.package_end, package, packages)

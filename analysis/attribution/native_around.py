@@ -18,6 +18,7 @@ from tprof.trace.metadata import MAX_NS
 
 from .native_passes import Block
 from .native_window import BY_CPU_TIME
+from .segments import by_number
 from .windows import Window, cut_windows, read_window
 
 if TYPE_CHECKING:
@@ -97,9 +98,10 @@ def read_around(found: Survey, window: Window) -> list[Segments | None]:
     Raises UnorderedError, TraceError.
     """
     packages = len(found.packages) > 1
-    return read_window(
+    groups = read_window(
         found.trace, found.threads, window, BY_CPU_TIME, packages=packages, columns=(), cut_off=found.cut_off
     )
+    return by_number(groups, len(found.threads))
 
 
 @dataclass(frozen=True)

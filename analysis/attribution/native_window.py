@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .native_users import find_pools
 from .segment_reader import read_segments
-from .segments import find_cut_off
+from .segments import each_thread, find_cut_off
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ def pools_of_window(trace: Trace, segments: Sequence[Segments], model: Model, *,
     if trace is whole or not trace.native_threads:
         return find_pools(trace, segments, model, packages=packages)
     wide = surroundings(trace, whole)
-    around = list(read_segments(wide, wide.threads, model, packages=packages, cut_off=find_cut_off(wide)))
+    around = each_thread(read_segments(wide, wide.threads, model, packages=packages, cut_off=find_cut_off(wide)))
     rows = _rows_in(segments, around)
     found = find_pools(wide, around, model, packages=packages)
     cut = (replace(pool, segments=pool.segments.between(*trace.reach_ns, rows)) for pool in found)

@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _loops
-from .short_threads import Joints, join_arrays, join_segments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 Floats = NDArray[np.float64]
+NO_JOINTS = np.empty(0, np.intp)
 _LARGEST = 1 << 18
 """Whole quanta within segments that are added at once."""
 
@@ -59,7 +59,7 @@ class LocatedSegments:
     t_ns: NDArray[np.int64]
     modelled: Floats
     quantum: NDArray[np.int32]
-    joints: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
+    joints: NDArray[np.intp] = field(default_factory=lambda: NO_JOINTS)
 
     @cached_property
     def crossing(self) -> NDArray[np.intp]:
@@ -74,17 +74,16 @@ class LocatedSegments:
         vars(others)["crossing"] = self.crossing
         return others
 
-    @classmethod
-    def joined(cls, threads: Sequence[LocatedSegments]) -> LocatedSegments:
-        """Join those of several threads; one thread stays as it is."""
-        if len(threads) == 1:
-            return threads[0]
-        return cls(
-            join_arrays([one.t_ns for one in threads]),
-            join_segments([one.modelled for one in threads]),
-            join_arrays([one.quantum for one in threads]),
-            Joints.of([len(one.modelled) for one in threads]).between,
-        )
+    def parts(self) -> Iterator[slice]:
+        """Yield where the segments of each thread are."""
+        begins = [0, *(self.joints + 1).tolist()]
+        yield from map(slice, begins, [*self.joints.tolist(), len(self.modelled)])
+
+    def apart(self) -> Iterator[LocatedSegments]:
+        """Yield those of each thread."""
+        for at in self.parts():
+            ends = slice(at.start, at.stop + 1)
+            yield LocatedSegments(self.t_ns[ends], self.modelled[at], self.quantum[ends])
 
 
 def locate(t_ns: NDArray[np.int64], edges_ns: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -92,15 +91,6 @@ def locate(t_ns: NDArray[np.int64], edges_ns: NDArray[np.int64]) -> NDArray[np.i
     quantum = np.empty(len(t_ns), np.int32)
     _loops.locate(np.ascontiguousarray(t_ns), np.ascontiguousarray(edges_ns), quantum)
     return quantum
-
-
-def locate_threads(t_ns: Sequence[NDArray[np.int64]], edges_ns: NDArray[np.int64]) -> list[NDArray[np.int32]]:
-    """Return the same for each of several threads."""
-    if len(t_ns) == 1:
-        return [locate(t_ns[0], edges_ns)]
-    quantum = locate(join_arrays(t_ns), edges_ns)
-    ends = np.cumsum([len(one) for one in t_ns]).tolist()
-    return [quantum[begin:end] for begin, end in itertools.pairwise([0, *ends])]
 
 
 def padded(values: Floats) -> Floats:

@@ -1,7 +1,7 @@
 """From threads' samples to their segments: intervals with a running task and counter increments.
 
 Samples are read column by column, and only the columns of one long thread, or of a group of short ones, are in memory
-at a time. `Segments`, 28 bytes each, and one row for each instance remain.
+at a time. `JoinedSegments`, 28 bytes each, and one row for each instance remain.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tprof.trace.thread import read_fields
 
 from . import _loops
 from .instances import number_instances
-from .segments import Segments, thread_end_ns
+from .segments import JoinedSegments, thread_end_ns
 from .short_threads import Joints, together
 
 if TYPE_CHECKING:
@@ -43,8 +43,10 @@ def read_segments(
     *,
     packages: bool,
     cut_off: Mapping[int, CutOff] | None = None,
-) -> Iterator[Segments]:
+) -> Iterator[JoinedSegments]:
     """Yield the segments of threads, in their order; those without samples are left out. Raises TraceError.
+
+    A thread's number is its place among those that have samples.
 
     Parameters
     ----------
@@ -56,12 +58,15 @@ def read_segments(
     """
     there = [one for one in threads if one.count]
     kinds = [kind_of(one) for one in there]
+    done = 0
     for part in together([one.count for one in there], kinds):
         fields, counts = read_fields(there[part], fields_of(there[part.start]))
         read = [(one, count) for one, count in zip(there[part], counts, strict=True) if count]
         if read:
-            joined = Part([one for one, _ in read], [count for _, count in read], fields, [False] * len(read))
-            yield from make_segments(trace, joined, model, packages=packages, cut_off=cut_off)
+            numbers = range(done, done + len(read))
+            joined = Part([one for one, _ in read], numbers, [count for _, count in read], fields, [False] * len(read))
+            yield make_segments(trace, joined, model, packages=packages, cut_off=cut_off)
+            done += len(read)
 
 
 def kind_of(thread: Thread) -> Hashable:
@@ -81,6 +86,7 @@ class Part(NamedTuple):
     Attributes
     ----------
     threads : one or more, each with samples
+    numbers : of each among all that are read
     counts : how many samples of each
     fields : what `fields_of` names, (n,) each: after the samples of each thread is one place more; it is overwritten
     closed : for each thread, whether that place is the sample after these, where the thread's part ends
@@ -90,6 +96,7 @@ class Part(NamedTuple):
     """
 
     threads: Sequence[Thread]
+    numbers: Sequence[int]
     counts: Sequence[int]
     fields: Fields
     closed: Sequence[bool]
@@ -104,8 +111,8 @@ def make_segments(
     *,
     packages: bool,
     cut_off: Mapping[int, CutOff] | None = None,
-) -> Iterator[Segments]:
-    """Turn some samples into the segments of each thread; the other parameters are those of `read_segments`."""
+) -> JoinedSegments:
+    """Turn some samples into segments; the other parameters are those of `read_segments`."""
     group = _Group.of(part, trace, packages=packages)
     joints, fields = group.joints, group.fields
     t_ns, disordered = _times(group)
@@ -132,22 +139,22 @@ def make_segments(
         increments = {name: values * parts for name, values in increments.items()}
     # A segment of no length lies in no quantum; its counts stay with its instance.
     _loops.weigh(t_ns, cpu_s, NOTHING, modelled)
+    modelled[joints.between] = 0.0
     outside = [] if part.own_ns is None else list(_outside(t_ns, joints, part.own_ns))
     sums = {"own_s": wall_s, "cpu_s": cpu_s, **increments}
     package = group.package
-    numbered = number_instances(segment_fields, t_ns, sums, package, outside, joints)
+    slot, rows, bounds = number_instances(segment_fields, t_ns, sums, package, outside, joints, part.numbers)
     starts = joints.counts(segment_fields["kind"] == Kind.START, outside)
     aborted = joints.counts((segment_fields["flags"] & Flag.ABORTED) != 0, outside) if has_flags else [0] * len(starts)
     moved = [0] * len(starts)
     if package is not None:
         moved = joints.counts((package[:-1] != package[1:]) & running, [*outside, joints.between])
-    for number, (at, (slot, rows)) in enumerate(zip(joints.parts(), numbered, strict=True)):
-        begin, end = (None, None) if package is None else (package[at], package[at.start + 1 : at.stop + 1])
-        yield Segments(
-            group.threads[number], t_ns[at.start : at.stop + 1], slot, cpu_s[at], modelled[at], counted,
-            segment_fields["cpu"][at], begin, end, rows, disordered[number], aborted[number], starts[number],
-            moved[number], float(earlier_s[number]), guesses.get(number), lost is not None and bool(lost[at].any()),
-        )  # fmt: skip
+    uncounted = [False] * len(starts) if lost is None else [bool(lost[at].any()) for at in joints.parts()]
+    begin, end = (None, None) if package is None else (package[:-1], package[1:])
+    return JoinedSegments(
+        group.threads, part.numbers, joints, t_ns, slot, cpu_s, modelled, counted, segment_fields["cpu"], begin, end,
+        rows, bounds, disordered, aborted, starts, moved, earlier_s.tolist(), guesses, uncounted,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -211,18 +218,19 @@ def _outside(t_ns: Times, joints: Joints, own_ns: tuple[int, int]) -> Iterator[s
 
 def _times(group: _Group) -> tuple[Times, list[int]]:
     """Close the last segments and make times non-decreasing in each thread; the order of the records is right."""
-    joints, ends_ns = group.joints, group.end_ns
-    if len(ends_ns) > 1:
-        ends_ns = np.repeat(ends_ns, joints.end - joints.begin + 1)
-    t_ns = np.minimum(group.fields["t_ns"], np.maximum(ends_ns, 0).astype(np.uint64)).view(np.int64)
-    t_ns[joints.end] = group.end_ns
-    falls = t_ns[1:] < t_ns[:-1]
-    falls[joints.between] = False
-    disordered = joints.counts(falls)
-    for number in np.flatnonzero(disordered):
+    joints = group.joints
+    t_ns, falls = limited_times(group.fields["t_ns"], joints, group.end_ns)
+    for number in np.flatnonzero(falls):
         own = t_ns[joints.begin[number] : joints.end[number] + 1]
         np.maximum.accumulate(own, out=own)
-    return t_ns, disordered
+    return t_ns, falls.tolist()
+
+
+def limited_times(t_ns: NDArray[np.uint64], joints: Joints, ends_ns: Times) -> tuple[Times, NDArray[np.intp]]:
+    """Return the times of threads, none after its thread's end, which follows them, and how many fall in each."""
+    limited, falls = np.empty(len(t_ns), np.int64), np.empty(len(ends_ns), np.intp)
+    _loops.limit(t_ns, joints.begin, joints.end, ends_ns, limited, falls)
+    return limited, falls
 
 
 def _before(t_ns: Times, begin_ns: int) -> Floats:

@@ -1,8 +1,8 @@
-"""What one thread did: its segments, and the last of them where nothing closes it."""
+"""What threads did: their segments, joined and apart, and the last of them where nothing closes it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from tprof.trace.metadata import process_cpu_ns
 from tprof.trace.native_pieces import read_totals
 
-from .segment_energy import LocatedSegments, locate_threads, spread
-from .short_threads import together
+from .segment_energy import LocatedSegments, locate, spread
+from .short_threads import Joints, join_arrays, join_segments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from tprof.trace import Thread, Trace
     from tprof.trace.native_pieces import NativeTotal
@@ -78,27 +78,124 @@ class Segments:
 
     def task_numbers(self, tasks: int) -> NDArray[np.int32]:
         """Return the task of each segment; `tasks` between tasks and for tasks that are not in a table."""
-        numbers = np.concatenate(([tasks], np.minimum(self.rows.task.astype(np.int64), tasks)))
-        return np.asarray(numbers.astype(np.int32)[self.slot])
+        return _task_numbers(self.rows, self.slot, tasks)
 
 
-def task_of(segment: Segments | NativeSegments, tasks: int) -> NDArray[np.int32]:
+@dataclass
+class JoinedSegments:
+    """The segments of one thread, or of several that are computed together, as `short_threads` says.
+
+    Attributes
+    ----------
+    threads, numbers : of one process; their numbers among all that are read
+    joints : where the segments of each are
+    t_ns, cpu_s, modelled, cpu, package, package_end : as of `Segments`; nothing runs in a joint
+    slot : (n,) int32: 0 no task, else 1 + row in `rows`
+    rows, row_bounds : those of all threads, and where each thread's begin and end, (threads + 1,)
+    counted : whether the threads have the model's counters
+    disordered, aborted, starts, moved, earlier_s, uncounted : of each thread
+    cut_off : by the thread's place
+    """
+
+    threads: Sequence[Thread]
+    numbers: Sequence[int]
+    joints: Joints
+    t_ns: NDArray[np.int64]
+    slot: NDArray[np.int32]
+    cpu_s: Floats
+    modelled: Floats
+    counted: bool
+    cpu: NDArray[np.uint16]
+    package: NDArray[np.int16] | None
+    package_end: NDArray[np.int16] | None
+    rows: InstanceRows
+    row_bounds: NDArray[np.intp]
+    disordered: Sequence[int]
+    aborted: Sequence[int]
+    starts: Sequence[int]
+    moved: Sequence[int]
+    earlier_s: Sequence[float]
+    cut_off: Mapping[int, CutOff]
+    uncounted: Sequence[bool]
+
+    def task_numbers(self, tasks: int) -> NDArray[np.int32]:
+        """Return the same as of `Segments`; `tasks` for joints too."""
+        return _task_numbers(self.rows, self.slot, tasks)
+
+    def apart(self) -> Iterator[Segments]:
+        """Yield those of each thread, whose arrays are views but for the slots."""
+        slot, rows = self.slot, self.row_bounds.tolist()
+        if len(self.threads) > 1:
+            slot = np.maximum(slot - self._per_segment(self.row_bounds[:-1]), 0)
+        for place, (thread, at) in enumerate(zip(self.threads, self.joints.parts(), strict=True)):
+            package, package_end = (None if one is None else one[at] for one in (self.package, self.package_end))
+            yield Segments(
+                thread, self.t_ns[at.start : at.stop + 1], slot[at], self.cpu_s[at], self.modelled[at], self.counted,
+                self.cpu[at], package, package_end, self.rows.view(slice(rows[place], rows[place + 1])),
+                self.disordered[place], self.aborted[place], self.starts[place], self.moved[place],
+                self.earlier_s[place], self.cut_off.get(place), self.uncounted[place],
+            )  # fmt: skip
+
+    def replaced(self, pieces: Sequence[Segments]) -> JoinedSegments:
+        """Return the same threads and rows with other segments, which are given for each thread."""
+        joints = Joints.of([len(one.slot) for one in pieces])
+        others = replace(
+            self,
+            joints=joints,
+            t_ns=join_arrays([one.t_ns for one in pieces]),
+            slot=join_segments([one.slot for one in pieces]),
+            cpu_s=join_segments([one.cpu_s for one in pieces]),
+            modelled=join_segments([one.modelled for one in pieces]),
+            cpu=join_segments([one.cpu for one in pieces]),
+            package=_joined([one.package for one in pieces]),
+            package_end=_joined([one.package_end for one in pieces]),
+        )
+        others.slot = others.slot + (others.slot > 0) * others._per_segment(self.row_bounds[:-1])  # noqa: SLF001
+        return others
+
+    def _per_segment(self, of_threads: NDArray[np.intp]) -> NDArray[np.int32]:
+        """Return a number of each thread for each of its segments, and for the joint after them."""
+        return np.repeat(of_threads.astype(np.int32), self.joints.end - self.joints.begin + 1)[:-1]
+
+
+def _joined(parts: Sequence[NDArray[np.int16] | None]) -> NDArray[np.int16] | None:
+    known = [one for one in parts if one is not None]
+    return join_segments(known) if known else None
+
+
+def _task_numbers(rows: InstanceRows, slot: NDArray[np.int32], tasks: int) -> NDArray[np.int32]:
+    numbers = np.concatenate(([tasks], np.minimum(rows.task.astype(np.int64), tasks)))
+    return np.asarray(numbers.astype(np.int32)[slot])
+
+
+def each_thread(groups: Iterable[JoinedSegments]) -> list[Segments]:
+    """Return the segments of each thread."""
+    return [one for group in groups for one in group.apart()]
+
+
+def by_number(groups: Iterable[JoinedSegments], count: int) -> list[Segments | None]:
+    """Return the segments of each of so many threads; None where it has none."""
+    found: list[Segments | None] = [None] * count
+    for group in groups:
+        for number, one in zip(group.numbers, group.apart(), strict=True):
+            found[number] = one
+    return found
+
+
+def task_of(segment: Segments | JoinedSegments | NativeSegments, tasks: int) -> NDArray[np.int32]:
     """Return the task of each segment; `tasks` where none is known."""
     return segment.task_numbers(tasks)
 
 
-def seen_s(segments: Sequence[Segments], grid_ns: NDArray[np.int64]) -> Floats:
+def seen_s(groups: Sequence[JoinedSegments], grid_ns: NDArray[np.int64]) -> Floats:
     """Return the CPU seconds of all segments from the first of some times to each of them.
 
     Counts of a segment of no length lie in no quantum: they are left out.
     """
     inside_s = np.zeros(len(grid_ns) + 1)
-    for part in together(len(one.slot) for one in segments):
-        threads = segments[part]
-        cpu_s = [np.where(one.t_ns[1:] > one.t_ns[:-1], one.cpu_s, 0.0) for one in threads]
-        located = zip(threads, cpu_s, locate_threads([one.t_ns for one in threads], grid_ns), strict=True)
-        joined = LocatedSegments.joined([LocatedSegments(one.t_ns, *of_thread) for one, *of_thread in located])
-        inside_s += spread(joined, grid_ns)
+    for one in groups:
+        cpu_s = np.where(one.t_ns[1:] > one.t_ns[:-1], one.cpu_s, 0.0)
+        inside_s += spread(LocatedSegments(one.t_ns, cpu_s, locate(one.t_ns, grid_ns), one.joints.between), grid_ns)
     return np.concatenate(([0.0], np.cumsum(inside_s[1:-1].astype(np.longdouble)))).astype(np.float64)
 
 

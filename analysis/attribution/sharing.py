@@ -22,7 +22,7 @@ from tprof.trace.bounds import LEAST_BUSY_CORES
 from .segment_energy import Rate, Shares, gather, padded, rates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from .load import Load
     from .quanta import Quanta
@@ -108,26 +108,25 @@ class Sharing:
     unseen_j: float
     idle_j: float
 
-    def quantum(self, index: int) -> NDArray[np.int32]:
-        """Return the measured quantum of each of a thread's samples, padded."""
-        return self.quanta_of(slice(index, index + 1))
-
-    def quanta_of(self, group: slice) -> NDArray[np.int32]:
-        """Return the same of threads that are computed together."""
-        quantum = self.load.joined(group).quantum
+    def quantum(self, number: int) -> NDArray[np.int32]:
+        """Return the measured quantum of each sample of a group, padded."""
+        quantum = self.load.located[number].quantum
         return quantum if self.owner is None else self.owner[quantum]
 
-    def segment_shares(self, index: int) -> tuple[Shares, Floats | None]:
-        """Return dynamic shares and static joules of one thread's segments."""
-        return self.shares_of(slice(index, index + 1))
-
-    def shares_of(self, group: slice) -> tuple[Shares, Floats | None]:
-        """Return the same of threads that are computed together; nothing for the joints between them."""
-        shares = gather(self.load.joined(group), self.load.quanta.edges_ns, self.rate)
+    def shares_of(self, number: int) -> tuple[Shares, Floats | None]:
+        """Return dynamic shares and static joules of a group's segments; nothing for the joints between threads."""
+        shares = gather(self.load.located[number], self.load.quanta.edges_ns, self.rate)
         if self.static_rate is None:
             return shares, None
         load = self.static_load
-        return shares, gather(load.busy_segments(group), load.quanta.edges_ns, self.static_rate).energy_j
+        return shares, gather(load.busy_segments(number), load.quanta.edges_ns, self.static_rate).energy_j
+
+    def energies(self) -> Iterator[Floats]:
+        """Yield the joules of the segments of each thread, then of each pool."""
+        for number, one in enumerate(self.load.located):
+            shares, static_j = self.shares_of(number)
+            energy_j = shares.energy_j if static_j is None else shares.energy_j + static_j
+            yield from (energy_j[at] for at in one.parts())
 
     def with_static(self, load: Load, static_j: Floats) -> Sharing:
         """Return the same sharing with static joules, (k,) of the measured quanta, shared among their load."""

@@ -2,7 +2,8 @@
 
 The times of threads stand one after the other. So between the segments of two threads there is one more, a joint, from
 the end of the first thread to the begin of the second. It has no energy and no instance, and may run backwards. Long
-threads stand alone, without a copy of their arrays.
+threads stand alone. The samples of a group are read one thread after the other, and its arrays stay joined up to the
+sums; those of a single thread are views of them.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-SHORT_SAMPLES = 8192
+SHORT_SAMPLES = 1 << 15
 """Of a thread that is computed with others: for a longer one some microseconds a NumPy call no longer matter."""
-MOST_SAMPLES = 1 << 16
-"""Of all that are computed together: such arrays stay in a processor's cache."""
+MOST_SAMPLES = 1 << 18
+"""Of all that are computed together, as of a window: fewer and longer calls of NumPy, between which threads wait for
+Python's lock, save more than arrays that stay in a cache."""
 
 
 def together(counts: Iterable[int], kinds: Iterable[Hashable] = itertools.repeat(0)) -> Iterator[slice]:

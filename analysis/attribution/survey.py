@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tprof.trace.thread import Samples
 
     from .hidden import HiddenTime
-    from .segments import CutOff, Model, Segments
+    from .segments import CutOff, JoinedSegments, Model
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
@@ -348,9 +348,9 @@ def _add_means(
     alone = np.zeros(2)
     for piece in _pieces(thread, fields_of(thread, model.columns), step):
         part, is_in_task = piece.thread, piece.fields["instance"][-2] != 0
-        samples = Part([part], [len(piece.fields["t_ns"]) - 1], piece.fields, [piece.closed])
+        samples = Part([part], [0], [len(piece.fields["t_ns"]) - 1], piece.fields, [piece.closed])
         of_thread = {} if cut_off is None else {part.ordinal: cut_off}
-        (one,) = make_segments(trace, samples, model, packages=len(packages) > 1, cut_off=of_thread)
+        one = make_segments(trace, samples, model, packages=len(packages) > 1, cut_off=of_thread)
         is_open = not piece.closed and not (part.end_columns and part.first_drop_ns is None) and is_in_task
         known = slice(None, -1) if is_open else slice(None)
         alone += one.modelled[known].sum(), one.cpu_s[known].sum()
@@ -361,7 +361,7 @@ def _add_means(
         _add(means, one, packages)
 
 
-def _add(means: Means, one: Segments, packages: Sequence[int]) -> None:
+def _add(means: Means, one: JoinedSegments, packages: Sequence[int]) -> None:
     lasting_s = np.where(one.t_ns[1:] > one.t_ns[:-1], one.cpu_s, 0.0)
     if one.counted:
         means.counted += one.modelled.sum(), one.cpu_s.sum()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .gpu_use import GpuUse
     from .instances import InstanceRows, Joined
     from .quanta import Quanta
-    from .segments import Segments
+    from .segments import JoinedSegments
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -101,14 +101,14 @@ class GpuPart:
     before: int
     launchers: frozenset[int] | None
 
-    def share(self, segments: Sequence[Segments], joined: Joined) -> GpuShared:
+    def share(self, groups: Sequence[JoinedSegments], joined: Joined) -> GpuShared:
         """Share the joules of its own quanta among what ran."""
         rows = joined.rows
         if self.own.start == self.own.stop:
             claims = Claims.none(len(rows))
             return GpuShared(np.zeros(0, bool), claims, claims.within(np.zeros(1)), np.zeros(len(rows), bool))
         edges_ns = self.quanta.edges_ns
-        work, is_only = only_task(edges_ns, self.launchers, segments, joined)
+        work, is_only = only_task(edges_ns, self.launchers, groups, joined)
         worked = (work.worked_s[1:-1] > 0) & is_only
         shared_j = np.zeros(len(worked))
         shared_j[self.own] = np.where(worked, self.program_j, 0.0)[self.own]

@@ -20,9 +20,9 @@ from tprof.trace.metadata import MAX_NS
 from tprof.trace.thread import read_fields
 
 from . import _loops
-from .segment_reader import Part, fields_of, kind_of, make_segments
+from .segment_reader import Part, fields_of, kind_of, limited_times, make_segments
 from .segments import thread_end_ns
-from .short_threads import Joints, join_arrays, together
+from .short_threads import Joints, together
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tprof.trace import Thread, Trace
 
     from .quanta import Quanta
-    from .segments import CutOff, Model, Segments
+    from .segments import CutOff, JoinedSegments, Model
 
 Times = NDArray[np.int64]
 STEP = 4096
@@ -204,8 +204,8 @@ def read_window(
     columns: Collection[str] | None = None,
     cut_off: Mapping[int, CutOff] = MappingProxyType({}),
     means: Mapping[int, float] = MappingProxyType({}),
-) -> list[Segments | None]:
-    """Read the segments of threads in a window, none of them cut; None for a thread that has none there.
+) -> list[JoinedSegments]:
+    """Read the segments of threads in a window, none of them cut; threads that have none there are left out.
 
     Two more come before: that in which the window begins, and one more, since a sample's meaning depends on the one
     before it.
@@ -213,7 +213,7 @@ def read_window(
     Parameters
     ----------
     trace, model, packages, cut_off : as for `tprof.analysis.attribution.segment_reader.read_segments`
-    threads : whose segments are read, and numbered as the rows of their instances say
+    threads : whose segments are read, and whose numbers are their places here
     window : the window
     columns : the counters that are read; None: all
     means : of threads whose last segment is open, by ordinal, their modelled power per CPU second
@@ -225,23 +225,19 @@ def read_window(
     TraceError
         If a file cannot be read.
     """
-    found: list[Segments | None] = [None] * len(threads)
+    found: list[JoinedSegments] = []
     parts = [_samples_of(one, window) for one in threads]
     there = [number for number, part in enumerate(parts) if part]
     kinds = [kind_of(threads[number].thread) for number in there]
     for group in together([len(parts[number]) for number in there], kinds):
         numbers = there[group]
-        part, kept = _read_part(
-            [threads[number] for number in numbers], [parts[number] for number in numbers], window, columns
-        )
+        part = _read_part(threads, numbers, [parts[number] for number in numbers], window, columns)
         if part is None:
             continue
         made = make_segments(trace, part._replace(means=means), model, packages=packages, cut_off=cut_off)
-        for number, segments in zip([numbers[place] for place in kept], made, strict=True):
-            if segments.uncounted and len(segments.thread.columns) > 1:
-                raise UnorderedError("counts of some samples are not known")
-            segments.rows.thread = np.full(len(segments.rows), number, np.int32)
-            found[number] = segments
+        if any(made.uncounted) and len(made.threads[0].columns) > 1:
+            raise UnorderedError("counts of some samples are not known")
+        found.append(made)
     return found
 
 
@@ -256,38 +252,39 @@ def _samples_of(one: IndexedThread, window: Window) -> range:
 
 
 def _read_part(
-    threads: Sequence[IndexedThread], samples: Sequence[range], window: Window, columns: Collection[str] | None
-) -> tuple[Part | None, list[int]]:
-    """Read which of the samples of threads of one kind are in a window; returns also which threads have any."""
-    fields, counts = read_fields([one.thread for one in threads], fields_of(threads[0].thread, columns), samples)
-    there = [number for number, count in enumerate(counts) if count]
+    threads: Sequence[IndexedThread],
+    numbers: Sequence[int],
+    samples: Sequence[range],
+    window: Window,
+    columns: Collection[str] | None,
+) -> Part | None:
+    """Read which samples of some threads, which are of one kind, are in a window; None: none of any."""
+    names = fields_of(threads[numbers[0]].thread, columns)
+    fields, counts = read_fields([threads[number].thread for number in numbers], names, samples)
+    there = [number for number, count in zip(numbers, counts, strict=True) if count]
     if not there:  # files were cut since they were opened
-        return None, there
-    joints = Joints.of([counts[number] for number in there])
-    t_ns = _limited(fields["t_ns"], joints, [max(threads[number].end_ns, 0) for number in there])
-    found = np.empty((len(there), 2), np.intp)
-    _loops.search(t_ns, joints.begin, joints.end, (window.own_ns[0], window.until_ns), found)
-    kept, places, closed = [], [], []
-    for number, at, (first, closing) in zip(there, joints.parts(), found.tolist(), strict=True):
-        begin = max(first - 2, at.start)
-        if closing > begin:
-            kept.append(number)
-            places.append(slice(begin, closing + 1))
-            closed.append(closing < at.stop)
-    if not kept:
-        return None, kept
-    fields = {name: join_arrays([column[place] for place in places]) for name, column in fields.items()}
-    lengths = [place.stop - place.start - 1 for place in places]
-    return Part([threads[number].thread for number in kept], lengths, fields, closed, own_ns=window.own_ns), kept
-
-
-def _limited(t_ns: NDArray[np.uint64], joints: Joints, ends_ns: Sequence[int]) -> Times:
-    """Return the times of samples, none after its thread's end. Raises UnorderedError."""
-    of_places = np.repeat(np.array(ends_ns, np.uint64), joints.end - joints.begin + 1)
-    limited = np.minimum(t_ns, of_places).view(np.int64)
-    falls = limited[1:] < limited[:-1]
-    falls[joints.end - 1] = False
-    falls[joints.between] = False
+        return None
+    joints = Joints.of([count for count in counts if count])
+    ends_ns = np.array([max(threads[number].end_ns, 0) for number in there], np.int64)
+    t_ns, falls = limited_times(fields["t_ns"], joints, ends_ns)
     if falls.any():
         raise UnorderedError("its time stamps go backwards")
-    return limited
+    found = np.empty((len(there), 2), np.intp)
+    _loops.search(t_ns, joints.begin, joints.end, (window.own_ns[0], window.until_ns), found)
+    begin, closing = np.maximum(found[:, 0] - 2, joints.begin), found[:, 1]
+    which = np.flatnonzero(closing > begin)
+    if not len(which):
+        return None
+    begin, closing, closed = begin[which], closing[which], (closing < joints.end)[which]
+    fields = {name: np.ascontiguousarray(column) for name, column in fields.items()}
+    _loops.compact(tuple(fields.values()), begin, closing + 1)
+    counts = closing - begin
+    whole = slice(int(begin[0]), int(begin[0] + counts.sum() + len(counts)))
+    return Part(
+        [threads[there[place]].thread for place in which],
+        [there[place] for place in which],
+        counts.tolist(),
+        {name: column[whole] for name, column in fields.items()},
+        closed.tolist(),
+        own_ns=window.own_ns,
+    )

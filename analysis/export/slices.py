@@ -92,7 +92,8 @@ def share_slices(
     tasks, trace = profile.tasks, profile.trace
     table = _Table(tasks, trace.start_ns)
     threads = sorted(trace.threads, key=_place)
-    segments = read_segments(trace, threads, profile.recipe.model, packages=False)
+    groups = read_segments(trace, threads, profile.recipe.model, packages=False)
+    segments = (one for group in groups for one in group.apart())
     parts = (_SoFar().part(one, slice(0, len(one.slot)), table, is_last=True) for one in segments)
     take(tasks, (one for one in parts if one is not None))
 

@@ -60,7 +60,7 @@ def energy_by_domain(recipe: Recipe, trace: Trace) -> pd.DataFrame:
     domain measured none. The columns of domains that nest overlap: only those of the total may be added.
     """
     activity = recipe.read(trace)
-    joined = join_rows([one.rows for one in activity.segments])
+    joined = join_rows([one.rows for one in activity.groups])
     names, places_of = places([shown(entry.name) for entry in trace.tasks])
     code = np.append(places_of, -1)[np.minimum(joined.rows.task, len(places_of))]
     known = code >= 0
@@ -149,7 +149,7 @@ def build_in_memory(trace: Trace, prepared: Prepared, *, asked: str) -> Profile:
             every = np.ones(len(rows), bool)
             variance_j2 = gpu_variance(totals.gpu, rows.task, every, codes, len(unique))
             errors_j = np.hypot(errors_j, gpu_errors(variance_j2, _instances_by_name(rows, names)))
-    threads = [one.thread for one in activity.segments]
+    threads = [thread for one in activity.groups for thread in one.threads]
     del activity
     watts, most_w = limits_of(trace, recipe)
     tasks, half_j = tasks_table(trace, threads, rows, totals, watts, most_w)
@@ -167,10 +167,10 @@ def _share(
 ) -> tuple[InstanceRows, Totals, dict[str, Account], list[str]]:
     """Share the joules of all domains: returns the instances, their joules, the accounts, and warnings."""
     log.info("analysis", "model %s: %s", recipe.model.name, recipe.model.why)
-    joined = join_rows([one.rows for one in activity.segments])
-    for one, place in zip(activity.segments, joined.places, strict=True):
+    joined = join_rows([one.rows for one in activity.groups])
+    for one, place in zip(activity.groups, joined.places, strict=True):
         if isinstance(place, slice):
-            one.rows = joined.rows.view(place)  # frees each thread's own copy, as large as all its columns
+            one.rows = joined.rows.view(place)  # frees each group's own copy, as large as all its columns
     totals = Totals.zeros(len(joined.rows), NativeTotals.of(activity.pools, joined, len(trace.tasks)))
     accounts = {domain.name: Account(domain.name, *[float("nan")] * 7) for domain in recipe.quanta}
     stuck = []
@@ -188,9 +188,9 @@ def _settled(
     """Share one domain's joules: a GPU's by the time in which it worked, others by the load of processors."""
     if domain.scope == GPU:
         use, idle_w = gpu_use(trace, domain.name), recipe.static_power_w.get(domain.name)
-        return settle_gpu(domain, use, idle_w, activity.segments, joined, totals)
+        return settle_gpu(domain, use, idle_w, activity.groups, joined, totals)
     plan = recipe.plan(domain, activity)
-    account = settle(plan, activity.segments, activity.pools, joined, totals)
+    account = settle(plan, activity.groups, activity.pools, joined, totals)
     return account, stuck_sensor_warnings(domain, ran_in(plan), trace.start_ns) if domain.stuck.any() else []
 
 
@@ -199,13 +199,13 @@ def _ran_in(activity: Activity, tasks: int) -> Callable[[Quanta], Ran]:
 
     def ran(domain: Quanta) -> Ran:
         load = activity.load(domain)
-        return Ran(work_of(load.located, load.segments, tasks), load.hidden_s)
+        return Ran(work_of(load.threads, load.segments, tasks), load.hidden_s)
 
     return ran
 
 
 def _modelled_by_task(activity: Activity, tasks: int) -> NDArray[np.float64]:
-    sums = (sum_by(task_of(one, tasks), one.modelled, tasks + 1)[:tasks] for one in activity.all_segments)
+    sums = (sum_by(task_of(one, tasks), one.modelled, tasks + 1)[:tasks] for one in activity.all_groups)
     return sum(sums, np.zeros(tasks))
 
 

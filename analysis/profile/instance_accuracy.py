@@ -113,7 +113,7 @@ def _replayed(profile: Profile) -> tuple[Recipe, Trace]:
 
 def _slice(plan: Sharing, segments: Sequence[Segments | NativeSegments], tasks: int, *, known: bool) -> Played | None:
     """Cut a slice out of the middle, with modelled joules scaled to the measured level."""
-    quanta, located = plan.measured, plan.load.located
+    quanta, located = plan.measured, plan.load.threads
     samples = sum(len(thread.t_ns) for thread in located)
     modelled = sum(float(thread.modelled.sum()) for thread in located)
     if modelled <= 0 or len(quanta) < 3:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.hidden import HiddenTime
     from tprof.analysis.attribution.load import Activity
     from tprof.analysis.attribution.quanta import Quanta
-    from tprof.analysis.attribution.segments import Segments
+    from tprof.analysis.attribution.segments import JoinedSegments
     from tprof.analysis.attribution.sharing import Sharing
     from tprof.analysis.models import Chosen
     from tprof.analysis.models.fitted import Fit
@@ -36,8 +36,8 @@ MOST_NAMES = 10
 def ran_in(plan: Sharing) -> NDArray[np.bool_]:
     """Return in which quanta segments begin or end that have power, (k,)."""
     ran = np.zeros(len(plan.measured) + 2, bool)
-    for index, thread in enumerate(plan.load.located):
-        at, quantum = np.flatnonzero(thread.modelled > 0), plan.quantum(index)
+    for number, one in enumerate(plan.load.located):
+        at, quantum = np.flatnonzero(one.modelled > 0), plan.quantum(number)
         ran[quantum[at]] = True
         ran[quantum[at + 1]] = True
     return ran[1:-1]
@@ -94,14 +94,14 @@ class SampleFacts:
     @classmethod
     def of(cls, activity: Activity, instances: int) -> SampleFacts:
         """Count them in all segments."""
-        segments = activity.segments
+        groups = activity.groups
         return cls(
-            disordered=sum(one.disordered for one in segments),
-            aborted=sum(one.aborted for one in segments),
-            cut_off=sum(one.cut_off is not None and not one.cut_off.is_known for one in segments),
-            bare=sum(not one.counted for one in segments),
-            moved=sum(one.moved for one in segments),
-            begun=sum(one.starts for one in segments),
+            disordered=sum(sum(one.disordered) for one in groups),
+            aborted=sum(sum(one.aborted) for one in groups),
+            cut_off=sum(not cut_off.is_known for one in groups for cut_off in one.cut_off.values()),
+            bare=sum(len(one.threads) for one in groups if not one.counted),
+            moved=sum(sum(one.moved) for one in groups),
+            begun=sum(sum(one.starts) for one in groups),
             instances=instances,
             follows_native=bool(activity.pools),
             losses=activity.losses,
@@ -117,14 +117,14 @@ class Facts:
         self._bare: set[int] = set()
         self._guessed: set[int] = set()
 
-    def note(self, segments: Sequence[Segments]) -> None:
+    def note(self, groups: Sequence[JoinedSegments]) -> None:
         """Note what the samples of a window show."""
-        for one in segments:
-            self._sums += one.aborted, one.moved, one.starts
+        for one in groups:
+            self._sums += sum(one.aborted), sum(one.moved), sum(one.starts)
             if not one.counted:
-                self._bare.add(one.thread.ordinal)
-            if one.cut_off is not None and not one.cut_off.is_known:
-                self._guessed.add(one.thread.ordinal)
+                self._bare.update(thread.ordinal for thread in one.threads)
+            guessed = (place for place, cut_off in one.cut_off.items() if not cut_off.is_known)
+            self._guessed.update(one.threads[place].ordinal for place in guessed)
 
     def add(self, other: Facts) -> None:
         """Add those of a window."""

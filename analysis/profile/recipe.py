@@ -79,7 +79,7 @@ class Recipe:
         factors = fit.factors
         if factors is None and fit.effects is not None:
             load = activity.load(domain)
-            factors = fit.effects.factors(work_of(load.located, load.segments, len(fit.power) - 1))
+            factors = fit.effects.factors(work_of(load.threads, load.segments, len(fit.power) - 1))
         has_any = has_overlaps(domain)
         if has_any:
             split = split_overlaps(domain)

@@ -12,6 +12,7 @@ few, so sums are kept by instance and stack, O(n log n) for n samples of a windo
 
 from __future__ import annotations
 
+import itertools
 import weakref
 from collections import deque
 from dataclasses import dataclass, field, replace
@@ -158,10 +159,13 @@ def share_stacks(
     part_j = whole_j
     if any(cut is not None and len(cut.before) for cut in cuts):
         segments = [one if cut is None else cut.segments for one, cut in zip(threads, cuts, strict=True)]
-        owners = [None if cut is None else cut.owner for cut in cuts]
-        shared = (again(replace(activity, segments=segments), owners) for _, again in plans)
-        part_j = _energies(shared, [len(one.slot) for one in segments])
-        del segments, owners
+        owners, counts = [None if cut is None else cut.owner for cut in cuts], [len(one.slot) for one in segments]
+        pieces = iter(segments)
+        del segments
+        groups = [one.replaced(list(itertools.islice(pieces, len(one.threads)))) for one in activity.groups]
+        shared = (again(replace(activity, groups=groups), owners) for _, again in plans)
+        part_j = _energies(shared, counts)
+        del groups, owners
     outside: dict[int, tuple[float, float]] = {}
     found = []
     for one, energy_j, piece_j in zip(threads, whole_j, part_j, strict=True):
@@ -180,12 +184,8 @@ def _energies(sharings: Iterable[Sharing], counts: Sequence[int]) -> list[Floats
     """Return the joules of each thread's segments, of which there are so many."""
     found = [np.zeros(count) for count in counts]
     for sharing in sharings:
-        for group in sharing.load.groups():
-            shares, static_j = sharing.shares_of(group)
-            joules, begin = shares.energy_j if static_j is None else shares.energy_j + static_j, 0
-            for number in range(group.start, min(group.stop, len(found))):
-                found[number] += joules[begin : begin + counts[number]]
-                begin += counts[number] + 1
+        for total_j, energy_j in zip(found, sharing.energies(), strict=False):
+            np.add(total_j, energy_j, out=total_j)
     return found
 
 

@@ -18,6 +18,7 @@ from tprof.analysis.attribution.load import Activity, idle_power_w
 from tprof.analysis.attribution.native_density import cut_by_natives
 from tprof.analysis.attribution.native_stream import survey_pools
 from tprof.analysis.attribution.native_window import surroundings
+from tprof.analysis.attribution.segments import by_number
 from tprof.analysis.attribution.survey import survey
 from tprof.analysis.attribution.windows import PER_THREAD, STEP, Reach, cut_windows, most_at_once
 from tprof.analysis.models.fitted.powers import mean_errors
@@ -37,7 +38,7 @@ from .stored_instances import Piece
 from .streamed_fit import counted, fitted_domains, reach_of, store_run
 from .task_graph import services_of
 from .window_gpus import WindowGpus, gpu_errors, reaches_of_gpus, without_gpus
-from .window_reading import read_segments_of, read_window_of
+from .window_reading import read_groups_of, read_window_of
 from .window_shares import Summed, Sums
 from .window_stream import WindowStream
 
@@ -189,7 +190,7 @@ def _with_pools(
         return found, None
 
     def read(window: Window) -> list[Segments | None]:
-        return read_segments_of(trace, recipe, found, window, recipe.model.columns)
+        return by_number(read_groups_of(trace, recipe, found, window, recipe.model.columns), len(found.threads))
 
     if trace.recorded is not None:
         found = found.with_around(surroundings(trace, trace.recorded))

@@ -233,7 +233,7 @@ class StoredRun:
                 self._core_of[one.cpu],
                 _by_slot(self._lengths[one.thread.ordinal].of(one.rows))[one.slot],
             )
-            for place, one in zip(load.located, load.segments, strict=True)
+            for place, one in zip(load.threads, load.segments, strict=True)
         ]  # fmt: skip
 
 

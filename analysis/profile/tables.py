@@ -252,11 +252,11 @@ def segments_table(trace: Trace, segments: Sequence[Segments], plans: Sequence[S
     """Return the segments of each thread; `kind` is "task" or "runtime", energies as in `tasks`."""
     parts = []
     names = [shown(entry.name) for entry in trace.tasks]
+    energies = [plan.energies() for plan in plans]
     for index, one in enumerate(segments):
         energy_j = np.zeros(len(one.slot)) if plans else np.full(len(one.slot), np.nan)
-        for plan in plans:
-            shares, static_j = plan.segment_shares(index)
-            energy_j += shares.energy_j + (0.0 if static_j is None else static_j)
+        for of_domain in energies:
+            energy_j += next(of_domain)
         # Segments between tasks without CPU time are left out.
         keep = np.flatnonzero((one.t_ns[1:] > one.t_ns[:-1]) & ((one.slot > 0) | (one.cpu_s > 0)))
         slot = one.slot[keep]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.gpu_streams import Claims
     from tprof.analysis.attribution.instances import InstanceRows, Joined
     from tprof.analysis.attribution.quanta import Quanta
-    from tprof.analysis.attribution.segments import Segments
+    from tprof.analysis.attribution.segments import JoinedSegments
     from tprof.analysis.attribution.unmarked_gpu import GpuPart
     from tprof.analysis.attribution.windows import Reach, Window
 
@@ -122,13 +122,13 @@ class WindowGpus:
     def share(
         self,
         parts: Sequence[GpuPart],
-        segments: Sequence[Segments],
+        groups: Sequence[JoinedSegments],
         joined: Joined,
         totals: Totals,
         direct: Mask,
     ) -> GpuWindow:
         """Let a window's instances take their joules; returns what those took that no other window knows."""
-        shared = [one.share(segments, joined) for one in parts]
+        shared = [one.share(groups, joined) for one in parts]
         took = [_Took(one.totals, one.covered, part.quanta.counted) for one, part in zip(shared, parts, strict=True)]
         sums = self.taken(joined.rows, totals, direct, took)
         has_any = [np.flatnonzero(~direct & (one.claims.first <= one.claims.last)) for one in shared]

@@ -9,6 +9,7 @@ import numpy as np
 from tprof.analysis.attribution.instances import join_rows
 from tprof.analysis.attribution.load import Activity
 from tprof.analysis.attribution.native_around import Ran
+from tprof.analysis.attribution.segments import by_number
 from tprof.analysis.attribution.windows import read_window
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from tprof.analysis.attribution.instances import InstanceRows, Joined
     from tprof.analysis.attribution.native_stream import CutPool, WindowPool
-    from tprof.analysis.attribution.segments import Segments
+    from tprof.analysis.attribution.segments import JoinedSegments
     from tprof.analysis.attribution.survey import Survey
     from tprof.analysis.attribution.windows import Window
 
@@ -45,40 +46,34 @@ def read_window_of(
 ) -> tuple[Activity, Joined, list[CutPool]]:
     """Read the same with pools of native threads. Raises UnorderedError, TraceError."""
     names = counters_of([one.thread for one in found.threads]) if columns is None else []
-    by_number = read_segments_of(trace, recipe, found, window, columns)
+    groups = read_groups_of(trace, recipe, found, window, columns)
     cuts: list[CutPool] = []
     carried: list[InstanceRows] = []
-    ran = Ran.of(found, window, by_number) if pools else None
+    ran = Ran.of(found, window, by_number(groups, len(found.threads))) if pools else None
     for pool in pools:
         cut = None if ran is None else pool.cut(ran, len(carried))
         if cut is not None:
             cuts.append(cut)
             carried += [replace(one, counts={name: np.zeros(1) for name in names}) for one in cut.carried]
-    segments = [one for one in by_number if one is not None]
-    activity = Activity(segments, [one.pool for one in cuts], found.hidden, recipe.packages)
-    return activity, join_rows([*(one.rows for one in segments), *carried]), cuts
+    activity = Activity(groups, [one.pool for one in cuts], found.hidden, recipe.packages)
+    return activity, join_rows([*(one.rows for one in groups), *carried]), cuts
 
 
-def read_segments_of(
+def read_groups_of(
     trace: Trace, recipe: Recipe, found: Survey, window: Window, columns: Collection[str] | None = None
-) -> list[Segments | None]:
-    """Read the segments of each thread in a window, with the counts of columns; None where it has none there.
-
-    Raises UnorderedError, TraceError.
-    """
-    segments = read_window(
+) -> list[JoinedSegments]:
+    """Read the segments of threads in a window, with the counts of columns. Raises UnorderedError, TraceError."""
+    groups = read_window(
         trace, found.threads, window, recipe.model, packages=len(recipe.packages) > 1, columns=columns,
         cut_off=found.cut_off, means=found.open_powers,
     )  # fmt: skip
     names = counters_of([one.thread for one in found.threads]) if columns is None else ()
-    for part in segments:
-        if part is None:
-            continue
-        if not part.counted:
-            part.modelled = part.modelled * found.means.uncounted
-        absent = np.broadcast_to(np.nan, len(part.rows))
-        part.rows.counts = {name: part.rows.counts.get(name, absent) for name in names}
-    return segments
+    for one in groups:
+        if not one.counted:
+            one.modelled = one.modelled * found.means.uncounted
+        absent = np.broadcast_to(np.nan, len(one.rows))
+        one.rows.counts = {name: one.rows.counts.get(name, absent) for name in names}
+    return groups
 
 
 def counters_of(threads: Sequence[Thread]) -> list[str]:

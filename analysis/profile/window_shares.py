@@ -273,7 +273,8 @@ class Sharer(Generic[Part]):
         domains: list[DomainShares | None] = []
         edges: list[EdgeParts | None] = []
         served = ServedSegments(self.services)
-        served.add_processors(activity.segments, window.own_ns)
+        segments = activity.segments if self.services else []
+        served.add_processors(segments, window.own_ns)
         plans: list[tuple[Sharing, Again]] = []
         for quanta, which in zip(job.quanta, window.quanta, strict=True):
             part = None
@@ -285,7 +286,7 @@ class Sharer(Generic[Part]):
                     plans.append((plan, again))
                 part = EdgeParts.of(plan.measured, rows, ~direct) if quanta.counted else None
                 account = settle(
-                    plan, activity.segments, activity.pools, joined, totals if quanta.counted else None, part
+                    plan, activity.groups, activity.pools, joined, totals if quanta.counted else None, part
                 )
                 sums = np.array(
                     [
@@ -297,7 +298,7 @@ class Sharer(Generic[Part]):
                 is_valid = plan.measured.valid.any()
                 domains.append(DomainShares(sums if is_valid else np.zeros(6), ran, plan.dynamic_j[own]))
                 if quanta.counted:
-                    served.add_joules(activity.segments, plan)
+                    served.add_joules(segments, plan)
             else:
                 domains.append(None)
                 if native is not None and quanta.counted:
@@ -306,9 +307,9 @@ class Sharer(Generic[Part]):
                 edges.append(part)
         parts = OpenParts.of(rows, totals, ~direct, edges)
         samples = Facts()
-        samples.note(activity.segments)
+        samples.note(activity.groups)
         ids = IdRuns.of(rows.instance[direct])
-        gpus = None if self.gpus is None else self.gpus.share(job.gpus, activity.segments, joined, totals, direct)
+        gpus = None if self.gpus is None else self.gpus.share(job.gpus, activity.groups, joined, totals, direct)
         stacks = None if job.stacks is None else share_stacks(window, activity, job.stacks, plans)
         kept = keep(rows, totals, direct, is_last=window.is_last)
         of_pools = [] if native is None else native.shares

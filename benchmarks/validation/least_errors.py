@@ -33,7 +33,7 @@ def least_errors(profile: Profile, case: AssumptionCase) -> Floats:
     activity, domain = recipe.read(profile.trace), recipe.whole[0]
     load = activity.load(domain)
     rows = Rows.of(domain, load.hidden_s, tasks + 3)
-    equations = Equations.of(rows, work_of(load.located, load.segments, tasks), tasks, 0.0)
+    equations = Equations.of(rows, work_of(load.threads, load.segments, tasks), tasks, 0.0)
     power = np.array([*(task.kernel.unseen_w for task in case.tasks), 0.0, 0.0, case.package.law.static_w])
     noise = equations.noise(power, None)
     own_j2 = case.sensor.noise_j**2

@@ -151,6 +151,55 @@ def test_nothing_is_searched_outside_the_times() -> None:
 
 
 @examples(50)
+@given(st.integers(0, 2**31), st.lists(st.integers(0, 9), min_size=1, max_size=5))
+def test_times_are_limited_to_the_end_of_their_thread_which_follows_them(seed, counts) -> None:
+    """Falls are counted in each thread, and not from one to the next; times near 2^64 are late ones."""
+    rng = np.random.default_rng(seed)
+    joints, ends_ns = Joints.of(counts), rng.integers(0, 20, len(counts))
+    t_ns = rng.choice(np.array([*range(20), 2**63, 2**64 - 1], np.uint64), int(joints.end[-1]) + 1)
+    limited, falls = np.empty(len(t_ns), np.int64), np.empty(len(counts), np.intp)
+
+    _loops.limit(t_ns, joints.begin, joints.end, ends_ns, limited, falls)
+
+    for part, end_ns, fallen in zip(joints.parts(), ends_ns.tolist(), falls, strict=True):
+        expected = [min(int(one), end_ns) for one in t_ns[part]]
+        assert limited[part.start : part.stop + 1].tolist() == [*expected, end_ns]
+        assert fallen == sum(after < before for before, after in itertools.pairwise(expected))
+
+
+@pytest.mark.parametrize(("begin", "end", "end_ns"), [(0, 2, 5), (-1, 1, 5), (1, 0, 5), (0, 1, -1)])
+def test_no_times_are_limited_without_a_place_for_the_end(begin, end, end_ns) -> None:
+    places = np.array([begin]), np.array([end]), np.array([end_ns])
+
+    with pytest.raises(ValueError, match="threads must have places among 2 samples"):
+        _loops.limit(np.zeros(2, np.uint64), *places, np.empty(2, np.int64), np.empty(1, np.intp))
+
+
+@examples(50)
+@given(st.integers(0, 2**31), st.lists(st.integers(0, 9), min_size=1, max_size=5))
+def test_parts_of_columns_follow_each_other_from_where_the_first_begins(seed, counts) -> None:
+    rng = np.random.default_rng(seed)
+    joints = Joints.of(counts)
+    bounds = np.sort(rng.integers(joints.begin[:, None], joints.end[:, None] + 1, (len(counts), 2)))
+    begin, end = np.ascontiguousarray(bounds[:, 0]), np.ascontiguousarray(bounds[:, 1])
+    columns = tuple(rng.integers(0, 99, int(joints.end[-1]) + 1).astype(kind) for kind in (np.uint8, np.int32, float))
+    expected = [np.concatenate([one[a:b] for a, b in bounds]) for one in columns]
+
+    _loops.compact(columns, begin, end)
+
+    for one, parts in zip(columns, expected, strict=True):
+        assert one[begin[0] : begin[0] + len(parts)].tolist() == parts.tolist()
+
+
+@pytest.mark.parametrize(("begin", "end"), [([0, 1], [2, 3]), ([-1], [2]), ([0], [4]), ([2], [1])])
+def test_parts_that_overlap_or_are_not_there_are_not_moved(begin, end) -> None:
+    with pytest.raises(ValueError, match="threads must have places among 3 samples"):
+        _loops.compact((np.zeros(3),), np.array(begin), np.array(end))
+    with pytest.raises(ValueError, match="columns must be of one length, got 3 and 2"):
+        _loops.compact((np.zeros(3), np.zeros(2)), np.array([0]), np.array([1]))
+
+
+@examples(50)
 @given(st.integers(0, 2**31), st.lists(st.integers(0, 5), min_size=1, max_size=5), st.integers(0, 2))
 def test_joined_arrays_have_zeros_between_them(seed, counts, gap) -> None:
     rng = np.random.default_rng(seed)

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
 from tprof.analysis.attribution import short_threads
-from tprof.analysis.attribution.segment_energy import LocatedSegments, Rate, gather, locate, locate_threads, spread
+from tprof.analysis.attribution.segment_energy import LocatedSegments, Rate, gather, locate, spread
 from tprof.analysis.attribution.segment_reader import _fill
-from tprof.analysis.attribution.short_threads import join_segments, together
+from tprof.analysis.attribution.short_threads import Joints, join_arrays, join_segments, together
 
 import tprof
 from tprof.trace import Flag, Kind, write_trace
@@ -116,9 +116,12 @@ def test_joined_segments_spread_and_gather_as_the_threads_do(seed) -> None:
     threads = [LocatedSegments(t, m, locate(t, edges_ns)) for t, m in zip(t_ns, modelled, strict=True)]
     rate = Rate.of(rng.random(len(edges_ns) + 1), edges_ns)
 
-    joined = LocatedSegments.joined(threads)
+    all_ns = join_arrays(t_ns)
+    joints = Joints.of([len(one) for one in modelled]).between
+    joined = LocatedSegments(all_ns, join_segments(modelled), locate(all_ns, edges_ns), joints)
 
-    assert [one.tolist() for one in locate_threads(t_ns, edges_ns)] == [one.quantum.tolist() for one in threads]
+    assert [one.quantum.tolist() for one in joined.apart()] == [one.quantum.tolist() for one in threads]
+    assert [one.modelled.tolist() for one in joined.apart()] == [one.modelled.tolist() for one in threads]
     np.testing.assert_allclose(spread(joined, edges_ns), sum(spread(one, edges_ns) for one in threads), rtol=1e-12)
     expected = join_segments([gather(one, edges_ns, rate).energy_j for one in threads])
     np.testing.assert_allclose(gather(joined, edges_ns, rate).energy_j, expected, rtol=1e-12)
@@ -126,7 +129,31 @@ def test_joined_segments_spread_and_gather_as_the_threads_do(seed) -> None:
 
 def test_only_short_threads_of_one_kind_are_computed_together() -> None:
     """A long thread stands alone, and a group has a limit."""
-    assert list(together([1, 2, 9_000, 3, 4])) == [slice(0, 2), slice(2, 3), slice(3, 5)]
+    assert list(together([1, 2, 40_000, 3, 4])) == [slice(0, 2), slice(2, 3), slice(3, 5)]
     assert list(together([1, 2, 3], "aab")) == [slice(0, 2), slice(2, 3)]
-    assert list(together([4_000] * 20)) == [slice(0, 16), slice(16, 20)]
+    assert list(together([30_000] * 10)) == [slice(0, 8), slice(8, 10)]
     assert list(together([])) == []
+
+
+@examples(30)
+@given(threads_of())
+def test_segments_that_are_cut_and_joined_again_are_the_same(threads) -> None:
+    """Those of each thread have its own rows and slots, and replace those of the group unchanged."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.tprof"
+        write_trace(path, tasks=["a", "b", "c"], threads=threads, energy={})
+        trace = tprof.load(path)
+        groups = trace.profile("cputime").recipe.read(trace).groups
+
+    for group in groups:
+        pieces = list(group.apart())
+        again = group.replaced(pieces)
+        for name in ("t_ns", "slot", "cpu_s", "modelled"):
+            assert getattr(again, name).tolist() == getattr(group, name).tolist()
+        assert again.joints.end.tolist() == group.joints.end.tolist()
+        task = group.task_numbers(3)
+        for one, part, number in zip(pieces, group.joints.parts(), group.numbers, strict=True):
+            assert one.task_numbers(3).tolist() == task[part].tolist()
+            assert set(one.rows.numbers) <= {number}
+            assert one.slot.max(initial=0) <= len(one.rows)
+    assert [number for group in groups for number in group.numbers] == list(range(len(threads)))

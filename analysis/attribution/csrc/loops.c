@@ -166,6 +166,36 @@ bool tprof_loops_search(const int64_t *t_ns, const struct tprof_loops_threads *t
     return true;
 }
 
+bool tprof_loops_limit(const uint64_t *t_ns, const struct tprof_loops_threads *threads, const int64_t *ends_ns,
+                       int64_t *limited, int64_t *falls)
+{
+    for (size_t thread = 0; thread < threads->threads; thread++) {
+        const int64_t begin = threads->begin[thread], end = threads->end[thread], last_ns = ends_ns[thread];
+        if (begin < 0 || end < begin || (size_t)end >= threads->count || last_ns < 0)
+            return false;
+        int64_t before_ns = 0, fallen = 0;
+        for (int64_t at = begin; at < end; at++) {
+            const int64_t limited_ns = t_ns[at] < (uint64_t)last_ns ? (int64_t)t_ns[at] : last_ns;
+            fallen += limited_ns < before_ns;
+            limited[at] = before_ns = limited_ns;
+        }
+        limited[end] = last_ns;
+        falls[thread] = fallen;
+    }
+    return true;
+}
+
+void tprof_loops_compact(char *column, size_t bytes, const struct tprof_loops_threads *threads)
+{
+    size_t done = threads->threads == 0 ? 0 : (size_t)threads->begin[0];
+    for (size_t thread = 0; thread < threads->threads; thread++) {
+        const size_t begin = (size_t)threads->begin[thread], length = (size_t)threads->end[thread] - begin;
+        if (begin != done)
+            memmove(column + done * bytes, column + begin * bytes, length * bytes);
+        done += length;
+    }
+}
+
 void tprof_loops_increase(const uint64_t *values, size_t count, double scale, double *increments)
 {
     for (size_t at = 0; at < count; at++) {

@@ -57,6 +57,15 @@ int64_t tprof_loops_number(const uint64_t *ids, const struct tprof_loops_threads
 bool tprof_loops_search(const int64_t *t_ns, const struct tprof_loops_threads *threads, int64_t first, int64_t second,
                         int64_t *found);
 
+/* Set limited[i] to t_ns[i] of each thread, but at most to its end, 0 or later, and after its samples to that; one place
+ * must be there. Set falls[thread] to how many of its times are before the one before. Returns false if a place is none. */
+bool tprof_loops_limit(const uint64_t *t_ns, const struct tprof_loops_threads *threads, const int64_t *ends_ns,
+                       int64_t *limited, int64_t *falls);
+
+/* Move what is from `begin` to before `end` of each thread, in elements of so many bytes, to follow that of the thread
+ * before. The threads are in order and apart. */
+void tprof_loops_compact(char *column, size_t bytes, const struct tprof_loops_threads *threads);
+
 /* Set places[i] to how many edges, which increase, are at or before t_ns[i]. It is quick where times mostly increase. */
 void tprof_loops_locate(const int64_t *t_ns, size_t count, const int64_t *edges_ns, size_t edges, int32_t *places);
 

@@ -290,6 +290,89 @@ static PyObject *search(PyObject *self, PyObject *args)
     return good ? Py_NewRef(Py_None) : refuse_places(count);
 }
 
+static PyObject *limit(PyObject *self, PyObject *args)
+{
+    PyObject *of_times, *of_begins, *of_ends, *of_limits, *of_limited, *of_falls;
+    struct tprof_loops_threads threads;
+    struct tprof_arrays arrays = {.taken = 0};
+    int64_t *falls;
+    const int64_t *ends_ns;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOOOOO", &of_times, &of_begins, &of_ends, &of_limits, &of_limited, &of_falls))
+        return NULL;
+    const uint64_t *t_ns = tprof_arrays_take(&arrays, of_times, "the times", UINT64, PyBUF_SIMPLE, -1);
+    const Py_ssize_t count = t_ns == NULL ? 0 : arrays.views[0].len / (Py_ssize_t)sizeof *t_ns;
+    if (t_ns == NULL || !take_threads(&arrays, of_begins, of_ends, count, &threads))
+        goto error;
+    const Py_ssize_t thread_count = (Py_ssize_t)threads.threads;
+    int64_t *limited = tprof_arrays_take(&arrays, of_limited, "the limited times", INT64, PyBUF_WRITABLE, count);
+    if (limited == NULL ||
+        (ends_ns = tprof_arrays_take(&arrays, of_limits, "the last times", INT64, PyBUF_SIMPLE, thread_count)) ==
+            NULL ||
+        (falls = tprof_arrays_take(&arrays, of_falls, "the falls", INT64, PyBUF_WRITABLE, thread_count)) == NULL)
+        goto error;
+    bool good;
+    Py_BEGIN_ALLOW_THREADS
+    good = tprof_loops_limit(t_ns, &threads, ends_ns, limited, falls);
+    Py_END_ALLOW_THREADS
+    tprof_arrays_release(&arrays);
+    return good ? Py_NewRef(Py_None) : refuse_places(count);
+error:
+    tprof_arrays_release(&arrays);
+    return NULL;
+}
+
+/* Take the columns, of as many elements each. */
+static bool take_columns(struct tprof_arrays *arrays, PyObject *columns, Py_ssize_t *count)
+{
+    for (Py_ssize_t at = 0; at < PyTuple_GET_SIZE(columns); at++) {
+        Py_buffer *view = &arrays->views[arrays->taken];
+        if (PyObject_GetBuffer(PyTuple_GET_ITEM(columns, at), view, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) < 0)
+            return false;
+        arrays->taken++;
+        const Py_ssize_t length = view->itemsize > 0 ? view->len / view->itemsize : 0;
+        if (at > 0 && length != *count) {
+            PyErr_Format(PyExc_ValueError, "columns must be of one length, got %zd and %zd", *count, length);
+            return false;
+        }
+        *count = length;
+    }
+    return true;
+}
+
+static PyObject *compact(PyObject *self, PyObject *args)
+{
+    PyObject *columns, *of_begins, *of_ends;
+    struct tprof_loops_threads threads;
+    struct tprof_arrays arrays = {.taken = 0};
+    Py_ssize_t count = 0;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!OO", &PyTuple_Type, &columns, &of_begins, &of_ends))
+        return NULL;
+    const Py_ssize_t column_count = PyTuple_GET_SIZE(columns);
+    if (column_count > MOST_COLUMNS)
+        return PyErr_Format(PyExc_ValueError, "at most %d columns, got %zd", MOST_COLUMNS, column_count);
+    if (!take_columns(&arrays, columns, &count) || !take_threads(&arrays, of_begins, of_ends, count, &threads)) {
+        tprof_arrays_release(&arrays);
+        return NULL;
+    }
+    bool good = true;
+    int64_t done = 0;
+    for (size_t thread = 0; good && thread < threads.threads; thread++) {
+        good = threads.begin[thread] >= done && threads.end[thread] >= threads.begin[thread] &&
+               threads.end[thread] <= (int64_t)count;
+        done = threads.end[thread];
+    }
+    if (good) {
+        Py_BEGIN_ALLOW_THREADS
+        for (Py_ssize_t at = 0; at < column_count; at++)
+            tprof_loops_compact(arrays.views[at].buf, (size_t)arrays.views[at].itemsize, &threads);
+        Py_END_ALLOW_THREADS
+    }
+    tprof_arrays_release(&arrays);
+    return good ? Py_NewRef(Py_None) : refuse_places(count);
+}
+
 static PyObject *weigh(PyObject *self, PyObject *args)
 {
     PyObject *of_times, *of_cpu, *of_modelled;
@@ -365,12 +448,14 @@ static PyMethodDef methods[] = {
     {"add_by", add_by, METH_VARARGS, NULL},
     {"add_products_by", add_products_by, METH_VARARGS, NULL},
     {"advance_paths", tprof_graphs_module_advance_paths, METH_VARARGS, NULL},
+    {"compact", compact, METH_VARARGS, NULL},
     {"count_edges", tprof_graphs_module_count_edges, METH_VARARGS, NULL},
     {"count_until", tprof_graphs_module_count_until, METH_VARARGS, NULL},
     {"find_extents", find_extents, METH_VARARGS, NULL},
     {"find_last", tprof_graphs_module_find_last, METH_VARARGS, NULL},
     {"increase", increase, METH_VARARGS, NULL},
     {"join", join, METH_VARARGS, NULL},
+    {"limit", limit, METH_VARARGS, NULL},
     {"locate", locate, METH_VARARGS, NULL},
     {"number", number, METH_VARARGS, NULL},
     {"raise_parents", tprof_graphs_module_raise_parents, METH_VARARGS, NULL},

@@ -160,11 +160,12 @@ class ServedSegments:
 
     def add_joules(self, segments: Sequence[Segments], plan: Sharing) -> None:
         """Add the joules of a counted domain."""
-        for number, place in self._places(segments):
-            shares, static_j = plan.segment_shares(place)
+        places = self._places(segments)
+        energies = list(plan.energies()) if places else []
+        for number, place in places:
             one, served_ns = segments[place], self._served(number, segments[place])
             quiet = np.flatnonzero((one.slot == 0) & (served_ns > 0))
-            energy_j = shares.energy_j[quiet] + (0.0 if static_j is None else static_j[quiet])
+            energy_j = energies[place][quiet]
             self.idle_j[number] += float((energy_j * served_ns[quiet] / np.diff(one.t_ns)[quiet]).sum())
 
     def add_processors(self, segments: Sequence[Segments], own_ns: tuple[int, int]) -> None:
