@@ -278,12 +278,12 @@ def _read_part(
     begin, closing, closed = begin[which], closing[which], (closing < joints.end)[which]
     fields = {name: np.ascontiguousarray(column) for name, column in fields.items()}
     _loops.compact(tuple(fields.values()), begin, closing + 1)
-    counts = closing - begin
-    whole = slice(int(begin[0]), int(begin[0] + counts.sum() + len(counts)))
+    kept = closing - begin
+    whole = slice(int(begin[0]), int(begin[0] + kept.sum() + len(kept)))
     return Part(
         [threads[there[place]].thread for place in which],
         [there[place] for place in which],
-        counts.tolist(),
+        kept.tolist(),
         {name: column[whole] for name, column in fields.items()},
         closed.tolist(),
         own_ns=window.own_ns,

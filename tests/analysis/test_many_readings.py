@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import resource
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -216,3 +218,22 @@ def test_three_million_readings_take_less_memory_than_their_quanta(tmp_path) -> 
     few, many = (many_readings.write(tmp_path / f"{k}.tprof", k * 1_000_000, turn_ns=5000 * MS) for k in (1, 4))
 
     assert in_child(_megabytes_more, many) - in_child(_megabytes_more, few) < 78
+
+
+MANY_FILES = """
+import resource, sys
+from tprof.trace import long_arrays
+long_arrays.MOST_HELD = 1
+resource.setrlimit(resource.RLIMIT_NOFILE, (32, int(sys.argv[1])))
+kept = [long_arrays.filled(10, "i8", number) for number in range(100)]
+print(sum(one.sum() for one in kept))
+"""
+
+
+@pytest.mark.parametrize(("most", "expected"), [("512", "49500\n"), ("32", "")])
+def test_more_files_are_opened_than_the_soft_limit_allows(most, expected) -> None:
+    """One sentence says so where the hard limit does not allow them either."""
+    ran = subprocess.run([sys.executable, "-c", MANY_FILES, most], capture_output=True, text=True, check=False)
+
+    assert ran.stdout == expected
+    assert ("needs more temporary files than this process may have open" in ran.stderr) == (not expected)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import errno
 import mmap
 import os
+import resource
 import tempfile
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
+Opened = TypeVar("Opened")
 BLOCK = 1 << 18
 """Values that are computed at a time."""
 MOST_HELD = 1 << 20
@@ -38,8 +40,8 @@ _NO_SPACE = (
     "recording need (set TMPDIR to another folder)"
 )
 _NO_FILES = (
-    "this recording needs more temporary files than this process may have open: let it have more (such as by ulimit -n "
-    "65536)"
+    "this recording needs more temporary files than this process may have open: let it have more (such as by ulimit "
+    "-n 65536, as root)"
 )
 
 
@@ -49,10 +51,10 @@ def empty(count: int, kind: DTypeLike) -> NDArray[Any]:
     if count <= MOST_HELD:
         return np.empty(count, kind)
     size = count * kind.itemsize
-    with _with_space(size), tempfile.TemporaryFile(dir=temporary_folder(), buffering=0) as file:
+    with _with_space(size), _temporary_file() as file:
         # Without its blocks on the disk, a write to the mapping would end the process when the disk is full.
         os.posix_fallocate(file.fileno(), 0, size)
-        mapped = mmap.mmap(file.fileno(), size)
+        mapped = _mapped(file, size)
     return np.frombuffer(mapped, kind)
 
 
@@ -80,7 +82,7 @@ class Appended:
         size = (self._written + self._held) * self._kind.itemsize
         with _with_space(size):
             if self._file is None:
-                self._file = tempfile.TemporaryFile(dir=temporary_folder())  # noqa: SIM115 - more comes
+                self._file = _temporary_file()
             for part in self._parts:
                 self._file.write(part.tobytes())
             self._file.flush()
@@ -92,7 +94,7 @@ class Appended:
             return np.concatenate(self._parts) if self._parts else np.empty(0, self._kind)
         self._write()
         with self._file, _with_space(self._written * self._kind.itemsize):
-            mapped = mmap.mmap(self._file.fileno(), self._written * self._kind.itemsize)
+            mapped = _mapped(self._file, self._written * self._kind.itemsize)
         return np.frombuffer(mapped, self._kind)
 
 
@@ -146,6 +148,27 @@ def _with_space(size: int) -> Iterator[None]:
             raise TprofError(_NO_FILES) from error
         message = _NO_SPACE.format(megabytes=size / 1e6, folder=temporary_folder())
         raise TprofError(f"{message}: {error.strerror}") from error
+
+
+def _temporary_file() -> IO[bytes]:
+    return _with_files(lambda: tempfile.TemporaryFile(dir=temporary_folder()))
+
+
+def _mapped(file: IO[bytes], size: int) -> mmap.mmap:
+    # It keeps a descriptor of its own.
+    return _with_files(lambda: mmap.mmap(file.fileno(), size))
+
+
+def _with_files(opened: Callable[[], Opened]) -> Opened:
+    """Open a file; if this process has as many as it may, let it have as many as it could let itself have."""
+    try:
+        return opened()
+    except OSError as error:
+        if error.errno != errno.EMFILE:
+            raise
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    return opened()
 
 
 def zeros(count: int, kind: DTypeLike) -> NDArray[Any]:
