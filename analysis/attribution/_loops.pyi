@@ -159,6 +159,15 @@ def locate(t_ns: NDArray[np.int64], edges_ns: NDArray[np.int64], place: NDArray[
     It is quick where times mostly increase.
     """
 
+def multiply_by(
+    key: NDArray[np.int32],
+    factors: NDArray[np.float64],
+    values: NDArray[np.float64],
+    products: NDArray[np.float64],
+    /,
+) -> None:
+    """Set products, (n,), to values, (n,), times the factors, (groups,), of the groups that `key` says, from 0."""
+
 def number(
     ids: NDArray[np.uint64], begin: NDArray[Any], end: NDArray[Any], most: int, slot: NDArray[np.int32], /
 ) -> int | None:

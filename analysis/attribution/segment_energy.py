@@ -204,8 +204,9 @@ class Shares:
 
 def gather(segments: LocatedSegments, edges_ns: NDArray[np.int64], rate: Rate) -> Shares:
     """Return each segment's joules: its modelled energy times the rate of the quanta it overlaps."""
-    energy_j = rate.per_quantum[segments.quantum[:-1]]
-    energy_j *= segments.modelled
+    energy_j = np.empty(len(segments.modelled))
+    modelled = np.ascontiguousarray(segments.modelled, np.float64)
+    _loops.multiply_by(np.ascontiguousarray(segments.quantum[:-1]), rate.per_quantum, modelled, energy_j)
     parts = crossing(segments, edges_ns)
     head_j = parts.head * rate.per_quantum[parts.first]
     tail_j = parts.tail * rate.per_quantum[parts.last]

@@ -41,6 +41,25 @@ def test_products_are_about_the_centres_of_groups(seed, size, groups) -> None:
 
 
 @examples(50)
+@given(st.integers(0, 2**31), st.integers(0, 200), st.integers(1, 20))
+def test_products_are_of_the_factors_of_groups(seed, size, groups) -> None:
+    rng = np.random.default_rng(seed)
+    key, values, factors = (
+        rng.integers(0, groups, size).astype(np.int32),
+        rng.normal(size=size),
+        rng.normal(size=groups),
+    )
+    products = np.empty(size)
+
+    _loops.multiply_by(key, factors, values, products)
+
+    np.testing.assert_array_equal(products, values * factors[key])
+    for wrong in (-1, groups):
+        with pytest.raises(ValueError, match="a key is negative, or not less than the number of groups"):
+            _loops.multiply_by(np.array([wrong], np.int32), factors, np.ones(1), np.empty(1))
+
+
+@examples(50)
 @given(st.integers(0, 2**31), st.integers(1, 200), st.integers(1, 20))
 def test_extents_are_the_first_and_last_samples_of_slots(seed, size, slots) -> None:
     rng = np.random.default_rng(seed)

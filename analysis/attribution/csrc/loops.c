@@ -73,6 +73,18 @@ bool tprof_loops_add_products(const struct tprof_loops_keys *keys, const double 
     return true;
 }
 
+bool tprof_loops_multiply(const struct tprof_loops_keys *keys, const double *factors, const double *values,
+                          double *products)
+{
+    for (size_t at = 0; at < keys->count; at++) {
+        const uint32_t group = (uint32_t)keys->at[at];
+        if (group >= keys->groups)
+            return false;
+        products[at] = values[at] * factors[group];
+    }
+    return true;
+}
+
 bool tprof_loops_find_extents(const struct tprof_loops_keys *slots, const uint8_t *kind, const uint8_t *flags,
                               const struct tprof_loops_extents *found)
 {

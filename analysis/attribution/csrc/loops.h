@@ -33,6 +33,10 @@ bool tprof_loops_add(const struct tprof_loops_keys *keys, const double *const *c
 bool tprof_loops_add_products(const struct tprof_loops_keys *keys, const double *x, const double *y,
                               const double *centre_x, const double *centre_y, double *sums);
 
+/* Set products to the values times the factors of their groups. Returns false at a key that is no group. */
+bool tprof_loops_multiply(const struct tprof_loops_keys *keys, const double *factors, const double *values,
+                          double *products);
+
 /* Find the extents of slots. A sample that says that an instance finished names the next one, so it ends the slot of the
  * sample before it. Returns false at a key that is no group. */
 bool tprof_loops_find_extents(const struct tprof_loops_keys *slots, const uint8_t *kind, const uint8_t *flags,

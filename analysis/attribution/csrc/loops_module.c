@@ -87,6 +87,33 @@ error:
     return NULL;
 }
 
+static PyObject *multiply_by(PyObject *self, PyObject *args)
+{
+    PyObject *key, *of_factors, *of_values, *of_products;
+    struct tprof_arrays arrays = {.taken = 0};
+    struct tprof_loops_keys keys;
+    const double *factors, *values;
+    double *products;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOOO", &key, &of_factors, &of_values, &of_products))
+        return NULL;
+    if ((factors = tprof_arrays_take(&arrays, of_factors, "the factors", FLOAT64, PyBUF_SIMPLE, -1)) == NULL ||
+        !take_keys(&arrays, key, arrays.views[0].len / (Py_ssize_t)sizeof *factors, &keys))
+        goto error;
+    const Py_ssize_t count = (Py_ssize_t)keys.count;
+    if ((values = tprof_arrays_take(&arrays, of_values, "the values", FLOAT64, PyBUF_SIMPLE, count)) == NULL ||
+        (products = tprof_arrays_take(&arrays, of_products, "the products", FLOAT64, PyBUF_WRITABLE, count)) == NULL)
+        goto error;
+    bool good;
+    Py_BEGIN_ALLOW_THREADS
+    good = tprof_loops_multiply(&keys, factors, values, products);
+    Py_END_ALLOW_THREADS
+    return tprof_arrays_finished(&arrays, good);
+error:
+    tprof_arrays_release(&arrays);
+    return NULL;
+}
+
 static PyObject *find_extents(PyObject *self, PyObject *args)
 {
     PyObject *slot, *kinds, *flags, *first, *last, *failed, *ended;
@@ -457,6 +484,7 @@ static PyMethodDef methods[] = {
     {"join", join, METH_VARARGS, NULL},
     {"limit", limit, METH_VARARGS, NULL},
     {"locate", locate, METH_VARARGS, NULL},
+    {"multiply_by", multiply_by, METH_VARARGS, NULL},
     {"number", number, METH_VARARGS, NULL},
     {"raise_parents", tprof_graphs_module_raise_parents, METH_VARARGS, NULL},
     {"search", search, METH_VARARGS, NULL},
