@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tprof.trace.metadata import MAX_NS
 
-from .segment_energy import Shares, padded, sum_by
+from .segment_energy import Shares, padded, sum_by, values_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -202,7 +202,7 @@ class _Bounds:
         edges_ns = quanta.edges_ns
         first = np.searchsorted(edges_ns, rows.start_ns, side="right").astype(np.int32)
         last = first.copy()
-        spans = np.flatnonzero(rows.end_ns > np.append(edges_ns, MAX_NS).take(first, mode="clip"))
+        spans = np.flatnonzero(rows.end_ns > values_at(np.append(edges_ns, MAX_NS), first))
         last[spans] = np.searchsorted(edges_ns, rows.end_ns[spans], side="left")
         valid = np.concatenate(([False], quanta.valid, [False]))
         return cls(padded(dynamic_j), valid, first, last, np.zeros(len(rows)), rows.package is None)
@@ -215,7 +215,7 @@ class _Bounds:
         spans = first != last
         inside_j = np.where(spans, 0.0, dynamic_j)
         inside_j[0] = 0.0
-        at = np.flatnonzero(spans.take(slot, mode="clip"))
+        at = np.flatnonzero(values_at(spans, slot))
         own = slot[at]
         at_edge = (quantum[at] == first[own]) | (quantum[at] == last[own])
         edge_j = shares.energy_j[at] * at_edge
@@ -241,11 +241,11 @@ class _Bounds:
         low_j -= self.edge_j
         high_j -= self.edge_j
         spans = np.flatnonzero(self.last != self.first)
-        most_j = self.dynamic_j.take(self.first, mode="clip")
+        most_j = values_at(self.dynamic_j, self.first)
         most_j[spans] += self.dynamic_j[self.last[spans]]
         # An instance without joules here may not have run on this package at all.
         high_j += most_j if self.everywhere else np.where(self.edge_j > 0, most_j, 0.0)
-        covered |= self.valid.take(self.first, mode="clip")
+        covered |= values_at(self.valid, self.first)
         before = np.cumsum(self.valid)
         covered[spans] |= before[self.last[spans]] > before[self.first[spans]]
 

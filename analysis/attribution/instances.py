@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tprof.trace import Kind
 
 from . import _loops
-from .segment_energy import sum_by, sums_by
+from .segment_energy import sum_by, sums_by, values_at
 from .short_threads import Joints, join_arrays
 
 if TYPE_CHECKING:
@@ -111,23 +111,18 @@ def number_instances(
         slot = number[slot]
     first, last = first[used], last[used]
     # What is before a thread's first sample is the joint, which has no instance.
-    begun = _at(fields["kind"], first) == Kind.START
-    parent = np.where(begun & (first > 0), _at(ids, first - 1), np.uint64(0)) if len(first) else ids[:0]
+    begun = values_at(fields["kind"], first) == Kind.START
+    parent = np.where(begun & (first > 0), values_at(ids, first - 1), np.uint64(0)) if len(first) else ids[:0]
     own_s, cpu_s = sums.pop("own_s")[used], sums.pop("cpu_s")[used]
     bounds = np.searchsorted(first, np.append(joints.begin, len(slot)))
     rows = InstanceRows(
-        _at(ids, first), parent, _at(fields["task"], first), _at(fields["cpu"], first), _at(t_ns, first),
-        _at(t_ns, last + 1),
-        failed[used], own_s, cpu_s, {name: total[used] for name, total in sums.items()},
-        begun, ended[used], _at(t_ns, last), package=None if package is None else package[first],
+        values_at(ids, first), parent, values_at(fields["task"], first), values_at(fields["cpu"], first),
+        values_at(t_ns, first), values_at(t_ns, last + 1), failed[used], own_s, cpu_s,
+        {name: total[used] for name, total in sums.items()},
+        begun, ended[used], values_at(t_ns, last), package=None if package is None else package[first],
         thread=np.repeat(np.array(threads, np.int32), np.diff(bounds)),
     )  # fmt: skip
     return slot, rows, bounds
-
-
-def _at(values: NDArray[Any], places: NDArray[np.intp]) -> NDArray[Any]:
-    """Return values at places that are there; NumPy takes half as long if it need not look whether they are."""
-    return values.take(places, mode="clip")
 
 
 def _slots(ids: NDArray[np.uint64], joints: Joints) -> tuple[NDArray[np.int32], int]:

@@ -17,7 +17,7 @@ from .native_users import find_pools
 from .native_window import BY_CPU_TIME, pools_of_window
 from .segment_energy import NO_JOINTS, LocatedSegments, locate, spread, sum_by
 from .segment_reader import read_segments
-from .segments import JoinedSegments, each_thread, find_cut_off, seen_s, task_of
+from .segments import JoinedSegments, each_thread, find_cut_off, seen_s
 from .short_threads import join_segments
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _weigh(pools: Sequence[Pool], groups: Sequence[JoinedSegments], tasks: int) 
         return
     modelled, cpu_s = np.zeros(tasks + 1), np.zeros(tasks + 1)
     for one in groups:
-        number, lasts = task_of(one, tasks), one.t_ns[1:] > one.t_ns[:-1]
+        number, lasts = one.task_numbers(tasks), one.t_ns[1:] > one.t_ns[:-1]
         modelled += sum_by(number, np.where(lasts, one.modelled, 0.0), tasks + 1)
         cpu_s += sum_by(number, np.where(lasts, one.cpu_s, 0.0), tasks + 1)
     power = power_of_tasks(modelled, cpu_s)
@@ -226,7 +226,7 @@ class Load:
         """
         located, of_threads = [], iter(factors or ())
         for one, group in zip(self.located, self.groups, strict=True):
-            modelled = one.modelled * power[task_of(group, len(power) - 1)]
+            modelled = one.modelled * power[group.task_numbers(len(power) - 1)]
             if factors is not None:
                 modelled *= join_segments([next(of_threads) for _ in one.parts()])
             located.append(one.weighing(modelled))

@@ -101,8 +101,8 @@ class ThreadsCalls:
         calls = replace(self.calls, **{name: getattr(self.calls, name)[kept] for name in COLUMNS})
         begins = {index: int(np.searchsorted(kept, own.start)) for index, own in of_thread.items()}
         places = {index: slice(begins[index], begins[index] + own.stop - own.start) for index, own in of_thread.items()}
-        ends_ns = np.maximum.accumulate(self.calls.end_ns[left]) if len(left) else np.empty(0, np.int64)
-        found = ThreadsCalls(calls, places, np.searchsorted(kept, left), self.calls.begin_ns[left], ends_ns)
+        begins_ns, ends_ns = self.calls.begin_ns[left], _latest(self.calls.end_ns[left])
+        found = ThreadsCalls(calls, places, np.searchsorted(kept, left), begins_ns, ends_ns)
         self.release()
         return found
 

@@ -25,7 +25,6 @@ from .native_passes import Block, Facts, bare_row
 from .native_time import SPINNING, RunBounds, power_of_pool, power_of_tasks
 from .native_users import Recorded, find_pools_in
 from .segment_energy import sum_by
-from .segments import task_of
 from .windows import Window
 
 if TYPE_CHECKING:
@@ -338,7 +337,7 @@ class _TaskPowers:
             if one is None:
                 continue
             own = slice(*np.searchsorted(one.t_ns[:-1], window.own_ns).tolist())
-            number, lasts = task_of(one, self._tasks)[own], (one.t_ns[1:] > one.t_ns[:-1])[own]
+            number, lasts = one.task_numbers(self._tasks)[own], (one.t_ns[1:] > one.t_ns[:-1])[own]
             for target, values in ((self._modelled, one.modelled), (self._cpu_s, one.cpu_s)):
                 target[:] += sum_by(number, np.where(lasts, values[own], 0.0), self._tasks + 1)
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tprof.trace.native_pieces import NativeTotal
 
     from .instances import InstanceRows
-    from .native_time import NativeSegments
 
 Floats = NDArray[np.float64]
 
@@ -180,11 +179,6 @@ def by_number(groups: Iterable[JoinedSegments], count: int) -> list[Segments | N
         for number, one in zip(group.numbers, group.apart(), strict=True):
             found[number] = one
     return found
-
-
-def task_of(segment: Segments | JoinedSegments | NativeSegments, tasks: int) -> NDArray[np.int32]:
-    """Return the task of each segment; `tasks` where none is known."""
-    return segment.task_numbers(tasks)
 
 
 def seen_s(groups: Sequence[JoinedSegments], grid_ns: NDArray[np.int64]) -> Floats:

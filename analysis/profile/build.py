@@ -13,7 +13,6 @@ from tprof.analysis.attribution.gpu_use import gpu_use
 from tprof.analysis.attribution.instances import join_rows
 from tprof.analysis.attribution.load import idle_power_w
 from tprof.analysis.attribution.segment_energy import sum_by
-from tprof.analysis.attribution.segments import task_of
 from tprof.analysis.attribution.windows import UnorderedError
 from tprof.analysis.models.fitted.base_fit import work_of
 from tprof.analysis.models.fitted.powers import mean_errors
@@ -205,7 +204,7 @@ def _ran_in(activity: Activity, tasks: int) -> Callable[[Quanta], Ran]:
 
 
 def _modelled_by_task(activity: Activity, tasks: int) -> NDArray[np.float64]:
-    sums = (sum_by(task_of(one, tasks), one.modelled, tasks + 1)[:tasks] for one in activity.all_groups)
+    sums = (sum_by(one.task_numbers(tasks), one.modelled, tasks + 1)[:tasks] for one in activity.all_groups)
     return sum(sums, np.zeros(tasks))
 
 

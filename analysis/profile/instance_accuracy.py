@@ -26,7 +26,6 @@ from tprof.analysis.attribution.segment_energy import (
     spread,
     sum_by,
 )
-from tprof.analysis.attribution.segments import task_of
 from tprof.analysis.models.fitted.edges import estimate_edges
 
 from .instances import SummedInstances
@@ -139,7 +138,7 @@ def _slice(plan: Sharing, segments: Sequence[Segments | NativeSegments], tasks: 
         [thread.t_ns[cut.start : cut.stop + 1] for thread, cut in zip(located, cuts, strict=True)],
         [thread.modelled[cut] * level for thread, cut in zip(located, cuts, strict=True)],
         [one.slot[cut] for one, cut in zip(segments, cuts, strict=True)],
-        [task_of(one, tasks)[cut] for one, cut in zip(segments, cuts, strict=True)],
+        [one.task_numbers(tasks)[cut] for one, cut in zip(segments, cuts, strict=True)],
     )
 
 

@@ -24,7 +24,6 @@ from tprof.analysis.attribution.native_time import NativeSegments
 from tprof.analysis.attribution.open_instances import ended_before
 from tprof.analysis.attribution.overlaps import has_overlaps, split_overlaps
 from tprof.analysis.attribution.segment_energy import sum_by
-from tprof.analysis.attribution.segments import task_of
 from tprof.analysis.attribution.windows import Reach, UnorderedError
 from tprof.analysis.models.fitted.base_fit import LATE_S, mean_lengths
 from tprof.analysis.models.fitted.beside import BesideCourse, follow
@@ -167,7 +166,7 @@ class StoredRun:
         logarithm = _by_slot(lengths.note(one.rows, ~ended_before(one.rows, own_ns[1])))
         if own.start == own.stop:
             return
-        task = task_of(one, self.tasks)[own]
+        task = one.task_numbers(self.tasks)[own]
         self.modelled += sum_by(task, one.modelled[own], self.tasks + 1)[: self.tasks]
         self._ran_on[one.cpu[own]] = True
         columns: list[NDArray[Any]] = [one.modelled[own], task, one.cpu[own], logarithm[one.slot[own]]]
@@ -226,10 +225,10 @@ class StoredRun:
     def in_window(self, load: Load) -> list[Work]:
         """Return what threads did in a window, with what is known of it from others."""
         return [
-            self._pool_work(place.t_ns, place.modelled, task_of(one, self.tasks), load.quanta.package)
+            self._pool_work(place.t_ns, place.modelled, one.task_numbers(self.tasks), load.quanta.package)
             if isinstance(one, NativeSegments)
             else Work(
-                place.t_ns, place.modelled, task_of(one, self.tasks),
+                place.t_ns, place.modelled, one.task_numbers(self.tasks),
                 self._core_of[one.cpu],
                 _by_slot(self._lengths[one.thread.ordinal].of(one.rows))[one.slot],
             )

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.segments import task_of
 from tprof.analysis.names import places, shown
 from tprof.analysis.profile.instances import SummedInstances
 
@@ -244,7 +243,7 @@ def own_segments(one: Segments, number: Integers, start_ns: int) -> Pieces:
     own_ns = length_ns[rows].astype(float)
     cpu, start = one.cpu[rows].astype(np.int64), one.t_ns[rows] - start_ns
     return Pieces(
-        start, start + length_ns[rows], number[task_of(one, len(number) - 1)[rows]],
+        start, start + length_ns[rows], number[one.task_numbers(len(number) - 1)[rows]],
         np.where(cpu == NO_CPU, -1, cpu), own_ns, np.clip(one.cpu_s[rows] * 1e9, 0.0, own_ns),
         np.ones(len(rows), np.int64),
     )  # fmt: skip

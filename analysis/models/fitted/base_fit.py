@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.segments import Segments, task_of
+from tprof.analysis.attribution.segments import Segments
 
 from .averaging import Prior
 from .equations import Edges, Rows, Work, base_columns, worked_in
@@ -172,7 +172,7 @@ def mean_lengths(work: Iterable[Work], tasks: int) -> NDArray[np.float32]:
 
 
 def _of_thread(thread: LocatedSegments, segment: Segments | NativeSegments, cores: NDArray[Any], tasks: int) -> Work:
-    task, count = task_of(segment, tasks), len(thread.modelled)
+    task, count = segment.task_numbers(tasks), len(thread.modelled)
     if not isinstance(segment, Segments):
         return Work(thread.t_ns, thread.modelled, task, np.full(count, -1, np.int32), np.zeros(count, np.float32))
     length = np.concatenate(([0.0], np.log(np.maximum(segment.rows.own_s * 1e9, 1.0))))
