@@ -101,21 +101,25 @@ def count_until(
     `t_ns`, (m,), do not decrease within a row; `first`, (rows + 1,), is where those of each row begin.
     """
 
-def find_extents(
+def fill_instances(
     slot: NDArray[np.int32],
-    kind: NDArray[np.uint8],
-    flags: NDArray[np.uint8],
-    first: NDArray[Any],
-    last: NDArray[Any],
-    failed: NDArray[np.bool_],
-    ended: NDArray[np.bool_],
+    samples: tuple[NDArray[Any], ...],
+    t_ns: NDArray[np.int64],
+    rows: tuple[NDArray[Any], ...],
     /,
 ) -> None:
-    """Find the first and the last sample of each slot, whether it failed and whether it ended.
+    """Fill a row for each slot that samples have.
 
-    `slot`, `kind` and `flags` are of the samples, (n,). Of the rest, each (slots,), `first` and `last` are int64;
-    `first` is -1, `failed` and `ended` are False before. A sample that finishes an instance names the next one, so it
-    ends the slot of the sample before it.
+    A sample that says that an instance began has its parent before it. One that says that an instance finished names
+    the next one, so it ends the slot of the sample before it.
+
+    Parameters
+    ----------
+    slot : (n,)
+    samples : instance, task, cpu, kind, flags of the samples, (n,) each
+    t_ns : (n + 1,), where their segments begin, and the last end
+    rows : (slots,) each: the place of the first sample (int64), -1 before; instance, parent, task, cpu, start_ns,
+        end_ns, last_ns, begun, failed, ended, as of `InstanceRows`. The last two are False before
     """
 
 def find_last(
@@ -126,6 +130,9 @@ def find_last(
     /,
 ) -> None:
     """Set `last`, (rows,), -1 before, to that one for which a row waits that was done last; of several the last one."""
+
+def find_members(slot: NDArray[np.int32], is_member: NDArray[np.bool_], found: NDArray[Any], /) -> int:
+    """Set `found`, (n,) int64, to the places of slots, (n,), that are members, (slots,); return how many there are."""
 
 def increase(values: NDArray[np.uint64], scale: float, increments: NDArray[np.float64], /) -> None:
     """Set increments, (n,), to the increases of a cumulative count, (n + 1,), times a scale; 0 where it falls."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tprof.trace.metadata import MAX_NS
 
-from .segment_energy import Shares, padded, sum_by, values_at
+from .segment_energy import Shares, locate, members, padded, sum_by, values_at
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -200,7 +200,7 @@ class _Bounds:
     def of(cls, quanta: Quanta, dynamic_j: Floats, rows: InstanceRows) -> _Bounds:
         """Find each instance's first and last quantum."""
         edges_ns = quanta.edges_ns
-        first = np.searchsorted(edges_ns, rows.start_ns, side="right").astype(np.int32)
+        first = locate(rows.start_ns, edges_ns)
         last = first.copy()
         spans = np.flatnonzero(rows.end_ns > values_at(np.append(edges_ns, MAX_NS), first))
         last[spans] = np.searchsorted(edges_ns, rows.end_ns[spans], side="left")
@@ -215,7 +215,7 @@ class _Bounds:
         spans = first != last
         inside_j = np.where(spans, 0.0, dynamic_j)
         inside_j[0] = 0.0
-        at = np.flatnonzero(values_at(spans, slot))
+        at = members(slot, spans)
         own = slot[at]
         at_edge = (quantum[at] == first[own]) | (quantum[at] == last[own])
         edge_j = shares.energy_j[at] * at_edge

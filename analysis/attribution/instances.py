@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tprof.trace import Kind
-
 from . import _loops
-from .segment_energy import sum_by, sums_by, values_at
+from .segment_energy import sum_by, sums_by
 from .short_threads import Joints, join_arrays
 
 if TYPE_CHECKING:
@@ -28,6 +26,10 @@ Floats = NDArray[np.float64]
 _SPARSE = 4
 _SMALL = 1024
 _MOST = 2**31 - 1
+_FILLED = {
+    "instance": np.uint64, "parent": np.uint64, "task": np.uint32, "cpu": np.uint16, "start_ns": np.int64,
+    "end_ns": np.int64, "last_ns": np.int64, "begun": np.bool_, "failed": np.bool_, "ended": np.bool_,
+}  # fmt: skip
 
 
 @dataclass
@@ -95,9 +97,10 @@ def number_instances(
     """
     ids = fields["instance"].astype(np.uint64, copy=False)
     slot, count = _slots(ids, joints)
-    first, last = np.full(count, -1, np.intp), np.empty(count, np.intp)
-    failed, ended = np.zeros(count, bool), np.zeros(count, bool)
-    _loops.find_extents(slot, fields["kind"], fields["flags"], first, last, failed, ended)
+    samples = (ids, *(fields[name] for name in ("task", "cpu", "kind", "flags")))
+    filled: dict[str, NDArray[Any]] = {name: np.zeros(count, kind) for name, kind in _FILLED.items()}
+    first = np.full(count, -1, np.int64)
+    _loops.fill_instances(slot, samples, t_ns, (first, *filled.values()))
     summed = slot.copy() if outside else slot
     for part in outside:
         summed[part] = 0
@@ -109,19 +112,16 @@ def number_instances(
         used, number = is_used, np.cumsum(is_used, dtype=np.int32)
         number[~is_used] = 0
         slot = number[slot]
-    first, last = first[used], last[used]
-    # What is before a thread's first sample is the joint, which has no instance.
-    begun = values_at(fields["kind"], first) == Kind.START
-    parent = np.where(begun & (first > 0), values_at(ids, first - 1), np.uint64(0)) if len(first) else ids[:0]
-    own_s, cpu_s = sums.pop("own_s")[used], sums.pop("cpu_s")[used]
+    first = first[used]
     bounds = np.searchsorted(first, np.append(joints.begin, len(slot)))
     rows = InstanceRows(
-        values_at(ids, first), parent, values_at(fields["task"], first), values_at(fields["cpu"], first),
-        values_at(t_ns, first), values_at(t_ns, last + 1), failed[used], own_s, cpu_s,
-        {name: total[used] for name, total in sums.items()},
-        begun, ended[used], values_at(t_ns, last), package=None if package is None else package[first],
+        **{name: column[used] for name, column in filled.items()},
+        own_s=sums.pop("own_s")[used],
+        cpu_s=sums.pop("cpu_s")[used],
+        counts={name: total[used] for name, total in sums.items()},
+        package=None if package is None else package[first],
         thread=np.repeat(np.array(threads, np.int32), np.diff(bounds)),
-    )  # fmt: skip
+    )
     return slot, rows, bounds
 
 

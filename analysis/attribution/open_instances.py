@@ -19,7 +19,7 @@ from tprof.trace.metadata import MAX_NS
 
 from .accounts import NativeTotals, Totals
 from .instances import concatenated, merged
-from .segment_energy import sum_by
+from .segment_energy import members, sum_by
 from .windows import UnorderedError
 
 if TYPE_CHECKING:
@@ -59,12 +59,12 @@ class EdgeParts:
     @classmethod
     def of(cls, quanta: Quanta, rows: InstanceRows, which: Mask) -> EdgeParts:
         """Find the quanta, by what the window has of these instances."""
-        place = np.full(len(rows), -1, np.intp)
-        count = int(which.sum())
-        place[which] = np.arange(count)
+        place, at = np.full(len(rows), -1, np.intp), np.flatnonzero(which)
+        count = len(at)
+        place[at] = np.arange(count)
         edges_ns = quanta.edges_ns
-        first = np.searchsorted(edges_ns, rows.start_ns[which], side="right")
-        last = np.searchsorted(edges_ns, rows.end_ns[which], side="left")
+        first = np.searchsorted(edges_ns, rows.start_ns[at], side="right")
+        last = np.searchsorted(edges_ns, rows.end_ns[at], side="left")
         inside = range(1, len(quanta) + 1)
         first, last = (np.where((one >= inside.start) & (one < inside.stop), one, -1) for one in (first, last))
         return cls(place, first, last, np.zeros(count), np.zeros(count), np.zeros(count))
@@ -75,13 +75,11 @@ class EdgeParts:
         """Add a thread's segments, whose joules are `shares`."""
         place = np.concatenate((np.array([-1]), self.place[rows]))
         is_open = place >= 0
-        inside = is_open[slot]
-        every = np.flatnonzero(inside)
+        every = members(slot, is_open)
         self.dynamic_j += sum_by(place[slot[every]], shares.energy_j[every], len(self.dynamic_j))
-        inside[shares.at] = False
-        at = np.flatnonzero(inside)
         of_crossing = is_open[slot[shares.at]]
         crossing = shares.at[of_crossing]
+        at = np.delete(every, np.searchsorted(every, crossing))
         for segment, where, joules in (
             (at, quantum[at], shares.energy_j[at]),
             (crossing, quantum[crossing], shares.head_j[of_crossing]),
@@ -132,12 +130,13 @@ class OpenParts:
     @classmethod
     def of(cls, rows: InstanceRows, totals: Totals, which: Mask, edges: Sequence[EdgeParts | None]) -> OpenParts:
         """Take some instances of a window; `edges` are by counted domain."""
-        nothing = np.zeros(int(which.sum()))
+        at = np.flatnonzero(which)
+        nothing = np.zeros(len(at))
         first_j = tuple(nothing if one is None else one.first_j for one in edges)
         last_j = tuple(nothing if one is None else one.last_j for one in edges)
         all_j = tuple(nothing if one is None else one.dynamic_j for one in edges)
-        native = None if totals.native is None else totals.native.of_rows[:, which]
-        return cls(rows.view(which), totals.dynamic_j[which], totals.static_j[which], first_j, last_j, all_j, native)
+        native = None if totals.native is None else totals.native.of_rows[:, at]
+        return cls(rows.view(at), totals.dynamic_j[at], totals.static_j[at], first_j, last_j, all_j, native)
 
     def taken(self, which: Mask | NDArray[np.intp]) -> OpenParts:
         """Return some of them."""
@@ -290,7 +289,8 @@ class IdRuns(NamedTuple):
     @classmethod
     def of(cls, ids: NDArray[np.uint64]) -> IdRuns:
         """Find the runs of ids, each of which is there once."""
-        ids = np.sort(ids, kind="stable")
+        if not (ids[1:] > ids[:-1]).all():
+            ids = np.sort(ids, kind="stable")
         breaks = np.flatnonzero(ids[1:] - ids[:-1] > 1)
         return cls(np.concatenate((ids[:1], ids[breaks + 1])), np.concatenate((ids[breaks], ids[-1:])))
 

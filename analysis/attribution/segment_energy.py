@@ -49,6 +49,12 @@ def values_at(values: NDArray[Any], places: NDArray[np.integer[Any]]) -> NDArray
     return values.take(places, mode="clip")
 
 
+def members(key: NDArray[np.int32], is_member: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return where the keys are of which `is_member` says so, in their order."""
+    found = np.empty(len(key), np.int64)
+    return found[: _loops.find_members(key, is_member, found)]
+
+
 @dataclass(frozen=True)
 class LocatedSegments:
     """The segments of one thread or of several, with modelled energy and the quantum in which each begins and ends.

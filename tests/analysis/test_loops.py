@@ -8,10 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
 from tprof.analysis.attribution import _loops
-from tprof.analysis.attribution.segment_energy import locate, sums_by
+from tprof.analysis.attribution.segment_energy import locate, members, sums_by
 from tprof.analysis.attribution.short_threads import Joints, join_arrays
 
-FINISH, FAILED = 2, 1
+from tprof.trace import Flag, Kind
+
+SAMPLES = {"instance": np.uint64, "task": np.uint32, "cpu": np.uint16, "kind": np.uint8, "flags": np.uint8}
+ROWS = {
+    "first": np.int64, "instance": np.uint64, "parent": np.uint64, "task": np.uint32, "cpu": np.uint16,
+    "start_ns": np.int64, "end_ns": np.int64, "last_ns": np.int64, "begun": np.bool_, "failed": np.bool_,
+    "ended": np.bool_,
+}  # fmt: skip
 
 
 @examples(50)
@@ -61,20 +68,53 @@ def test_products_are_of_the_factors_of_groups(seed, size, groups) -> None:
 
 @examples(50)
 @given(st.integers(0, 2**31), st.integers(1, 200), st.integers(1, 20))
-def test_extents_are_the_first_and_last_samples_of_slots(seed, size, slots) -> None:
+def test_rows_say_of_slots_what_their_first_and_last_samples_say(seed, size, slots) -> None:
     rng = np.random.default_rng(seed)
-    slot, kind, flags = rng.integers(0, slots, size).astype(np.int32), *rng.integers(0, 4, (2, size)).astype(np.uint8)
-    first, last = np.full(slots, -1), np.full(slots, -1)
-    failed, ended = np.zeros(slots, bool), np.zeros(slots, bool)
+    slot, t_ns = rng.integers(0, slots, size).astype(np.int32), rng.integers(0, 1 << 40, size + 1)
+    of = {name: rng.integers(0, 200, size).astype(kind) for name, kind in SAMPLES.items()}
+    of["kind"] %= 4
+    rows = {name: np.zeros(slots, kind) for name, kind in ROWS.items()}
+    rows["first"] -= 1
 
-    _loops.find_extents(slot, kind, flags, first, last, failed, ended)
+    _loops.fill_instances(slot, tuple(of.values()), t_ns, tuple(rows.values()))
 
-    ends = [at for at in range(1, size) if kind[at] == FINISH]
+    ends = [at for at in range(1, size) if of["kind"][at] == Kind.FINISH]
     for number in range(slots):
-        places = np.flatnonzero(slot == number).tolist() or [-1]
-        assert (first[number], last[number]) == (places[0], places[-1])
-        assert ended[number] == any(slot[at - 1] == number for at in ends)
-        assert failed[number] == any(slot[at - 1] == number and flags[at] & FAILED for at in ends)
+        places = np.flatnonzero(slot == number).tolist()
+        row = {name: column[number].item() for name, column in rows.items()}
+        assert row["ended"] == any(slot[at - 1] == number for at in ends)
+        assert row["failed"] == any(slot[at - 1] == number and of["flags"][at] & Flag.FAILED for at in ends)
+        if not places:
+            assert row["first"] == -1
+            continue
+        first, last = places[0], places[-1]
+        begun = of["kind"][first] == Kind.START
+        parent = of["instance"][first - 1] if begun and first else 0
+        assert (row["first"], row["begun"], row["parent"]) == (first, begun, parent)
+        assert all(row[name] == of[name][first] for name in ("instance", "task", "cpu"))
+        assert (row["start_ns"], row["last_ns"], row["end_ns"]) == (t_ns[first], t_ns[last], t_ns[last + 1])
+
+
+@examples(50)
+@given(st.integers(0, 2**31), st.integers(0, 200), st.integers(1, 20))
+def test_members_are_the_keys_that_are_marked(seed, size, groups) -> None:
+    rng = np.random.default_rng(seed)
+    key, is_member = rng.integers(0, groups, size).astype(np.int32), rng.random(groups) < 0.5
+
+    np.testing.assert_array_equal(members(key, is_member), np.flatnonzero(is_member[key]))
+    for wrong in (-1, groups):
+        with pytest.raises(ValueError, match="a key is negative, or not less than the number of groups"):
+            members(np.array([wrong], np.int32), is_member)
+
+
+@pytest.mark.parametrize("wrong", [{"slot": 3}, {"slot": -1}, {"samples": 4}, {"times": 2}, {"parent": 2}])
+def test_slots_samples_and_rows_that_do_not_fit_are_refused(wrong) -> None:
+    slot = np.array([0, wrong.get("slot", 1)], np.int32)
+    samples = tuple(np.zeros(2, kind) for kind in SAMPLES.values())[: wrong.get("samples", 5)]
+    rows = tuple(np.zeros(wrong.get(name, 3), kind) for name, kind in ROWS.items())
+
+    with pytest.raises(ValueError, match=r"a key is|expected 5 columns, got 4|must have 3 elements, got 2"):
+        _loops.fill_instances(slot, samples, np.zeros(wrong.get("times", 3), np.int64), rows)
 
 
 @pytest.mark.parametrize("key", [-1, 2])

@@ -49,6 +49,29 @@ const char *tprof_arrays_take_spread(struct tprof_arrays *arrays, PyObject *arra
     return NULL;
 }
 
+bool tprof_arrays_take_keys(struct tprof_arrays *arrays, PyObject *array, Py_ssize_t groups,
+                            struct tprof_loops_keys *keys)
+{
+    keys->at = tprof_arrays_take(arrays, array, "the keys", INT32, PyBUF_SIMPLE, -1);
+    if (keys->at == NULL)
+        return false;
+    keys->count = (size_t)arrays->views[arrays->taken - 1].len / sizeof *keys->at;
+    keys->groups = (size_t)groups;
+    return true;
+}
+
+bool tprof_arrays_take_threads(struct tprof_arrays *arrays, PyObject *begins, PyObject *ends, Py_ssize_t count,
+                               struct tprof_loops_threads *threads)
+{
+    threads->count = (size_t)count;
+    threads->begin = tprof_arrays_take(arrays, begins, "the begins", INT64, PyBUF_SIMPLE, -1);
+    if (threads->begin == NULL)
+        return false;
+    threads->threads = (size_t)arrays->views[arrays->taken - 1].len / sizeof *threads->begin;
+    threads->end = tprof_arrays_take(arrays, ends, "the ends", INT64, PyBUF_SIMPLE, (Py_ssize_t)threads->threads);
+    return threads->end != NULL;
+}
+
 PyObject *tprof_arrays_finished(struct tprof_arrays *arrays, bool good)
 {
     tprof_arrays_release(arrays);
@@ -56,4 +79,9 @@ PyObject *tprof_arrays_finished(struct tprof_arrays *arrays, bool good)
         Py_RETURN_NONE;
     PyErr_SetString(PyExc_ValueError, "a key is negative, or not less than the number of groups");
     return NULL;
+}
+
+PyObject *tprof_arrays_refuse_places(Py_ssize_t count)
+{
+    return PyErr_Format(PyExc_ValueError, "threads must have places among %zd samples, one after the other", count);
 }

@@ -5,6 +5,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "loops.h"
+
 #include <stdbool.h>
 
 #define MOST_COLUMNS 64
@@ -14,6 +16,8 @@
 #define INT32 "i"
 #define INT64 "lq"
 #define UINT8 "B"
+#define UINT16 "H"
+#define UINT32 "I"
 #define BOOL "?"
 #define UINT64 "LQ"
 #define FLOAT64 "d"
@@ -34,7 +38,18 @@ void *tprof_arrays_take(struct tprof_arrays *arrays, PyObject *array, const char
 const char *tprof_arrays_take_spread(struct tprof_arrays *arrays, PyObject *array, const char *name,
                                      const char *formats, Py_ssize_t count);
 
+/* Take the group, of so many, of each element. */
+bool tprof_arrays_take_keys(struct tprof_arrays *arrays, PyObject *array, Py_ssize_t groups,
+                            struct tprof_loops_keys *keys);
+
+/* Take where threads are among so many places. */
+bool tprof_arrays_take_threads(struct tprof_arrays *arrays, PyObject *begins, PyObject *ends, Py_ssize_t count,
+                               struct tprof_loops_threads *threads);
+
 /* Release the arrays, and return None, or NULL with an error if an index was none. */
 PyObject *tprof_arrays_finished(struct tprof_arrays *arrays, bool good);
+
+/* Return NULL with the error that places of threads are none of so many. */
+PyObject *tprof_arrays_refuse_places(Py_ssize_t count);
 
 #endif

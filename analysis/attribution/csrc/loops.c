@@ -1,11 +1,9 @@
-/* Sums by group, and the extents of instances. See loops.h. */
+/* Sums by group, and passes over times. See loops.h. */
 #include "loops.h"
 
 #include <string.h>
 
 #define MOST_AT_ONCE 8    /* columns, so that each has its own chain of additions in registers and cache */
-#define FINISH 2          /* tprof.trace.Kind */
-#define FAILED 1          /* tprof.trace.Flag */
 
 /* `width` is a constant where this is called, so that the inner loop is unrolled. */
 static inline bool add_columns(const struct tprof_loops_keys *keys, const double *const *columns, double *sums,
@@ -83,53 +81,6 @@ bool tprof_loops_multiply(const struct tprof_loops_keys *keys, const double *fac
         products[at] = values[at] * factors[group];
     }
     return true;
-}
-
-bool tprof_loops_find_extents(const struct tprof_loops_keys *slots, const uint8_t *kind, const uint8_t *flags,
-                              const struct tprof_loops_extents *found)
-{
-    for (size_t at = 0; at < slots->count; at++) {
-        const uint32_t slot = (uint32_t)slots->at[at];
-        if (slot >= slots->groups)
-            return false;
-        if (found->first[slot] < 0)
-            found->first[slot] = (int64_t)at;
-        found->last[slot] = (int64_t)at;
-        if (kind[at] == FINISH && at > 0) {
-            const uint32_t before = (uint32_t)slots->at[at - 1];
-            found->ended[before] = true;
-            if (flags[at] & FAILED)
-                found->failed[before] = true;
-        }
-    }
-    return true;
-}
-
-int64_t tprof_loops_number(const uint64_t *ids, const struct tprof_loops_threads *threads, uint64_t most,
-                           int32_t *slots)
-{
-    uint64_t numbers = 0;
-    size_t done = 0;
-    for (size_t thread = 0; thread < threads->threads; thread++) {
-        const size_t begin = (size_t)threads->begin[thread], end = (size_t)threads->end[thread];
-        if (begin < done || end < begin || end > threads->count)
-            return -1;
-        uint64_t before = UINT64_MAX, last = 0;
-        for (size_t at = begin; at < end; at++) {
-            /* No id wraps around to the largest number. */
-            before = ids[at] - 1 < before ? ids[at] - 1 : before;
-            last = ids[at] > last ? ids[at] : last;
-        }
-        if (last != 0 && last - before > most - numbers)
-            return -2;
-        memset(slots + done, 0, (begin - done) * sizeof *slots);
-        for (size_t at = begin; at < end; at++)
-            slots[at] = ids[at] == 0 ? 0 : (int32_t)(numbers + (ids[at] - before));
-        numbers += last == 0 ? 0 : last - before;
-        done = end;
-    }
-    memset(slots + done, 0, (threads->count - done) * sizeof *slots);
-    return (int64_t)numbers;
 }
 
 /* Return how many of increasing times are before another one. */

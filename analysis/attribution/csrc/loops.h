@@ -16,14 +16,6 @@ struct tprof_loops_keys {
     size_t groups;
 };
 
-/* By slot: the index of its first sample, -1 before, and of its last one; whether it failed, and whether it ended. */
-struct tprof_loops_extents {
-    int64_t *first;
-    int64_t *last;
-    bool *failed;
-    bool *ended;
-};
-
 /* Add elements to the sums of their groups, sums[column * groups + group]. Returns false at a key that is no group. */
 bool tprof_loops_add(const struct tprof_loops_keys *keys, const double *const *columns, size_t column_count,
                      double *sums);
@@ -37,11 +29,6 @@ bool tprof_loops_add_products(const struct tprof_loops_keys *keys, const double 
 bool tprof_loops_multiply(const struct tprof_loops_keys *keys, const double *factors, const double *values,
                           double *products);
 
-/* Find the extents of slots. A sample that says that an instance finished names the next one, so it ends the slot of the
- * sample before it. Returns false at a key that is no group. */
-bool tprof_loops_find_extents(const struct tprof_loops_keys *slots, const uint8_t *kind, const uint8_t *flags,
-                              const struct tprof_loops_extents *found);
-
 /* Where the samples of threads are in joined arrays of `count` places: from `begin` to before `end`, (threads,) each. */
 struct tprof_loops_threads {
     const int64_t *begin;
@@ -49,12 +36,6 @@ struct tprof_loops_threads {
     size_t threads;
     size_t count;
 };
-
-/* Number the ids of instances, 0: none, of each thread after those of the threads before, from 1 on: an id by its distance
- * from the least one of its thread. The slot of a sample without an id, and of what lies between threads, is 0. Returns how
- * many numbers there are; -1 if a place is none, -2 if there would be more than `most`. */
-int64_t tprof_loops_number(const uint64_t *ids, const struct tprof_loops_threads *threads, uint64_t most,
-                           int32_t *slots);
 
 /* For each thread, whose times do not decrease, set found[2 * thread] and found[2 * thread + 1] to the place of its first
  * time that is not before `first`, or not before `second`; its end without any. Returns false if a place is none. */

@@ -1,22 +1,7 @@
 /* What Python sees of the loops: functions that check their arrays, and run without the interpreter's lock. */
 #include "arrays.h"
 #include "graphs_module.h"
-#include "loops.h"
-
-static bool take_keys(struct tprof_arrays *arrays, PyObject *array, Py_ssize_t groups, struct tprof_loops_keys *keys)
-{
-    keys->at = tprof_arrays_take(arrays, array, "the keys", INT32, PyBUF_SIMPLE, -1);
-    if (keys->at == NULL)
-        return false;
-    keys->count = (size_t)arrays->views[arrays->taken - 1].len / sizeof *keys->at;
-    keys->groups = (size_t)groups;
-    return true;
-}
-
-static PyObject *refuse_places(Py_ssize_t count)
-{
-    return PyErr_Format(PyExc_ValueError, "threads must have places among %zd samples, one after the other", count);
-}
+#include "instances_module.h"
 
 static PyObject *add_by(PyObject *self, PyObject *args)
 {
@@ -32,7 +17,7 @@ static PyObject *add_by(PyObject *self, PyObject *args)
     if (count > MOST_COLUMNS || groups < 0 || groups > INT32_MAX)
         return PyErr_Format(PyExc_ValueError, "at most %d columns and %d groups, got %zd and %zd", MOST_COLUMNS,
                             INT32_MAX, count, groups);
-    if (!take_keys(&arrays, key, groups, &keys))
+    if (!tprof_arrays_take_keys(&arrays, key, groups, &keys))
         goto error;
     for (Py_ssize_t at = 0; at < count; at++) {
         column[at] = tprof_arrays_take(&arrays, PyTuple_GET_ITEM(columns, at), "a column", FLOAT64, PyBUF_SIMPLE,
@@ -66,7 +51,7 @@ static PyObject *add_products_by(PyObject *self, PyObject *args)
         return NULL;
     if (groups < 0 || groups > INT32_MAX)
         return PyErr_Format(PyExc_ValueError, "at most %d groups, got %zd", INT32_MAX, groups);
-    if (!take_keys(&arrays, key, groups, &keys))
+    if (!tprof_arrays_take_keys(&arrays, key, groups, &keys))
         goto error;
     const Py_ssize_t count = (Py_ssize_t)keys.count;
     if ((x = tprof_arrays_take(&arrays, of_x, "x", FLOAT64, PyBUF_SIMPLE, count)) == NULL ||
@@ -98,7 +83,7 @@ static PyObject *multiply_by(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "OOOO", &key, &of_factors, &of_values, &of_products))
         return NULL;
     if ((factors = tprof_arrays_take(&arrays, of_factors, "the factors", FLOAT64, PyBUF_SIMPLE, -1)) == NULL ||
-        !take_keys(&arrays, key, arrays.views[0].len / (Py_ssize_t)sizeof *factors, &keys))
+        !tprof_arrays_take_keys(&arrays, key, arrays.views[0].len / (Py_ssize_t)sizeof *factors, &keys))
         goto error;
     const Py_ssize_t count = (Py_ssize_t)keys.count;
     if ((values = tprof_arrays_take(&arrays, of_values, "the values", FLOAT64, PyBUF_SIMPLE, count)) == NULL ||
@@ -107,39 +92,6 @@ static PyObject *multiply_by(PyObject *self, PyObject *args)
     bool good;
     Py_BEGIN_ALLOW_THREADS
     good = tprof_loops_multiply(&keys, factors, values, products);
-    Py_END_ALLOW_THREADS
-    return tprof_arrays_finished(&arrays, good);
-error:
-    tprof_arrays_release(&arrays);
-    return NULL;
-}
-
-static PyObject *find_extents(PyObject *self, PyObject *args)
-{
-    PyObject *slot, *kinds, *flags, *first, *last, *failed, *ended;
-    struct tprof_arrays arrays = {.taken = 0};
-    struct tprof_loops_keys keys;
-    struct tprof_loops_extents found;
-    const uint8_t *kind, *flag;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OOOOOOO", &slot, &kinds, &flags, &first, &last, &failed, &ended))
-        return NULL;
-    found.first = tprof_arrays_take(&arrays, first, "the first samples", INT64, PyBUF_WRITABLE, -1);
-    if (found.first == NULL)
-        goto error;
-    const Py_ssize_t groups = arrays.views[0].len / arrays.views[0].itemsize;
-    if (!take_keys(&arrays, slot, groups, &keys))
-        goto error;
-    const Py_ssize_t count = (Py_ssize_t)keys.count;
-    if ((kind = tprof_arrays_take(&arrays, kinds, "the kinds", UINT8, PyBUF_SIMPLE, count)) == NULL ||
-        (flag = tprof_arrays_take(&arrays, flags, "the flags", UINT8, PyBUF_SIMPLE, count)) == NULL ||
-        (found.last = tprof_arrays_take(&arrays, last, "the last samples", INT64, PyBUF_WRITABLE, groups)) == NULL ||
-        (found.failed = tprof_arrays_take(&arrays, failed, "the failed ones", BOOL, PyBUF_WRITABLE, groups)) == NULL ||
-        (found.ended = tprof_arrays_take(&arrays, ended, "the ended ones", BOOL, PyBUF_WRITABLE, groups)) == NULL)
-        goto error;
-    bool good;
-    Py_BEGIN_ALLOW_THREADS
-    good = tprof_loops_find_extents(&keys, kind, flag, &found);
     Py_END_ALLOW_THREADS
     return tprof_arrays_finished(&arrays, good);
 error:
@@ -223,50 +175,6 @@ error:
     return NULL;
 }
 
-/* Take where threads are among so many places. */
-static bool take_threads(struct tprof_arrays *arrays, PyObject *begins, PyObject *ends, Py_ssize_t count,
-                         struct tprof_loops_threads *threads)
-{
-    threads->count = (size_t)count;
-    threads->begin = tprof_arrays_take(arrays, begins, "the begins", INT64, PyBUF_SIMPLE, -1);
-    if (threads->begin == NULL)
-        return false;
-    threads->threads = (size_t)arrays->views[arrays->taken - 1].len / sizeof *threads->begin;
-    threads->end = tprof_arrays_take(arrays, ends, "the ends", INT64, PyBUF_SIMPLE, (Py_ssize_t)threads->threads);
-    return threads->end != NULL;
-}
-
-static PyObject *number(PyObject *self, PyObject *args)
-{
-    PyObject *of_ids, *of_begins, *of_ends, *of_slots;
-    Py_ssize_t most;
-    struct tprof_loops_threads threads;
-    struct tprof_arrays arrays = {.taken = 0};
-    const uint64_t *ids;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "OOOnO", &of_ids, &of_begins, &of_ends, &most, &of_slots))
-        return NULL;
-    if (most < 0 || most > INT32_MAX)
-        return PyErr_Format(PyExc_ValueError, "at most %d numbers, got %zd", INT32_MAX, most);
-    int32_t *slots = tprof_arrays_take(&arrays, of_slots, "the slots", INT32, PyBUF_WRITABLE, -1);
-    const Py_ssize_t count = slots == NULL ? 0 : arrays.views[0].len / (Py_ssize_t)sizeof *slots;
-    if (slots == NULL || (ids = tprof_arrays_take(&arrays, of_ids, "the ids", UINT64, PyBUF_SIMPLE, count)) == NULL ||
-        !take_threads(&arrays, of_begins, of_ends, count, &threads)) {
-        tprof_arrays_release(&arrays);
-        return NULL;
-    }
-    int64_t numbers;
-    Py_BEGIN_ALLOW_THREADS
-    numbers = tprof_loops_number(ids, &threads, (uint64_t)most, slots);
-    Py_END_ALLOW_THREADS
-    tprof_arrays_release(&arrays);
-    if (numbers >= 0)
-        return PyLong_FromLongLong(numbers);
-    if (numbers == -1)
-        return refuse_places(count);
-    Py_RETURN_NONE;
-}
-
 static PyObject *increase(PyObject *self, PyObject *args)
 {
     PyObject *of_values, *of_increments;
@@ -303,7 +211,7 @@ static PyObject *search(PyObject *self, PyObject *args)
     int64_t *found;
     const int64_t *t_ns = tprof_arrays_take(&arrays, of_times, "the times", INT64, PyBUF_SIMPLE, -1);
     const Py_ssize_t count = t_ns == NULL ? 0 : arrays.views[0].len / (Py_ssize_t)sizeof *t_ns;
-    if (t_ns == NULL || !take_threads(&arrays, of_begins, of_ends, count, &threads) ||
+    if (t_ns == NULL || !tprof_arrays_take_threads(&arrays, of_begins, of_ends, count, &threads) ||
         (found = tprof_arrays_take(&arrays, of_found, "what is found", INT64, PyBUF_WRITABLE,
                                    2 * (Py_ssize_t)threads.threads)) == NULL) {
         tprof_arrays_release(&arrays);
@@ -314,7 +222,7 @@ static PyObject *search(PyObject *self, PyObject *args)
     good = tprof_loops_search(t_ns, &threads, first, second, found);
     Py_END_ALLOW_THREADS
     tprof_arrays_release(&arrays);
-    return good ? Py_NewRef(Py_None) : refuse_places(count);
+    return good ? Py_NewRef(Py_None) : tprof_arrays_refuse_places(count);
 }
 
 static PyObject *limit(PyObject *self, PyObject *args)
@@ -329,7 +237,7 @@ static PyObject *limit(PyObject *self, PyObject *args)
         return NULL;
     const uint64_t *t_ns = tprof_arrays_take(&arrays, of_times, "the times", UINT64, PyBUF_SIMPLE, -1);
     const Py_ssize_t count = t_ns == NULL ? 0 : arrays.views[0].len / (Py_ssize_t)sizeof *t_ns;
-    if (t_ns == NULL || !take_threads(&arrays, of_begins, of_ends, count, &threads))
+    if (t_ns == NULL || !tprof_arrays_take_threads(&arrays, of_begins, of_ends, count, &threads))
         goto error;
     const Py_ssize_t thread_count = (Py_ssize_t)threads.threads;
     int64_t *limited = tprof_arrays_take(&arrays, of_limited, "the limited times", INT64, PyBUF_WRITABLE, count);
@@ -343,7 +251,7 @@ static PyObject *limit(PyObject *self, PyObject *args)
     good = tprof_loops_limit(t_ns, &threads, ends_ns, limited, falls);
     Py_END_ALLOW_THREADS
     tprof_arrays_release(&arrays);
-    return good ? Py_NewRef(Py_None) : refuse_places(count);
+    return good ? Py_NewRef(Py_None) : tprof_arrays_refuse_places(count);
 error:
     tprof_arrays_release(&arrays);
     return NULL;
@@ -379,7 +287,8 @@ static PyObject *compact(PyObject *self, PyObject *args)
     const Py_ssize_t column_count = PyTuple_GET_SIZE(columns);
     if (column_count > MOST_COLUMNS)
         return PyErr_Format(PyExc_ValueError, "at most %d columns, got %zd", MOST_COLUMNS, column_count);
-    if (!take_columns(&arrays, columns, &count) || !take_threads(&arrays, of_begins, of_ends, count, &threads)) {
+    if (!take_columns(&arrays, columns, &count) ||
+        !tprof_arrays_take_threads(&arrays, of_begins, of_ends, count, &threads)) {
         tprof_arrays_release(&arrays);
         return NULL;
     }
@@ -397,7 +306,7 @@ static PyObject *compact(PyObject *self, PyObject *args)
         Py_END_ALLOW_THREADS
     }
     tprof_arrays_release(&arrays);
-    return good ? Py_NewRef(Py_None) : refuse_places(count);
+    return good ? Py_NewRef(Py_None) : tprof_arrays_refuse_places(count);
 }
 
 static PyObject *weigh(PyObject *self, PyObject *args)
@@ -478,14 +387,15 @@ static PyMethodDef methods[] = {
     {"compact", compact, METH_VARARGS, NULL},
     {"count_edges", tprof_graphs_module_count_edges, METH_VARARGS, NULL},
     {"count_until", tprof_graphs_module_count_until, METH_VARARGS, NULL},
-    {"find_extents", find_extents, METH_VARARGS, NULL},
+    {"fill_instances", tprof_instances_module_fill, METH_VARARGS, NULL},
     {"find_last", tprof_graphs_module_find_last, METH_VARARGS, NULL},
+    {"find_members", tprof_instances_module_find_members, METH_VARARGS, NULL},
     {"increase", increase, METH_VARARGS, NULL},
     {"join", join, METH_VARARGS, NULL},
     {"limit", limit, METH_VARARGS, NULL},
     {"locate", locate, METH_VARARGS, NULL},
     {"multiply_by", multiply_by, METH_VARARGS, NULL},
-    {"number", number, METH_VARARGS, NULL},
+    {"number", tprof_instances_module_number, METH_VARARGS, NULL},
     {"raise_parents", tprof_graphs_module_raise_parents, METH_VARARGS, NULL},
     {"search", search, METH_VARARGS, NULL},
     {"weigh", weigh, METH_VARARGS, NULL},
