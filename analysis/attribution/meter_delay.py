@@ -4,19 +4,22 @@ The recorder knows when a line of the meter arrived, not how long the meter took
 the load follows what the program's threads use of the processors at once, so the delay is the shift at which the two
 courses agree best: the maximum of their correlation, on a grid of the meter's own interval. Parts of the recording,
 each shifted alone, show its error. A load without steps tells nothing: then the times of arrival stay, with a warning.
-O(n log n) in the grid's points.
+O(n log n) in the grid's points. Readings and samples are read in pieces, so memory does not grow with their number.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tprof.trace.kinds import ReadingFlag
+from tprof.trace.long_arrays import Appended, computed, median
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from tprof.trace import Readings, Thread
 
@@ -55,20 +58,25 @@ def find_delay(readings: Readings, threads: Iterable[Thread]) -> MeterDelay:
     readings : of the meter's domain
     threads : of the trace, with `cpu_ns`
     """
-    good = ~readings.missing
-    t_ns, joules = readings.t_ns[good], readings.value[good].astype(float) * readings.unit
+    times = Appended(np.int64)
+    for t_ns, _ in _values(readings):
+        times.add(t_ns)
+    t_ns = times.finish()
     if len(t_ns) < FEWEST:
         return MeterDelay(None, None, 0.0)
-    begin_s = float(t_ns[0]) * 1e-9
-    time_s = (t_ns - t_ns[0]) * 1e-9
-    step_s = max(float(np.median(np.diff(time_s))), SHORTEST_STEP_S, float(time_s[-1]) / MOST_POINTS)
-    grid_s = np.arange(0.0, float(time_s[-1]), step_s)
-    watts = np.diff(np.interp(grid_s, time_s, joules)) / step_s
-    load = np.diff(_cpu_s(threads, grid_s, begin_s)) / step_s
+    begin_ns, length_s = int(t_ns[0]), float(t_ns[-1] - t_ns[0]) * 1e-9
+    forward_ns = computed(
+        len(t_ns) - 1, np.int64, lambda at: np.maximum(np.diff(t_ns[at.start : at.stop + 1]), 0), t_ns
+    )
+    step_s = max(median(forward_ns) * 1e-9, SHORTEST_STEP_S, length_s / MOST_POINTS)
+    grid_s = np.arange(0.0, length_s, step_s)
+    joules = _at(grid_s, ((_since_s(t_ns, begin_ns), value * readings.unit) for t_ns, value in _values(readings)))
+    watts = np.diff(joules) / step_s
+    load = np.diff(_cpu_s(threads, grid_s, begin_ns)) / step_s
     delay_s, correlation = _shift(watts, load, step_s)
     if correlation < CLEAR:
         return MeterDelay(None, None, correlation)
-    parts = int(min(PARTS, float(time_s[-1]) // LEAST_PART_S))
+    parts = int(min(PARTS, length_s // LEAST_PART_S))
     pieces = zip(np.array_split(watts, max(parts, 1)), np.array_split(load, max(parts, 1)), strict=True)
     found = [shift_s for shift_s, clear in (_shift(*piece, step_s) for piece in pieces) if clear >= CLEAR]
     spread_s = float(np.ptp(found)) if len(found) > 1 else 0.0
@@ -91,16 +99,42 @@ def delay_warning(name: str) -> str:
     )
 
 
-def _cpu_s(threads: Iterable[Thread], grid_s: Floats, begin_s: float) -> Floats:
-    """Return the CPU seconds of all threads until each time of the grid."""
+def _values(readings: Readings) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+    """Yield the times and the counts of reads that did not fail."""
+    for piece in readings.pieces():
+        good = piece[(piece["flags"] & ReadingFlag.MISSING) == 0]
+        yield good["t_ns"].astype(np.int64), good["value"].astype(float)
+
+
+def _cpu_s(threads: Iterable[Thread], grid_s: Floats, begin_ns: int) -> Floats:
+    """Return the CPU seconds of all threads until each time of the grid, in seconds from `begin_ns` on."""
     total = np.zeros(len(grid_s))
     for thread in threads:
-        if "cpu_ns" not in thread.columns or thread.count < 2:
-            continue
-        samples = thread.read()
-        used_s = samples["cpu_ns"].astype(float) * 1e-9
-        total += np.interp(grid_s, samples["t_ns"].astype(float) * 1e-9 - begin_s, used_s - used_s[0])
+        if "cpu_ns" in thread.columns and thread.count > 1:
+            pieces = thread.read_pieces(0, thread.count)
+            total += _at(grid_s, ((_since_s(one["t_ns"], begin_ns), one["cpu_ns"] * 1e-9) for one in pieces))
     return total
+
+
+def _since_s(t_ns: NDArray[Any], begin_ns: int) -> Floats:
+    return np.asarray((t_ns.astype(np.int64) - begin_ns) * 1e-9, np.float64)
+
+
+def _at(grid_s: Floats, pieces: Iterable[tuple[Floats, Floats]]) -> Floats:
+    """Return how far a course has risen at each time of a grid; its times, in seconds, and values come in pieces."""
+    found, done = np.zeros(len(grid_s)), 0
+    time_s = value = np.empty(0)
+    first = last = 0.0
+    for more_s, more in pieces:
+        if not len(more):
+            continue
+        first, last = first if len(value) else float(more[0]), float(more[-1])
+        time_s, value = np.concatenate((time_s[-1:], more_s)), np.concatenate((value[-1:], more))
+        end = max(int(np.searchsorted(grid_s, time_s[-1], side="right")), done)
+        found[done:end] = np.interp(grid_s[done:end], time_s, value) - first
+        done = end
+    found[done:] = last - first
+    return found
 
 
 def _shift(watts: Floats, load: Floats, step_s: float) -> tuple[float, float]:

@@ -23,15 +23,17 @@ class Running:
     t_ns: np.ndarray
     cpu_ns: np.ndarray
     columns: tuple[str, ...] = ("cpu_ns",)
+    piece: int = 1 << 20
 
     @property
     def count(self):
         return len(self.t_ns)
 
-    def read(self):
+    def read_pieces(self, begin, end):
         samples = np.zeros(len(self.t_ns), [("t_ns", "u8"), ("cpu_ns", "u8")])
         samples["t_ns"], samples["cpu_ns"] = self.t_ns, self.cpu_ns
-        return samples
+        for first in range(begin, end, self.piece):
+            yield samples[first : min(first + self.piece, end)]
 
 
 def working(lengths_s):
@@ -71,6 +73,16 @@ def test_the_delay_is_found_from_the_steps_within_its_error(lengths_s, delay_s, 
     if found.delay_s is not None and sum(lengths_s) > 4 and len({round(one, 1) for one in lengths_s}) > 5:
         assert found.delay_s == pytest.approx(delay_s, abs=max(2 * found.error_s, 0.02))
         assert (readings.t_ns - aligned(readings, found).t_ns == round(found.delay_s * 1e9)).all()
+
+
+@pytest.mark.parametrize("piece", [1, 2, 7])
+def test_the_delay_does_not_depend_on_the_pieces_in_which_it_is_read(piece, monkeypatch):
+    thread = working([0.9, 1.3, 1.7, 0.7, 1.1, 1.9, 0.8, 1.4] * 3)
+    readings = meter(thread, delay_s=0.2, noise_w=3.0)
+    whole = find_delay(readings, [thread])
+    monkeypatch.setattr("tprof.trace.readings.PIECE", 100 * piece)
+
+    assert find_delay(readings, [dataclasses.replace(thread, piece=piece)]) == whole
 
 
 def test_steps_that_are_plain_are_always_found():
