@@ -72,6 +72,19 @@ static PyObject *call(PyObject *callable, PyObject *const *args, size_t count, P
     return tprof_task_run(self, args, count, names, 0);
 }
 
+/* Let calls by many threads, without Python's lock, not wait for each other to count references to a task: such a task is
+ * freed by the garbage collector, as CPython's functions that are not nested. */
+static void defer_counting(struct task *self)
+{
+#if defined(Py_GIL_DISABLED) && PY_VERSION_HEX >= 0x030E0000
+    const PyObject *code = PyFunction_Check(self->function) ? PyFunction_GET_CODE(self->function) : NULL;
+    if (code != NULL && (((const PyCodeObject *)code)->co_flags & CO_NESTED) == 0)
+        (void)PyUnstable_Object_EnableDeferredRefcount((PyObject *)self);
+#else
+    (void)self;
+#endif
+}
+
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"function", "number", "access", NULL};
@@ -93,6 +106,7 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->function = Py_NewRef(function);
     self->access = access == Py_None ? NULL : Py_NewRef(access);
     self->number = number;
+    defer_counting(self);
     return (PyObject *)self;
 }
 
