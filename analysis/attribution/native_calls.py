@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tprof.trace.long_arrays import AppendedColumns, blocks, empty, release
 from tprof.trace.long_sorts import sorted_arrays
 
-from .native_time import OUTSIDE, SPINNING, Runs, row_offsets
+from .native_time import OUTSIDE, SPINNING, Runs, row_offsets, tasks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -158,8 +158,7 @@ def runs_of_calls(
         own = calls.own(index, max(int(one.t_ns[0]), part_ns[0] - 1), min(int(one.t_ns[-1]), part_ns[1]))
         begin_ns, end_ns, task, several = _pieces(calls.calls, own)
         place, begin_ns, end_ns, of = _cut(one.t_ns, begin_ns, end_ns)
-        row = one.slot[place].astype(np.int64) - 1
-        ran = _tasks_of(one, row)
+        ran, row = _ran_at(one, place)
         # A call of a task that ended within the time of others' calls does not lie in theirs.
         kept = (ran == task[of]) | several[of] | (task[of] < 0)
         row = np.where(row >= 0, row + offsets[index], -1)
@@ -179,15 +178,16 @@ def run_at(segments: Sequence[Segments | None], index: int, at_ns: int) -> Runs:
         return Runs.none()
     at = np.array([at_ns], np.int64)
     place, begin_ns, end_ns, _ = _cut(one.t_ns, at, at + MOMENT_NS)
-    row = one.slot[place].astype(np.int64) - 1
-    task = _tasks_of(one, row)
+    task, row = _ran_at(one, place)
     offset = row_offsets(segments)[index]
     return Runs(begin_ns, end_ns, np.where(row >= 0, row + offset, -1), task, np.zeros(len(row), bool))
 
 
-def _tasks_of(one: Segments, row: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the tasks of a thread's instances, -1 for no instance; the thread may have none."""
-    return np.append(one.rows.task.astype(np.int64), -1)[row]
+def _ran_at(one: Segments, place: Places) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the tasks and the rows of segments, -1 of both where none ran, or one that is in no table."""
+    row = one.slot[place].astype(np.int64) - 1
+    task = tasks_of(one, row)
+    return task, np.where(task >= 0, row, -1)
 
 
 def _pieces(calls: PoolCalls, which: slice | Places) -> tuple[Times, Times, NDArray[np.int64], Marks]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tprof.trace.layout import NO_TASK
+
 from .native_extremes import extremes_within
 from .segment_energy import sum_by
 
@@ -368,10 +370,17 @@ def runs_of(segments: Sequence[Segments | None], which: Sequence[int], *, caller
         ran = (one.slot > 0) & (length_s > 0)
         at = np.flatnonzero(ran & (one.cpu_s >= WAITING * length_s) if caller_computes else ran)
         row = one.slot[at].astype(np.int64) - 1
-        task = one.rows.task[row].astype(np.int64)
-        row += offsets[index]
-        parts.append(Runs(one.t_ns[at], one.t_ns[at + 1], row, task, np.zeros(len(row), bool)))
+        task = tasks_of(one, row)
+        runs = Runs(one.t_ns[at], one.t_ns[at + 1], row + offsets[index], task, np.zeros(len(row), bool))
+        parts.append(runs if (task >= 0).all() else runs.kept(task >= 0))
     return Runs.joined(parts)
+
+
+def tasks_of(one: Segments, row: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the tasks of a thread's rows, -1 for row -1 and for a task that is in no table; it may have no rows."""
+    task = np.append(one.rows.task.astype(np.int64), -1)[row]
+    task[task == NO_TASK] = -1
+    return task
 
 
 def row_offsets(segments: Sequence[Segments | None]) -> list[int]:

@@ -136,7 +136,7 @@ def build_in_memory(trace: Trace, prepared: Prepared, *, asked: str) -> Profile:
     rows, totals, accounts, stuck = _share(recipe, activity, trace)
     pool_j = [] if totals.native is None else totals.native.pool_j
     native = native_facts([PoolFacts.of(pool) for pool in activity.pools], pool_j, names)
-    facts, said = SampleFacts.of(activity, len(rows)), Said.of(trace)
+    facts, said = SampleFacts.of(activity, len(rows), int((rows.task >= len(names)).sum())), Said.of(trace)
     info = informed(trace, prepared, recipe, Found(accounts, stuck, facts, activity.hidden, native, said))
     errors_j = None
     if recipe.fits:

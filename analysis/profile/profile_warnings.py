@@ -77,6 +77,7 @@ class SampleFacts:
     aborted, cut_off, bare : threads that ended inside a task, whose end is a guess, that lack the model's counters
     moved : segments that began on one package and ended on another
     begun, instances : times that an instance began, and how many there are
+    unnamed : instances of tasks that are in no table
     follows_native : whether native threads serve tasks
     losses : a sentence on each stretch of records that damage took
     """
@@ -90,9 +91,10 @@ class SampleFacts:
     instances: int
     follows_native: bool
     losses: tuple[str, ...] = ()
+    unnamed: int = 0
 
     @classmethod
-    def of(cls, activity: Activity, instances: int) -> SampleFacts:
+    def of(cls, activity: Activity, instances: int, unnamed: int) -> SampleFacts:
         """Count them in all segments."""
         groups = activity.groups
         return cls(
@@ -105,6 +107,7 @@ class SampleFacts:
             instances=instances,
             follows_native=bool(activity.pools),
             losses=activity.losses,
+            unnamed=unnamed,
         )
 
 
@@ -166,6 +169,11 @@ def sample_warnings(facts: SampleFacts, hidden: HiddenTime, model: Chosen, *, ha
         out.append(
             f"{facts.begun - facts.instances} instances begin more than once: their ids are not unique, and they count "
             "as one"
+        )
+    if facts.unnamed > 0:
+        out.append(
+            f"the tasks of {facts.unnamed:,} instances are in no table of the recording (a line is damaged or lost): "
+            "their joules are in the account `tasks`, and in no task's row"
         )
     if facts.instances == 0:
         out.append(

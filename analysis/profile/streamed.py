@@ -137,7 +137,8 @@ def build_streamed(
         progress,
     )
     total, last = sums[0]
-    facts = replace(shared.facts, instances=total.rows, follows_native=pools is not None)
+    unnamed = total.rows - int(total.columns["instances"].sum())
+    facts = replace(shared.facts, instances=total.rows, unnamed=unnamed, follows_native=pools is not None)
     names = [entry.name for entry in trace.tasks]
     native = None if shared.pools is None else shared.pools.facts(names)
     stuck = [text for domain in recipe.quanta for text in shared.stuck.get(domain.name, ())]

@@ -48,6 +48,25 @@ def test_windows_of_any_size_give_the_figures_of_the_whole(seed, samples, model,
         assert_same(whole, streamed(trace, model, samples=samples))
 
 
+@examples(30, quick=5)
+@given(st.integers(0, 2**31), st.integers(1, 300), st.integers(1, 4))
+def test_instances_of_a_task_whose_line_is_lost_stay_in_the_account(seed, samples, pools) -> None:
+    """They use no pool, since nobody knows what they are; a warning counts them."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = nested_runs.write(Path(folder) / "x.tprof", np.random.default_rng(seed), domains=1, pools=pools)
+        table = path / "tasks" / "00000000.jsonl"
+        lines = table.read_text().splitlines(keepends=True)
+        table.write_text("".join(line for line in lines if '"outer"' not in line))
+        trace = tprof.load(path)
+        whole = trace.profile("cputime")
+
+        assert_same(whole, streamed(trace, "cputime", samples=samples))
+        assert set(whole.summary().index) == {"inner", "leaf"}
+        booked_j = whole.accounts.filter(like="_j").drop(columns="measured_j").sum(axis=1)
+        np.testing.assert_allclose(booked_j, whole.accounts["measured_j"], rtol=1e-9)
+        assert "in no task's row" in "".join(whole.info["warnings"])
+
+
 @examples(100, quick=10)
 @given(
     st.integers(0, 2**31), st.integers(1, 300), st.sampled_from(["cputime", "ipc"]), st.integers(1, 4),

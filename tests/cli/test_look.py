@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 from support import traces
@@ -108,6 +109,28 @@ def test_a_closed_pipe_is_no_error_to_talk_about(folder):
 
     assert process.returncode == 1
     assert said == ""
+
+
+@pytest.mark.parametrize(
+    "words", [["summary", "t.tprof"], ["summary", "t.tprof", "--json"], ["config", "--all"], ["--help"]]
+)
+def test_standard_output_that_cannot_be_written_is_told_in_one_sentence(folder, words):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([TPROF, *words], cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert done.returncode == 1
+    assert done.stderr == "tprof: cannot write to standard output: No space left on device\n"
+
+
+def test_a_command_whose_output_is_closed_writes_its_files(folder, tmp_path):
+    report = tmp_path / "report.html"
+
+    done = subprocess.run(
+        ["sh", "-c", '"$0" report t.tprof -o "$1" >&-', TPROF, report], cwd=folder, capture_output=True, check=False
+    )
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert report.stat().st_size > 0
 
 
 def test_bench_profiles_a_program_and_writes_its_report(tmp_path):

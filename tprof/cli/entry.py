@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tprof.distribution import refuse_damage
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
 
 USAGE_STATUS = 2
 ERROR_STATUS = 1
+_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""What writing fails with; errors of all files but the standard output are TprofError."""
 
 
 def main() -> None:
@@ -35,6 +40,19 @@ def main() -> None:
         sys.exit(USAGE_STATUS if isinstance(error, UsageError) else ERROR_STATUS)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of a pipe has gone, so a message would fail too
+        sys.exit(ERROR_STATUS)
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        print(f"tprof: cannot write to standard output: {error.strerror}", file=sys.stderr)
+        # What is left to be written would fail again when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(ERROR_STATUS)
+    except MemoryError:
+        print(
+            "tprof: not enough memory: end other programs, or look at a part of the recording (--between)",
+            file=sys.stderr,
+        )
         sys.exit(ERROR_STATUS)
     if start is not None:
         start()
@@ -63,9 +81,15 @@ def _launch_of(words: list[str]) -> Launch | None:
     from .app import make_app
     from .run import Start
 
+    if sys.stdout is None:
+        # It was closed, so nobody reads it; what a command writes to files is wanted.
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for the life of the process
     try:
         # Calling the app itself would set sys.excepthook, which programs see.
         typer.main.get_command(make_app(*words[:1]))()
     except Start as asked:
         return asked.launch
+    finally:
+        # An error is told here, not when Python ends.
+        sys.stdout.flush()
     return None
