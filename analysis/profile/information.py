@@ -18,7 +18,7 @@ from tprof.trace.estimate import EXACT, most_watts, watts_error
 from .intervals import common_error
 from .native_threads import native_warnings
 from .profile_warnings import fit_warnings, gpu_warnings, sample_warnings, unread_warnings
-from .provenance import describe
+from .provenance import describe, dropped_samples
 from .removed import removed_part
 from .task_graph import lifecycle_columns, read_events, read_instance_keys
 
@@ -86,7 +86,8 @@ def informed(trace: Trace, prepared: Prepared, recipe: Recipe, found: Found) -> 
     """Return the `info` of a profile."""
     names = [entry.name for entry in trace.tasks]
     warnings = [*found.said.notes, *prepared.problems, *found.stuck]
-    warnings += sample_warnings(found.samples, found.hidden, recipe.model, has_keys=len(found.said.keys) > 0)
+    has_keys, lost = len(found.said.keys) > 0, any(dropped_samples(trace).values())
+    warnings += sample_warnings(found.samples, found.hidden, recipe.model, has_keys=has_keys, lost=lost)
     for domain in recipe.quanta:
         warnings += unread_warnings(domain, trace.start_ns, integrated=trace.readings[domain.name].integrated)
     warnings += fit_warnings(recipe.fits, names) + gpu_warnings(trace.gpu.notes)

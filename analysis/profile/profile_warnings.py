@@ -144,8 +144,11 @@ class Facts:
         )  # fmt: skip
 
 
-def sample_warnings(facts: SampleFacts, hidden: HiddenTime, model: Chosen, *, has_keys: bool) -> list[str]:
-    """Warn of samples that make a figure uncertain; tasks with keys are those of dask's workers."""
+def sample_warnings(facts: SampleFacts, hidden: HiddenTime, model: Chosen, *, has_keys: bool, lost: bool) -> list[str]:
+    """Warn of samples that make a figure uncertain; tasks with keys are those of dask's workers.
+
+    If some are `lost`, since they could not be written, CPU time without samples says nothing about the program.
+    """
     out = [shown(text) for text in facts.losses]
     if facts.disordered > 0:
         out.append(f"{facts.disordered} time stamps went backwards within a thread and were raised to the one before")
@@ -164,7 +167,7 @@ def sample_warnings(facts: SampleFacts, hidden: HiddenTime, model: Chosen, *, ha
         out.append(
             f"{facts.moved} segments began on one package and ended on another: half of each is counted on either"
         )
-    out += _hidden_warnings(hidden, follows_native=facts.follows_native, has_keys=has_keys)
+    out += _hidden_warnings(hidden, follows_native=facts.follows_native, has_keys=has_keys, lost=lost)
     if facts.begun > facts.instances:
         out.append(
             f"{facts.begun - facts.instances} instances begin more than once: their ids are not unique, and they count "
@@ -190,12 +193,12 @@ def _is_notable(share: float, of_s: float) -> bool:
 DASK_OWN = "in workers of dask these are mostly the event loop and imports"
 
 
-def _hidden_warnings(hidden: HiddenTime, *, follows_native: bool, has_keys: bool) -> list[str]:
+def _hidden_warnings(hidden: HiddenTime, *, follows_native: bool, has_keys: bool, lost: bool) -> list[str]:
     """Warn of CPU time that no sample shows, and where it is not known."""
     out = []
     advice = DASK_OWN if has_keys else "if they are yours, decorate what they run with @tprof.task"
     limit = "; if they are a pool of BLAS or OpenMP, limit it to one thread with threadpoolctl or OMP_NUM_THREADS=1"
-    if _is_notable(hidden.unseen_share, hidden.program_s):
+    if _is_notable(hidden.unseen_share, hidden.program_s) and not lost:
         out.append(
             f"{hidden.unseen_share:.0%} of the program's CPU time ran in threads that run no task, and that no task is "
             f"known to use (in `runtime`): {advice}{'' if follows_native or has_keys else limit}"

@@ -53,7 +53,7 @@ def describe(trace: Trace, recipe: Recipe, warnings: Sequence[str]) -> dict[str,
         "between_s": None if trace.between_s is None else list(trace.between_s),
         **_around(trace, [q for q in recipe.whole if q.counted]),
         "estimate": _estimate(trace, recipe) if quality == Quality.ESTIMATED else None,
-        "dropped": _dropped(trace),
+        "dropped": dropped_samples(trace),
         "lost_threads": _number(getattr(trace, "end", {}).get("lost_threads")),
         "warnings": [
             *trace.notes,
@@ -229,7 +229,7 @@ def assumed_text(manifest: Mapping[str, Any]) -> str:
     return f" from {estimate.get('idle_w')} W idle and {estimate.get('per_core_w')} W a busy core, {how}"
 
 
-def _dropped(trace: Trace) -> dict[str, int]:
+def dropped_samples(trace: Trace) -> dict[str, int]:
     """Sum the losses of threads and of the whole session, by reason."""
     out: dict[str, int] = {}
     dropped = getattr(trace, "end", {}).get("dropped")

@@ -73,6 +73,11 @@ class _Seen:
     def measured_j(self) -> float:
         return self.accounts.get("measured_j", math.nan)
 
+    @property
+    def dropped(self) -> int:
+        """How many samples could not be written."""
+        return sum(int(count) for count in (self.profile.info["dropped"] or {}).values())
+
     def share(self, account: str) -> float:
         """Return an account's part of all joules, 0 where it is not known."""
         joules = self.accounts.get(account, math.nan)
@@ -91,7 +96,7 @@ def remedies(profile: Profile, summary: pd.DataFrame) -> tuple[Remedy, ...]:
 
 
 def _outside(seen: _Seen) -> Iterator[Remedy]:
-    if seen.share("runtime_j") >= LEAST_OUTSIDE:
+    if seen.share("runtime_j") >= LEAST_OUTSIDE and not seen.dropped:
         yield Remedy(
             "outside",
             f"{seen.amount('runtime_j')} went to the program outside its tasks: make more of its functions tasks "
@@ -297,9 +302,13 @@ def _sensor(seen: _Seen) -> Iterator[Remedy]:
 
 
 def _lost(seen: _Seen) -> Iterator[Remedy]:
-    dropped = sum(int(count) for count in (seen.profile.info["dropped"] or {}).values())
-    if dropped:
-        yield Remedy("lost", f"{dropped:,} samples were dropped, so the figures lack a part of what ran.", None)
+    if seen.dropped:
+        there = f": it is in the {seen.amount('runtime_j')} of `runtime`" if seen.share("runtime_j") > 0 else ""
+        yield Remedy(
+            "lost",
+            f"{seen.dropped:,} samples could not be written, so the figures of tasks lack a part of what ran{there}.",
+            seen.accounts.get("runtime_j"),
+        )
 
 
 _RULES: tuple[Callable[[_Seen], Iterator[Remedy]], ...] = (

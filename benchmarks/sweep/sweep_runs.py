@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tprof.errors import SensorError, TprofError, TraceError
 from tprof.frequency import Bounds, Guard, Policy, find_policies, hold, read_bounds, refusal
 from tprof.sensors.choose import sysroot
+from tprof.session.recording import OWN_RECORDING
 from tprof.trace import load_session
+from tprof.trace.manifest import read_end
 
 from . import child, folder
 from .folder import POINTS, PROGRAM, WARM_UP, digest, earlier, identity_of
@@ -204,6 +206,11 @@ class _Runner:
         words = child.command(self._sweep.plan.what, point.workers, self._session(name))
         log = self._folder / POINTS / f"{point.name}.log"
         child.run(words, point.workers, log, guard=self._guard, timeout_s=self._sweep.order.timeout_s)
+        if (read_end(self._session(name)) or {}).get("stopped") == OWN_RECORDING:
+            raise child.RunError(
+                "the program makes a recording of its own: take tprof.record out of it, since tprof sweep records it "
+                "already"
+            )
 
     def _session(self, name: str) -> Path:
         return self._folder / POINTS / f"{name}.tprof"

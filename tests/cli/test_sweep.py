@@ -171,7 +171,6 @@ def test_a_program_with_a_recording_of_its_own_is_told_to_take_it_out(tmp_path):
 
     assert done.returncode == 1
     assert "take tprof.record out of it" in done.stderr
-    assert not (tmp_path / "own.tprof").exists()
 
 
 def test_without_the_right_to_set_frequencies_workers_are_swept_and_the_way_is_told(tmp_path, tree):

@@ -14,6 +14,7 @@ from support import programs
 from support.programs import TPROF
 from support.recorded import instances, story
 from support.traces import set_json
+from tprof.analysis.profile.answer import answer_of
 
 import tprof
 from tprof.session.ending import LACKED_THREAD
@@ -100,15 +101,33 @@ def test_a_full_disk_stops_recording_but_not_the_program(tmp_path, small_disk):
     assert kept + dropped == 1 + 200_000, "the main thread joins and runs 100,000 tasks"
 
 
-def test_a_file_size_limit_is_as_a_full_disk(tmp_path):
-    def limit():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+def limit_files(size):
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
-    done = programs.run(tmp_path, FULL_DISK, "t.tprof", preexec_fn=limit)
+
+def test_a_file_size_limit_is_as_a_full_disk(tmp_path):
+    done = programs.run(tmp_path, FULL_DISK, "t.tprof", preexec_fn=lambda: limit_files(1 << 20))
 
     assert (done.returncode, done.stdout) == (0, "333328333350000\n"), done.stderr
-    assert sum(thread.dropped.get("enospc", 0) for thread in tprof.load(tmp_path / "t.tprof").threads) > 0
+    trace = tprof.load(tmp_path / "t.tprof")
+    assert sum(thread.dropped.get("enospc", 0) for thread in trace.threads) > 0
+    profile = trace.profile()
+    assert not [text for text in profile.info["warnings"] if "threads that run no task" in text]
+    kinds = [one.kind for one in answer_of(profile).remedies]
+    assert "lost" in kinds
+    assert "outside" not in kinds
+
+
+def test_an_end_that_a_full_disk_kept_from_being_written_is_no_end_by_a_signal(tmp_path):
+    """The samples that were dropped tell the two apart."""
+    programs.run(tmp_path, FULL_DISK, "t.tprof", preexec_fn=lambda: limit_files(1 << 20))
+    (tmp_path / "t.tprof" / "end.json").unlink()
+
+    notes = tprof.load(tmp_path / "t.tprof").notes
+
+    assert "incomplete: samples, and the end of the recording, could not be written: was the disk full?" in notes
+    assert not any("did not end by itself" in note for note in notes)
 
 
 def test_a_directory_that_cannot_be_written_is_refused_before_the_program_runs(tmp_path, small_disk):

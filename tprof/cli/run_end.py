@@ -19,7 +19,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tprof.errors import TprofError
+from tprof.errors import TprofError, UsageError
+from tprof.session.children import tell, tell_left
 from tprof.session.process_state import SESSION, TASKS, this_process
 from tprof.session.table_file import JsonLines
 from tprof.trace.directory import MATCHES, UNMATCHED
@@ -55,6 +56,7 @@ class End:
         self.recorded_in: Path | None = None
         self.ended_by: type[BaseException] | None = None
         self.failed = False
+        self._gave_way = False
         self._recording = recording
         self._require_tasks = require_tasks
         self._job: Path | None = None
@@ -82,6 +84,7 @@ class End:
             _core.fail_at_exit(0)  # registered before what the program registers, it is called last
         self._recording.before_replacement = self._end_before
         self._recording.__enter__()
+        this_process.make_way = self._make_way
         self.recorded_in = path = self._recording.path
         self._options |= {"session": os.fspath(path), "name": _short(path)}
 
@@ -105,8 +108,9 @@ class End:
             return
         self.recorded_in, problem = None, None
         try:
-            self._recording.is_left_open = waits and self._has_companions()
-            self._recording.__exit__(self.ended_by, None, None)
+            if not self._gave_way:
+                self._recording.is_left_open = waits and self._has_companions()
+                self._recording.__exit__(self.ended_by, None, None)
         except TprofError as error:
             problem = error
         if os.getpid() != self._pid or not (self._recording.is_owner or self._job is not None):
@@ -128,11 +132,23 @@ class End:
 
     def _end_before(self, program: str) -> None:
         """End before another program takes this process's place: the sensors are read here, and end with it."""
-        stream = sys.__stderr__
-        if os.getpid() == self._pid and stream is not None and not stream.closed:
-            with suppress(OSError):
-                print(f"tprof: {program} takes this program's place (os.exec) and is not recorded", file=stream)
+        if os.getpid() == self._pid:
+            tell(f"{program} takes this program's place (os.exec) and is not recorded")
         self.at_exit(waits=False)
+
+    def _make_way(self, own: str) -> None:
+        """End the recording, since the program makes its own. Raises UsageError where other processes share it."""
+        if os.getpid() != self._pid:
+            tell_left(own, self._recording.path)
+        elif self._job is not None or self._has_companions():
+            raise UsageError(
+                f"the program makes a recording of its own ({own}), though others share that of tprof run: take "
+                "tprof.record out of it, or run it without tprof run"
+            )
+        else:
+            tell(f"the program records itself from here on ({own}), so {self._recording.path.name} ends here")
+            self._gave_way = True
+        self._recording.give_way(own)
 
     def _end_part(self) -> None:
         """Wait for the end of the host's part if this was its last process: a launcher may kill what it leaves."""

@@ -188,7 +188,7 @@ def prepare(launch: Launch) -> Callable[[], None]:
 
     def execute() -> None:
         try:
-            run_program(what, main, tasks, spans=launch.spans, recorded_in=end.recorded_in)
+            run_program(what, main, tasks, spans=launch.spans)
         except BaseException as error:
             end.ended_by = type(error)  # not the error, which would keep the program's objects alive
             end.failed = not (isinstance(error, SystemExit) and not error.code)

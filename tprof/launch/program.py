@@ -33,7 +33,6 @@ _STEMS = {COMMAND: "command", STDIN: "stdin"}
 
 _DEFINITION = re.compile(rb"^\s*(?:async\s+)?def\s", re.MULTILINE)
 
-_recorded_in: list[Path] = []
 _matches: list[Matches] = []
 
 
@@ -113,14 +112,11 @@ def find_program(program: Program) -> Main:
     return _find_script(program.name) if program.is_script else _read_text(program)
 
 
-def run_program(
-    program: Program, main: Main, tasks: Sequence[str], *, spans: bool = False, recorded_in: Path | None = None
-) -> None:
+def run_program(program: Program, main: Main, tasks: Sequence[str], *, spans: bool = False) -> None:
     """Run the program, with or without a recording; all its exceptions, including SystemExit, propagate.
 
     The interpreter ends the program by them as it would without tprof: call this outside all exception handlers.
     """
-    _recorded_in[:] = [] if recorded_in is None else [recorded_in]
     names = ["__main__"]
     if main.spec is not None or program.is_script:
         names.append(main.spec.name if main.spec is not None else program.stem)
@@ -179,11 +175,6 @@ def _depth() -> int:
 def matches() -> Matches | None:
     """Return the matches of the patterns in this process; None before the program, or without patterns."""
     return _matches[0] if _matches else None
-
-
-def is_recorded_in(session: Path) -> bool:
-    """Return whether `tprof run`, not the program itself, records this process there."""
-    return session in _recorded_in
 
 
 def _prepare_path(program: Program) -> None:

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +54,34 @@ def enter_until_exit(directory: Path, process: int) -> None:
     """Become the member with this ordinal until Python ends, at the latest. Raises OSError and TraceError."""
     member = enter(Plan.from_manifest(directory), process)
     member.start()
+    this_process.make_way = _leave
     log.info("session", "process %d joins %s as number %d", os.getpid(), directory, process)
     if _core.is_main_interpreter():
         atexit.register(this_process.leave)
     else:
         _core.session_leave_at_exit(process)
         atexit.register(member.hand_over)
+
+
+def _leave(own: str) -> None:
+    """Leave the session that this process joined for a recording of its own."""
+    member = this_process.membership
+    this_process.leave()
+    _core.release()
+    if member is not None:
+        tell_left(own, member.plan.directory)
+
+
+def tell_left(own: str, session: Path) -> None:
+    """Print that a session lacks what a process of it records itself."""
+    tell(f"process {os.getpid()} records itself from here on ({own}), so {session.name} has no more of it")
+
+
+def tell(text: str) -> None:
+    """Print what becomes of a recording while its program runs, unless standard error is closed."""
+    if sys.__stderr__ is not None and not sys.__stderr__.closed:
+        with suppress(OSError):
+            print(f"tprof: {text}", file=sys.__stderr__, flush=True)
 
 
 def _join_parents_session() -> None:

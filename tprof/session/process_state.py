@@ -83,6 +83,7 @@ class ProcessState:
     tasks : the tasks that are defined.
     runtimes : the task runtimes that run.
     membership : in the session that is recorded, or None.
+    make_way : ends or leaves a recording around the program for its own one of some name; None: there is none.
     sums : of the tasks' declared work, while a recording runs.
     budgets : what budgets share.
     monitored : the tool that marks unchanged code as tasks, or None.
@@ -97,6 +98,7 @@ class ProcessState:
         self.tasks = Registry()
         self.runtimes = Runtimes()
         self.membership: Membership | None = None
+        self.make_way: Callable[[str], None] | None = None
         self.sums: Sums | None = None
         self.budgets = SharedByBudgets()
         self.monitored: Monitored | None = None
@@ -112,6 +114,7 @@ class ProcessState:
     def leave(self) -> None:
         """End the membership, if there is one."""
         member, self.membership = self.membership, None
+        self.make_way = None
         if member is not None:
             member.stop()
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .owned_session import OwnedSession
 
 TEMPORARY = "recording.tprof"
+OWN_RECORDING = "own recording"
+"""How a recording of `tprof run` stopped whose program makes its own."""
 
 
 class Recording(Results):
@@ -78,10 +80,11 @@ class Recording(Results):
         self.before_replacement: Callable[[str], None] | None = self._end_before
         self._replacement: Replacement | None = None
         self._ending: Ending | None = None
+        self._own: str | None = None
 
     def __enter__(self) -> Self:
         """Make the session directory and begin to record, or join the session of a companion."""
-        self._refuse_second()
+        self._begin_alone()
         if self.is_temporary:
             from .temporary import make_place  # noqa: PLC0415 - kept off `import tprof`
 
@@ -153,16 +156,24 @@ class Recording(Results):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End the recording completely, however the block ends."""
+        self._stop(_how_it_stopped(kind), instead_of=error)
+
+    def give_way(self, own: str) -> None:
+        """End it for a recording of the program's own with this name."""
+        self._own = own
+        self._stop(OWN_RECORDING, instead_of=None)
+
+    def _stop(self, stopped: str, *, instead_of: BaseException | None) -> None:
         try:
             with Uninterrupted():
-                problem = self._end(_how_it_stopped(kind))
+                problem = self._end(stopped)
         except BaseException:
             with Uninterrupted():
-                self._end(_how_it_stopped(kind))  # a signal may have arrived before they were held
+                self._end(stopped)  # a signal may have arrived before they were held
             raise
         if self._session is not None and self._pid == os.getpid() and not self.is_left_open:
             self._session.await_disk()
-        self._raise(problem, instead_of=error)
+        self._raise(problem, instead_of=instead_of)
 
     def _end(self, stopped: str) -> Exception | None:
         """End all that still runs; returns the exception of the tasks' budgets, if any."""
@@ -179,6 +190,11 @@ class Recording(Results):
             _core.release()
             return None  # the recording belongs to the parent of this forked child, or to a companion
         notes = session.stop_sensors(native=not self.is_left_open)
+        if self._own is not None:
+            notes = (
+                *notes,
+                f"the recording ends where its program began one of its own ({self._own}), which has the rest",
+            )
         self.notes += notes
         problem = self._instances.stop() if self._instances is not None else None
         self._ending = session.ending(stopped, lost_definitions=member.lost_definitions, notes=notes)
@@ -216,19 +232,16 @@ class Recording(Results):
             raise UsageError(f"the recording {self.path} does not run: after its with-block take its profile()")
         return member.meter().energy()
 
-    def _refuse_second(self) -> None:
+    def _begin_alone(self) -> None:
+        """Let a recording around the program end here, or refuse to begin beside one of the program's own."""
         running = this_process.membership
-        if running is not None:
-            from tprof.launch.program import is_recorded_in  # noqa: PLC0415 - kept off `import tprof`
-
-            if is_recorded_in(running.plan.directory):
-                raise UsageError(
-                    "the program makes a recording of its own: take tprof.record out of it, since tprof run and "
-                    "tprof sweep record it already"
-                )
+        if running is None:
+            return
+        if this_process.make_way is None:
             raise UsageError(
                 f"a recording already runs in this process ({running.plan.directory}): end it before another"
             )
+        this_process.make_way("a temporary session" if self.is_temporary else self.path.name)
 
     def _begin(self, session: OwnedSession) -> None:
         process = session.begin()

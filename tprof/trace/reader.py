@@ -126,6 +126,10 @@ def _check_format(directory: Path, manifest: dict[str, Any]) -> int:
     return known[1]
 
 
+_CUT_OFF = "incomplete: the recording did not end by itself; every committed sample is here"
+_UNWRITTEN = "incomplete: samples, and the end of the recording, could not be written: was the disk full?"
+
+
 class _Loader:
     """Collects the parts of a trace, and the notes about them."""
 
@@ -157,6 +161,7 @@ class _Loader:
         self._note_losses(threads, readings, end or {})
         self._note_lost_events(events)
         if end is None:
+            self._note_full_disk(threads)
             self._note_end_of_readings(readings, threads)
         start_ns, end_ns = self._block(end, readings, threads, events)
         whole = Trace(
@@ -209,7 +214,7 @@ class _Loader:
             self.notes.append(
                 "incomplete: the recording still runs; this is what it has committed so far"
                 if is_running(self.directory)
-                else "incomplete: the recording did not end by itself; every committed sample is here"
+                else _CUT_OFF
             )
             return None
         end, notes = sound_end(metadata)
@@ -353,6 +358,11 @@ class _Loader:
                 "that is not resolved"
             )
 
+    def _note_full_disk(self, threads: list[Thread]) -> None:
+        """Say what a missing end most likely means where samples could not be written either."""
+        if _CUT_OFF in self.notes and any(sum(thread.dropped.values()) for thread in threads):
+            self.notes[self.notes.index(_CUT_OFF)] = _UNWRITTEN
+
     def _note_lost_events(self, events: list[EventFile]) -> None:
         lost = sum(file.dropped for file in events)
         if lost:
@@ -372,7 +382,7 @@ class _Loader:
             ),
             (missed, "sensor readings could not be written (disk full)"),
         ]
-        self.notes += [f"{count} {what}" for count, what in counts if count]
+        self.notes += [f"{count:,} {what}" for count, what in counts if count]
 
 
 def _name_lost(table: TaskTable, threads: list[Thread], events: list[EventFile]) -> None:
