@@ -98,7 +98,10 @@ def number_instances(
     ids = fields["instance"].astype(np.uint64, copy=False)
     slot, count = _slots(ids, joints)
     samples = (ids, *(fields[name] for name in ("task", "cpu", "kind", "flags")))
-    filled: dict[str, NDArray[Any]] = {name: np.zeros(count, kind) for name, kind in _FILLED.items()}
+    # Rows of slots without samples are dropped, whatever they have.
+    filled: dict[str, NDArray[Any]] = {
+        name: np.zeros(count, kind) if kind is np.bool_ else np.empty(count, kind) for name, kind in _FILLED.items()
+    }
     first = np.full(count, -1, np.int64)
     _loops.fill_instances(slot, samples, t_ns, (first, *filled.values()))
     summed = slot.copy() if outside else slot
