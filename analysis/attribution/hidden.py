@@ -14,13 +14,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tprof.trace.metadata import MAX_NS
+
+from .cpu_counts import CpuCount, grown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -51,7 +53,8 @@ class HiddenTime:
     """Cumulative CPU seconds at times `t_ns` of other processes (by package) and of the program without samples.
 
     `before_s` of the latter passed in threads that run tasks, before the first of them. In all the program used
-    `program_s`, and all processes together `busy_s` as the kernel counts, None if it was not read.
+    `program_s`, and all processes together `busy_s` as the kernel counts, None if it was not read. `unordered` are the
+    readings that were left out, by name, since the file is damaged.
     """
 
     t_ns: NDArray[np.int64]
@@ -61,6 +64,7 @@ class HiddenTime:
     program_s: float
     busy_s: float | None = None
     own_s: float = 0.0
+    unordered: Mapping[str, int] = field(default_factory=dict)
 
     def between(self, edges_ns: NDArray[np.int64], package: int | None) -> tuple[Floats, Floats]:
         """Return both in each quantum of a package; threads without samples are split evenly over packages."""
@@ -120,31 +124,33 @@ def measure_hidden(
     before_s : CPU seconds of threads that run tasks, before the first of them
     reach_ns : the window in which it is measured
     """
+    counts = [CpuCount.of(one) for one in readings.values() if one.quantity in ("busy", "program")]
+    unordered = {count.readings.name: count.unordered for count in counts if count.unordered}
     busy, program = (
-        [one for one in readings.values() if one.quantity == quantity and one.count > 1]
+        [count for count in counts if count.readings.quantity == quantity and count.count > 1]
         for quantity in ("busy", "program")
     )
     if not program:
-        return HiddenTime(np.empty(0, np.int64), {}, np.empty(0), 0.0, 0.0)
+        return HiddenTime(np.empty(0, np.int64), {}, np.empty(0), 0.0, 0.0, unordered=unordered)
     grid_ns = _grid([*busy, *program], reach_ns)
-    program_s = sum((_cumulative(reading, grid_ns) for reading in program), np.zeros(len(grid_ns)))
+    program_s = sum((count.at(grid_ns) for count in program), np.zeros(len(grid_ns)))
     started_s = np.minimum(program_s, np.interp(grid_ns[0] if first_ns is None else first_ns, grid_ns, program_s))
     unseen_s = _never_falling(program_s - seen_at(grid_ns) - started_s)
-    busy_s = {reading.package: _cumulative(reading, grid_ns) for reading in busy}
+    busy_s = {count.readings.package: count.at(grid_ns) for count in busy}
     all_s = sum(busy_s.values(), np.zeros(len(grid_ns)))
     other_s = _never_falling(all_s - program_s) if busy else np.zeros(len(grid_ns))
     shares = _shares({package: float(values[-1]) for package, values in busy_s.items()})
     other_by_package_s = {package: other_s * share for package, share in shares.items()}
     return HiddenTime(
         grid_ns, other_by_package_s, unseen_s, min(before_s, float(unseen_s[-1])), float(program_s[-1]),
-        float(all_s[-1]) if busy else None,
+        float(all_s[-1]) if busy else None, unordered=unordered,
     )  # fmt: skip
 
 
 def machine_busy_s(readings: Iterable[Readings], edges_ns: NDArray[np.int64]) -> Floats:
     """Return the CPU seconds of all processes in each quantum, (k,); 0 without readings of them."""
     busy = [reading for reading in readings if reading.quantity == "busy" and reading.count > 1]
-    total_s = sum((_cumulative(reading, edges_ns) for reading in busy), np.zeros(len(edges_ns)))
+    total_s = sum((CpuCount.of(reading).at(edges_ns) for reading in busy), np.zeros(len(edges_ns)))
     return np.diff(total_s)
 
 
@@ -154,30 +160,11 @@ def _shares(busy_s: Mapping[int | None, float]) -> dict[int | None, float]:
     return {package: one_s / whole_s if whole_s > 0 else 1.0 / len(busy_s) for package, one_s in busy_s.items()}
 
 
-def _grid(readings: Sequence[Readings], reach_ns: tuple[int, int]) -> NDArray[np.int64]:
-    begin = max(reach_ns[0], *(int(reading.t_ns[0]) for reading in readings))
-    end = min(reach_ns[1], *(int(reading.t_ns[-1]) for reading in readings))
+def _grid(counts: Sequence[CpuCount], reach_ns: tuple[int, int]) -> NDArray[np.int64]:
+    begin = max(reach_ns[0], *(count.first_ns for count in counts))
+    end = min(reach_ns[1], *(count.last_ns for count in counts))
     steps = max((end - begin) // _INTERVAL_NS, 1)
     return np.linspace(begin, max(end, begin + 1), int(min(steps, 10_000_000)) + 1).astype(np.int64)
-
-
-def grown(value: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return the growth of a count of CPU time; if it falls it was reset (a processor went offline), which is no time.
-
-    (n,) counts give (n - 1,) differences.
-    """
-    return np.maximum(np.diff(value).view(np.int64), 0)
-
-
-def _cumulative(reading: Readings, grid_ns: NDArray[np.int64]) -> Floats:
-    good = ~reading.missing
-    t_ns, value = reading.t_ns[good], reading.value[good]
-    if not len(t_ns):
-        return np.zeros(len(grid_ns))
-    total_s = np.concatenate(([0.0], np.cumsum(grown(value) * reading.unit)))
-    at_s: Floats = np.interp(grid_ns, np.maximum.accumulate(t_ns), total_s)
-    moved_s: Floats = at_s - at_s[0]
-    return moved_s
 
 
 def _never_falling(cumulative_s: Floats) -> Floats:

@@ -213,6 +213,10 @@ def _hidden_warnings(hidden: HiddenTime, *, follows_native: bool, has_keys: bool
             f"the kernel counted {hidden.busy_s:.3g} s of CPU time of all programs, but this program alone used "
             f"{hidden.program_s:.3g} s: what other programs used is not known, and their joules count as the program's"
         )
+    out += [
+        f"{name} is damaged: {count} reading{'' if count == 1 else 's'} with times that are not in order left out"
+        for name, count in hidden.unordered.items()
+    ]
     return out
 
 

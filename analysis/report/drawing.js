@@ -19,6 +19,12 @@ const LIGHT = ["#0072b2", "#b86e00", "#00805a", "#cc4c02", "#b3478c", "#128099",
 const DARK = ["#5eb1ef", "#f0a830", "#2fbf8f", "#ff8a5c", "#e08cc0", "#4fd0e0", "#d8cc50", "#a0a8b0"];
 const COLOURS = [...LIGHT];
 const SYMBOLS = ["circle", "square", "diamond", "cross", "x", "triangle-up", "star", "triangle-down", "pentagon", "hexagon"];
+// The place of a name by energy is the same in all sections, and so is its colour: tasks as the table has them, then functions
+// and hosts. The last colour is grey, for what is none of them.
+const ranks = new Map(), NAMED = LIGHT.length - 1;
+const placeOf = (name) => { if (!ranks.has(name)) ranks.set(name, ranks.size); return ranks.get(name); };
+const shadeOf = (name) => placeOf(name) % NAMED;
+if (Array.isArray(data.summary)) data.summary.forEach((row) => { placeOf(row.task); });
 const narrow = () => matchMedia("(max-width: 600px)").matches;
 const style = () => {
   const of = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -63,5 +69,5 @@ const sheet = (parent, one, id, level = "h2", kind = () => "") => {
   one.rows.forEach((row) => { const line = make(body, "tr"); row.forEach((cell, column) => make(line, "td", cell, classOf(column))); });
   if (one.note) make(inside, "p", one.note, "quiet");
 };
-return { at, make, section, addSection, follow: frame.follow, redraw: frame.redraw, data, tag, share, plain, short, si, COLOURS, SYMBOLS, style, narrow, fit, draw, named, dots, sheet };
+return { at, make, section, addSection, follow: frame.follow, redraw: frame.redraw, data, tag, share, plain, short, si, COLOURS, SYMBOLS, placeOf, shadeOf, style, narrow, fit, draw, named, dots, sheet };
 })();

@@ -1,6 +1,6 @@
 // What a reader does with the timeline: wheel, fingers, keys, finding a task, and the instances of one.
 const exploreTimeline = (data, tools) => {
-const { at, make, si, COLOURS, tag, share, atMost } = tools, packed = data.timeline, timeline = makeTimeline(packed, tools), { frame, state } = timeline;
+const { at, make, si, COLOURS, shadeOf, tag, share, atMost } = tools, packed = data.timeline, timeline = makeTimeline(packed, tools), { frame, state } = timeline;
 const MOST_FOUND = 12, SPEED = 0.0016, PINCH_SPEED = 0.012;
 const codeOf = new Map(packed.names.map((name, code) => [name, code]));
 const byTask = new Map(data.summary.map((row) => [codeOf.get(row.task), row]));
@@ -120,7 +120,7 @@ function legend() {
   found.slice(0, MOST_FOUND).forEach((code) => {
     const button = make(make(at("found"), "li"), "button");
     button.type = "button"; button.title = timeline.nameOf(code);
-    make(button, "span", undefined, "swatch").style.background = COLOURS[code % COLOURS.length];
+    make(button, "span", undefined, "swatch").style.background = COLOURS[shadeOf(timeline.nameOf(code))];
     make(button, "span", timeline.nameOf(code), "name");
     button.setAttribute("aria-pressed", String(code === opened));
     button.addEventListener("click", () => open(code));

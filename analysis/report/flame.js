@@ -1,13 +1,13 @@
 // Flame graph and icicle of nested tasks: a box a node, as wide as its joules or seconds; only what is visible is made.
 (() => {
-const { at, make, section, data, si, share, COLOURS, tag } = drawing, packed = data.flame, area = at("flame"), tip = at("flame-tip");
+const { at, make, section, data, si, share, COLOURS, placeOf, shadeOf, tag } = drawing, packed = data.flame, area = at("flame"), tip = at("flame-tip");
 if (!packed) { at("flame-section").hidden = true; return; }
 const nodes = packed.nodes, count = nodes.parent.length, children = nodes.parent.map(() => []), ROW = 23, LEAST = 0.0004, LABELLED = 140, THIN = 26;
 for (let i = 1; i < count; i += 1) children[nodes.parent[i]].push(i);
 const hasEnergy = nodes.energy_j[0] > 0, state = { width: hasEnergy ? "energy_j" : "time_s", colour: "name", top: 0, focus: 0, find: "" };
 const value = (i) => Math.max(nodes[state.width][i] || 0, 0), powerOf = (i) => (nodes.time_s[i] > 0 && nodes.energy_j[i] !== null ? nodes.energy_j[i] / nodes.time_s[i] : null);
 const most = Math.max(...nodes.parent.map((_, i) => (nodes.time_s[i] > 0.002 * nodes.time_s[0] ? powerOf(i) || 0 : 0)), 1e-12);
-const number = new Map([...new Set(nodes.name)].map((name, i) => [name, i]));
+[...nodes.parent.keys()].sort((a, b) => value(b) - value(a)).forEach((i) => { if (i > 0 && nodes.kind[i] !== "rest") placeOf(nodes.name[i]); });
 let boxes = new Map();
 
 const percent = (low, high) => `${si(low, "J")} … ${si(high, "J")}`;
@@ -46,7 +46,7 @@ function placed() {
 
 function paint(box, i) {
   const isRest = nodes.kind[i] === "rest", watts = powerOf(i), ratio = watts === null ? 0 : watts / most;
-  const colour = isRest || i === 0 ? "var(--quiet)" : state.colour === "power" ? COLOURS[3] : COLOURS[number.get(nodes.name[i]) % 7];
+  const colour = isRest || i === 0 ? "var(--quiet)" : state.colour === "power" ? COLOURS[3] : COLOURS[shadeOf(nodes.name[i])];
   box.style.setProperty("--of", colour);
   box.style.setProperty("--part", isRest || i === 0 ? "18%" : state.colour === "power" ? `${Math.round(6 + 54 * ratio)}%` : "34%");
   const isFound = state.find && nodes.name[i].toLowerCase().includes(state.find);

@@ -1,5 +1,5 @@
 (() => {
-const { at, make, plain, short, si, COLOURS, style, narrow, fit, draw, named, section, data, share, tag } = drawing, info = data.info;
+const { at, make, plain, short, si, COLOURS, shadeOf, style, narrow, fit, draw, named, section, data, share, tag } = drawing, info = data.info;
 const known = data.hosts.filter((row) => row.quality !== "missing"), mixed = new Set(known.map((row) => row.quality)).size > 1;
 const joules = (value) => (value === null || value === undefined ? "–" : si(value, "J"));
 
@@ -87,7 +87,7 @@ at("domains").hidden = data.accounts.length <= known.length;
 showAnswer(data); cost(); hosts(); path(); showSources(data);
 // Cores of unlike hosts have the same numbers.
 document.querySelector(".switch").hidden = true;
-if (data.timeline.lanes.length) timeline = exploreTimeline(data, { at, make, si, share, plain, short, style, fit, draw, named, COLOURS, tag, atMost });
+if (data.timeline.lanes.length) timeline = exploreTimeline(data, { at, make, si, share, plain, short, style, fit, draw, named, COLOURS, shadeOf, tag, atMost });
 at("timeline-section").hidden = !timeline;
 section("cost", shares);
 section("power-section", power);

@@ -1,5 +1,5 @@
 (() => {
-const { at, make, section, data, tag, share, plain, short, si, COLOURS, SYMBOLS, style, narrow, fit, draw, named } = drawing;
+const { at, make, section, data, tag, share, plain, short, si, COLOURS, SYMBOLS, placeOf, shadeOf, style, narrow, fit, draw, named } = drawing;
 const BINS = 60;
 const info = data.info, estimated = info.quality !== "measured";
 
@@ -66,7 +66,7 @@ function instances() {
   at("note").textContent = [all.dense ? (view ? `Density of all instances in cells, with a sample of ${rows.length.toLocaleString("en")} of the ${all.count.toLocaleString("en")} as points over it.` : `A sample of the instances: ${rows.length.toLocaleString("en")} points.`) : "", all.unresolved ? `${all.unresolved} instances are not resolved by the sensor and not drawn.` : "", all.count ? "" : "No task ran."].join(" ");
   const points = (x, y, more) => [...new Set(rows.map((i) => all.task[i]))].sort((a, b) => a - b).map((code) => {
     const mine = rows.filter((i) => all.task[i] === code);
-    return Object.assign({ type: "scatter", mode: "markers", name: short(all.names[code]), legendgroup: String(code), x: mine.map((i) => all[x][i]), y: mine.map((i) => all[y][i]), text: mine.map((i) => `${plain(all.names[code])}<br>${si(all.energy_j[i], "J")}${tag}, ${si(all.duration_s[i], "s")}, core ${all.cpu[i]}`), hoverinfo: "text", marker: { color: COLOURS[code % 8], symbol: SYMBOLS[code % 10], size: 7, opacity: 0.75 } }, more);
+    return Object.assign({ type: "scatter", mode: "markers", name: short(all.names[code]), legendgroup: String(code), x: mine.map((i) => all[x][i]), y: mine.map((i) => all[y][i]), text: mine.map((i) => `${plain(all.names[code])}<br>${si(all.energy_j[i], "J")}${tag}, ${si(all.duration_s[i], "s")}, core ${all.cpu[i]}`), hoverinfo: "text", marker: { color: COLOURS[shadeOf(all.names[code])], symbol: SYMBOLS[placeOf(all.names[code]) % 10], size: 7, opacity: 0.75 } }, more);
   });
   const heat = (grid, more) => grid ? [Object.assign({ type: "heatmap", x: grid.x, y: grid.y, z: grid.z.map((row) => row.map((n) => (n ? Math.log10(n) : null))), colorscale: "Cividis", showscale: false, hoverinfo: "skip" }, more)] : [];
   // Within a decade a logarithmic axis has too many labels or none.
@@ -146,7 +146,7 @@ function native() {
 }
 const pick = (id, first, pairs) => { [["", first], ...pairs].forEach(([value, text]) => { make(at(id), "option", text).value = value; }); at(id).addEventListener("change", instances); };
 let timeline = null;
-const tools = { at, make, si, share, plain, short, style, fit, draw, named, COLOURS, tag, atMost };
+const tools = { at, make, si, share, plain, short, style, fit, draw, named, COLOURS, shadeOf, tag, atMost };
 const table = taskTable(data, { at, make, si, share, opens: () => timeline });
 at("tasks-section-title").textContent += tag;
 if (data.findings) {

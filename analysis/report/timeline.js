@@ -1,8 +1,9 @@
 // The timeline on a canvas: only what is in view is added up, column by column, and drawn.
 const makeTimeline = (packed, tools) => {
-const { at, si, COLOURS, style } = tools, lanes = lanesOf(packed), canvas = at("timeline-canvas"), frame = at("timeline");
+const { at, si, COLOURS, shadeOf, style } = tools, lanes = lanesOf(packed), canvas = at("timeline-canvas"), frame = at("timeline");
 const AXIS = 24, LEAST_NS = 200, CLASSES = COLOURS.length + 1, FADED = COLOURS.length, LABELLED = 44, LEAST_HIGH = 1.5;
 const nameOf = (code) => (code < packed.names.length ? packed.names[code] : "a task without a name");
+const shades = [...packed.names.map(shadeOf), COLOURS.length - 1];
 const views = { threads: lanes.threads(), cores: null };
 const state = { by: "threads", from: lanes.begin, to: lanes.end, marked: null, matching: null, lane: 0, piece: null };
 let layout = { items: [], height: 0, gutter: 0 }, waitingFrame = 0;
@@ -135,7 +136,7 @@ function drawNames(context, item, left, width, colours) {
 }
 
 const isFaded = (code) => state.matching !== null && !state.matching.has(code);
-const classOf = (code) => (isFaded(code) ? FADED : code % COLOURS.length);
+const classOf = (code) => (isFaded(code) ? FADED : shades[code]);
 
 function drawMark(context, item, left, width, colours) {
   const scale = (width - left) / (state.to - state.from), outline = (from, to, colour) => {

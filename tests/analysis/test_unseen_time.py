@@ -30,6 +30,13 @@ def counted(name, quantity, t_ms, cpu_ms):
 
 def profiled(tmp_path, *, threads, busy, program, static_w=None):
     """Profile two seconds at 5 J a second; `busy` and `program` are CPU milliseconds at 0, 1 and 2 s."""
+    t_ms = [0, SECOND, 2 * SECOND]
+    counts = [counted("busy-0", "busy", t_ms, busy), counted("program", "program", t_ms, program)]
+    return profiled_with(tmp_path, threads, counts, static_w=static_w)
+
+
+def profiled_with(tmp_path, threads, counts, *, static_w=None):
+    """Profile two seconds at 5 J a second with these counts of CPU time."""
     tmp_path.mkdir(exist_ok=True)
     path = tmp_path / "t.tprof"
     times = np.arange(0, 2001, 10)
@@ -41,9 +48,7 @@ def profiled(tmp_path, *, threads, busy, program, static_w=None):
         static_power_w=static_w,
     )
     trace = tprof.load(path)
-    t_ms = [0, SECOND, 2 * SECOND]
-    extra = {"busy-0": counted("busy-0", "busy", t_ms, busy), "program": counted("program", "program", t_ms, program)}
-    return build_profile(dataclasses.replace(trace, readings=trace.readings | extra))
+    return build_profile(dataclasses.replace(trace, readings=trace.readings | {one.name: one for one in counts}))
 
 
 def worker(task_ms=(0, 2000), cpu_ms=2000):
@@ -113,6 +118,30 @@ def test_a_kernel_that_counts_less_than_the_program_used_knows_nothing_of_others
     )
     assert said in few.info["warnings"]
     assert not any("the kernel counted" in text for text in enough.info["warnings"])
+
+
+FAR = 2**63 // MS - 1
+
+
+@pytest.mark.parametrize(
+    ("busy_ms", "left_out"),
+    [((FAR, 1000, 2000), 1), ((0, FAR, 1000, 2000), 1), ((0, 1000, 2000, FAR), 1), ((0, 900, 20, 1000, 2000, FAR), 2)],
+    ids=["first", "inner", "last", "several"],
+)
+def test_readings_of_a_damaged_file_with_wrong_times_are_left_out_and_said(tmp_path, recwarn, busy_ms, left_out):
+    def profile_of(name, t_ms):
+        program = counted("program", "program", [0, 1000, 2000], [0, 1000, 2000])
+        # Twice as much as the program takes: another one runs as well.
+        busy = counted("busy-0", "busy", t_ms, [2 * min(t, 2000) for t in t_ms])
+        return profiled_with(tmp_path / name, [worker()], [busy, program])
+
+    damaged, whole = profile_of("damaged", busy_ms), profile_of("whole", [t for t in busy_ms if t in (0, 1000, 2000)])
+
+    assert shares(damaged) == pytest.approx(shares(whole), abs=0.02)
+    said = [text for text in damaged.info["warnings"] if "busy-0 is damaged" in text]
+    assert [text.split()[3] for text in said] == [str(left_out)]
+    assert not any("damaged" in text for text in whole.info["warnings"])
+    assert not recwarn.list
 
 
 @pytest.mark.parametrize("static_w", [None, {"package-0": 4.0}])

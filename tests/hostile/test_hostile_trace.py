@@ -53,7 +53,28 @@ def test_a_file_of_samples_cut_at_any_byte_gives_the_whole_samples_before(trace)
             samples = loaded.threads[0].read()
             assert samples.tobytes()[:16] == content[4096:4112][: len(samples) * 16]
             assert len(samples) == (length - layout.HEADER_BYTES) // 64
-        assert loaded.notes, f"nothing is said of a file of {length} bytes"
+        assert bool(loaded.notes) == (length > 0), f"of a file of {length} bytes"
+
+
+@pytest.mark.parametrize("place", ["threads/00000007.samples", "native/00000007.native", "stacks/00000007.stacks"])
+def test_a_file_whose_writer_was_stopped_before_it_wrote_is_no_damage(trace, place):
+    path = trace / place
+    path.parent.mkdir(exist_ok=True)
+    path.touch()
+    whole = tprof.load(trace)
+
+    assert whole.notes == ()
+    assert len(whole.threads) == 2
+
+    path.with_name(f"{path.name}.00000000").write_bytes(bytes(64))
+
+    assert any(path.name in note and "cut inside its header" in note for note in tprof.load(trace).notes)
+
+
+def test_an_empty_file_of_readings_is_said(trace):
+    (trace / "readings" / "package-0.readings").write_bytes(b"")
+
+    assert any("package-0.readings is cut inside its header" in note for note in tprof.load(trace).notes)
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "end.json", "tasks/00000000.jsonl", "readings/package-0.readings"])

@@ -1,6 +1,7 @@
 """A compressed session: the same records and figures, and nothing lost whatever happens meanwhile."""
 
 import os
+import threading
 import zlib
 from pathlib import Path
 
@@ -362,3 +363,22 @@ def test_wide_samples_with_counters_take_few_bytes(tmp_path):
     assert before.dtype.itemsize == 128
     assert (records(session) == before).all()
     assert done.sample_bytes <= 16 * done.samples
+
+
+def test_threads_of_few_samples_stay_in_one_small_file_each_when_a_recording_is_compressed(tmp_path):
+    """A file of their own for a few records would take more room, and some 10 ms until the disk has it."""
+
+    @tprof.task
+    def short():
+        pass
+
+    with tprof.record(tmp_path / "a.tprof", energy="none", compress=True) as recording:
+        for _ in range(5):
+            thread = threading.Thread(target=short)
+            thread.start()
+            thread.join()
+
+    files = sorted(path.name for path in (recording.path / "threads").iterdir())
+    assert all(name.endswith(".samples") for name in files)
+    assert all((recording.path / "threads" / name).stat().st_size < 4096 + 8192 for name in files)
+    assert tprof.load(recording.path).profile().summary()["instances"].sum() == 5

@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 from support import traces
-from support.browser import acted
+from support.browser import acted, visit
 from tprof.analysis.profile.flame import Flame
 from tprof.analysis.report.flame import MOST_NODES, flame_data
 
@@ -31,6 +31,19 @@ const change = (name, value) => {
   one.dispatchEvent(new Event("change"));
 };
 """
+
+# The colours of tasks in the flame graph, in the legend of the timeline and of the points of instances.
+COLOURS = """() => {
+  const hex = (rgb) => "#" + rgb.match(/\\d+/g).map((n) => Number(n).toString(16).padStart(2, "0")).join("");
+  const boxes = [...document.querySelectorAll("#flame [role=treeitem]")];
+  const legend = [...document.querySelectorAll("#found button")];
+  const points = document.getElementById("scatter").data.filter((one) => one.mode === "markers");
+  return [
+    boxes.map((one) => [one.getAttribute("aria-label").split(",")[0], one.style.getPropertyValue("--of")]),
+    legend.map((one) => [one.querySelector(".name").textContent, hex(one.querySelector(".swatch").style.background)]),
+    points.map((one) => [one.name, one.marker.color]),
+  ];
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -134,3 +147,28 @@ def test_the_page_of_a_job_has_hosts_above_their_tasks(tmp_path):
 
     assert [row[:2] for row in boxes if row[2] == 23] == [["one", 50], ["two", 50]]
     assert [row[0] for row in boxes if row[2] == 46] == ["outer", "outer"]
+
+
+def test_a_task_has_one_colour_in_all_sections_and_the_largest_have_others(tmp_path):
+    """Tasks are defined from the least to the most joules; the eighth by joules has the first colour again."""
+    names = tuple(f"task-{number}" for number in range(9))
+    thread = {
+        "t_ns": [at * MS_NS for at in range(10)],
+        "instance": [*range(1, 10), 0],
+        "task": [*range(9), -1],
+        "name": "main",
+    }
+    energy = {"package-0": ([at * MS_NS for at in range(10)], [at * (at + 1) / 2000 for at in range(10)])}
+    path = traces.write(tmp_path / "t.tprof", tasks=names, threads=(thread,), energy=energy)
+    tprof.load(path).profile().to_html(tmp_path / "t.html")
+
+    page = visit(tmp_path / "t.html", at="instances")
+    page.wait_for_function("document.querySelectorAll('#scatter .main-svg').length")
+    boxes, legend, points = page.evaluate(COLOURS)
+
+    colours = dict(legend)
+    assert {name: colour for name, colour in boxes if name != "all"} == colours
+    assert dict(points) == colours
+    by_joules = [colours[name] for name in reversed(names)]
+    assert len(set(by_joules[:7])) == 7
+    assert by_joules[7:] == by_joules[:2]

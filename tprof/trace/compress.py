@@ -24,7 +24,7 @@ from .stream_files import PLACES
 from .user_files import replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from .block_content import Bytes
     from .segments import Segments
@@ -92,6 +92,7 @@ def _compress_session(session: Path) -> Compressed:
     if is_running(session) or any(_is_written(stream) for stream in found):
         raise UsageError(f"a program still records in {session}: compress it when it has ended")
     before = after = samples = sample_bytes = 0
+    _remove_left({stream.path for stream in found})
     for stream in found:
         before += _bytes_of(stream)
         try:
@@ -140,7 +141,6 @@ def _compress_stream(stream: Stream) -> bool:
     # A file that is cut stays as it is: what a header says of it is no longer true.
     if stream.count < stream.number("committed") - stream.gone + stream.kept:
         return False
-    _remove_left(stream.path)
     if stream.segments is not None:
         return _compress_segments(stream, stream.segments, size)
     if stream.count * size < LEAST_BYTES:
@@ -157,8 +157,8 @@ def _blocks(stream: Stream, size: int, first: int) -> Iterator[bytes]:
         yield encode(_records(stream, size, at), at - first)
 
 
-def _replace(stream: Stream, *, flushed: int, packed: int = 0, body: bytes = b"") -> None:
-    """Let the stream's file be a header and a body, if there is one: its window is empty.
+def _replace(stream: Stream, *, flushed: int, packed: int = 0, window: int = 0, body: bytes = b"") -> None:
+    """Let the stream's file be a header and a body, if there is one, of whose bytes the first are the window.
 
     The other names of this file, as of a copy that shares it, keep its records: it is replaced, not cut.
     """
@@ -166,16 +166,25 @@ def _replace(stream: Stream, *, flushed: int, packed: int = 0, body: bytes = b""
     former = header.tobytes()
     if packed:
         header["major"], header["minor"] = layout.BESIDE_MAJOR, layout.MINOR
-    header["flushed"], header["packed"], header["window_bytes"] = flushed, packed, 0
+    header["flushed"], header["packed"], header["window_bytes"] = flushed, packed, window
     if header.tobytes() != former:
         replace_file(stream.path, header.tobytes() + body)
 
 
-def _remove_left(stream: Path) -> None:
-    """Remove half-written files of a compression that was killed; no other runs here now."""
-    prefix = f".{stream.name}."  # of the names of blocks, of segments and of the stream
-    for left in [one for one in stream.parent.iterdir() if one.name.startswith(prefix)]:
-        left.unlink(missing_ok=True)
+def _remove_left(streams: Collection[Path]) -> None:
+    """Remove half-written files of a compression that was killed; no other runs here now.
+
+    A folder is listed once: there may be a stream for each of thousands of threads.
+    """
+    for folder in {stream.parent for stream in streams}:
+        hidden = [name for name in os.listdir(folder) if name.startswith(".")]  # noqa: PTH208 - names are enough
+        if not hidden:
+            continue
+        # Of the names of blocks, of segments and of the stream.
+        prefixes = tuple(f".{stream.name}." for stream in streams if stream.parent == folder)
+        for name in hidden:
+            if name.startswith(prefixes):
+                (folder / name).unlink(missing_ok=True)
 
 
 def _records(stream: Stream, size: int, first: int) -> Bytes:
@@ -225,10 +234,15 @@ def _compress_segments(stream: Stream, segments: Segments, size: int) -> bool:
     """Compress the segments of a stream that has ended, and its window with the last of them."""
     if not stream.count:
         return False
+    last = segment_path(stream.path, segments.flushed // segments.records)
+    if _is_small(stream, segments, last, size):
+        records = stream.read(np.dtype((np.void, size)))
+        _replace(stream, flushed=0, window=records.nbytes, body=records.tobytes())
+        last.unlink(missing_ok=True)
+        return False
     for number, path, is_packed in list(segments.files()):
         if not is_packed and (number + 1) * segments.records <= segments.flushed:
             _compress_segment(path, size)
-    last = segment_path(stream.path, segments.flushed // segments.records)
     first = stream.flushed - segments.flushed % segments.records
     if stream.count > stream.flushed or last.exists():
         # Both hold the records of the body until the stream's file says that it has those of the window too.
@@ -236,6 +250,15 @@ def _compress_segments(stream: Stream, segments: Segments, size: int) -> bool:
         last.unlink(missing_ok=True)
     _replace(stream, flushed=stream.number("committed"))
     return True
+
+
+def _is_small(stream: Stream, segments: Segments, last: Path, size: int) -> bool:
+    """Return whether it has few records, in its window and its first segment, as of a thread that ends soon.
+
+    To write a file of their own and wait for the disk takes some 10 ms each, and more room than their window.
+    """
+    is_first = segments.flushed < segments.records and not packed_path(last).exists()
+    return is_first and stream.count * size < LEAST_BYTES
 
 
 def _compress_segment(path: Path, size: int) -> bool:

@@ -29,7 +29,7 @@ from .packed import NewerFormatError
 from .readings import Readings, read_readings
 from .running import is_running
 from .stacks import StackFile, open_stacks
-from .stream import check_major
+from .stream import UnwrittenError, check_major
 from .sums import keeps_summary
 from .sums_trace import SumsTrace, load_sums, refusal
 from .tasks import TaskTable
@@ -240,6 +240,8 @@ class _Loader:
             return read(path)
         except NewerFormatError:
             raise
+        except UnwrittenError:
+            return None
         except TraceError as error:
             self.notes.append(f"left out: {error}")
             return None

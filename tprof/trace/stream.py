@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -31,6 +32,10 @@ PIECE = 1 << 15
 _FIELDS = tuple(layout.HEADER.names or ())
 
 Header = dict[str, Any]
+
+
+class UnwrittenError(TraceError):
+    """The file is empty: its writer was stopped before the first byte, so nothing is lost."""
 
 
 @dataclass(frozen=True)
@@ -286,7 +291,8 @@ def open_stream(path: Path, kind: kinds.StreamKind) -> Stream:
     Raises
     ------
     TraceError
-        If it is not such a file, or its header is inconsistent; NewerFormatError for a newer version.
+        If it is not such a file, or its header is inconsistent; NewerFormatError for a newer version, UnwrittenError
+        where nothing was written. A file of readings always has some.
     """
     fd = _open(path)
     try:
@@ -338,6 +344,9 @@ def _note(path: Path, header: Header, there: int, gone: int) -> str | None:
 
 
 def _check(path: Path, head: bytes, kind: kinds.StreamKind) -> Header:
+    if not head and kind != kinds.StreamKind.READINGS and not any(path.parent.glob(f"{glob.escape(path.name)}.*")):
+        message = f"{path} is empty: nothing was written to it"
+        raise UnwrittenError(message)
     if head[:8] != layout.MAGIC[: len(head)]:
         message = f"{path} is not a tprof trace file (its first bytes are {head[:8]!r}): leave the file out"
         raise TraceError(message)
