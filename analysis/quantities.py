@@ -7,6 +7,10 @@ import math
 NOT_RESOLVED = "not resolved"
 PREFIXES = ((1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 DASH = "–"
+AT_MOST_NOTE = (
+    "≤: not resolved: the 95 % interval of the mean energy above static power reaches zero, and this is its upper end; "
+    "longer runs and more instances narrow it"
+)
 
 
 def quantity(value: float, unit: str) -> str:
@@ -17,6 +21,11 @@ def quantity(value: float, unit: str) -> str:
         if abs(value) >= factor:
             return f"{three_digits(value / factor)} {prefix}{unit}"
     return f"0 {unit}" if value == 0 else f"< 1 n{unit}"
+
+
+def at_most(high: float, unit: str) -> str:
+    """Write the upper end of a figure that is not resolved."""
+    return f"≤ {quantity(high, unit)}"
 
 
 def interval(value: float, low: float, high: float, unit: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tprof.analysis.quantities import AT_MOST_NOTE, at_most
 from tprof.errors import UsageError
 from tprof.trace.plain_values import listed, shown
 
@@ -311,10 +312,7 @@ def legend_lines(summary: pd.DataFrame) -> list[str]:
     known = summary["energy_mean_high_j"].notna()
     notes = []
     if (known & ~summary["resolved"]).any():
-        notes.append(
-            "≤: not resolved: the 95 % interval of the mean energy above static power reaches zero, and this is its "
-            "upper end; longer runs and more instances narrow it"
-        )
+        notes.append(AT_MOST_NOTE)
     if not known.all():
         notes.append("–: not resolved: no valid reading of a sensor covers these instances")
     return notes
@@ -363,7 +361,7 @@ def _with_interval(name: str, unit: str) -> Callable[[Row], str]:
         if math.isnan(value) or math.isnan(high):
             return DASH
         if not row["resolved"]:
-            return f"≤ {quantity(high, unit)}"
+            return at_most(high, unit)
         return interval(value, low, high, unit)
 
     return cell
@@ -376,7 +374,7 @@ def _at_most(name: str, unit: str, per_mean: Callable[[Row], float]) -> Callable
         value, high = float(row[name]), float(row["energy_mean_high_j"]) * per_mean(row)
         if math.isnan(value) or math.isnan(high):
             return DASH
-        return quantity(value, unit) if row["resolved"] else f"≤ {quantity(high, unit)}"
+        return quantity(value, unit) if row["resolved"] else at_most(high, unit)
 
     return cell
 
