@@ -177,6 +177,23 @@ def test_a_figure_that_stands_out_brings_its_sentence(tmp_path, threads, changes
     assert said in next(one.text for one in answer.remedies if one.kind == kind)
 
 
+@pytest.mark.parametrize(
+    ("lengths", "more"),
+    [((100, 130, 160), "more instances or runs narrow it"), ((100, 300) * 4, "a longer run narrows it")],
+)
+def test_a_wide_interval_names_what_it_leaves_out_and_what_narrows_it(tmp_path, lengths, more):
+    """Of an estimate the error of the watts is left out; what ran a few times needs instances, not time."""
+    recorded(tmp_path / "t.tprof", [(0, length, 1) for length in lengths], quality="estimated")
+    estimate = {"idle_w": 0.0, "per_core_w": 20.0, "given": False, "idle_factor": 5.0, "per_core_factor": 3.0}
+    traces.set_json(tmp_path / "t.tprof" / "manifest.json", estimate=estimate)
+
+    answer = answer_of(tprof.load(tmp_path / "t.tprof").profile(model="cputime"))
+
+    (wide,) = [one.text for one in answer.remedies if one.kind == "wide"]
+    assert wide.startswith("Apart from the error of the watts, the interval of blur is wide (± ")
+    assert wide.endswith(f"after {len(lengths)} instances: {more}.")
+
+
 def test_what_most_joules_are_about_comes_first_and_what_none_are_last(tmp_path):
     profile = recorded(tmp_path / "t.tprof", [(0, 300, 0.1)] * 2, end_ms=700, quality="estimated")
 
