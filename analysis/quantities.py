@@ -35,6 +35,12 @@ def interval(value: float, low: float, high: float, unit: str) -> str:
     return f"{written[0]} ({written[1]} … {written[2]}) {prefix}{unit}"
 
 
+def reach(low: float, high: float, unit: str) -> str:
+    """Write the ends of a range, both in the unit of the higher one."""
+    factor, prefix = next(((factor, prefix) for factor, prefix in PREFIXES if high >= factor), PREFIXES[-1])
+    return f"{three_digits(low / factor)} … {three_digits(high / factor)} {prefix}{unit}"
+
+
 def three_digits(value: float) -> str:
     """Write three significant digits, below a million without an exponent."""
     rounded = float(f"{value:.3g}")

@@ -18,6 +18,8 @@ from tprof.trace.estimate import EXACT
 from .remedies import Remedy, job_remedies, narrowing, remedies
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
 
     from tprof.trace.estimate import WattsError
@@ -65,6 +67,11 @@ class Answer:
     def as_plain(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return asdict(self)
+
+    def unsaid(self, warnings: Sequence[str]) -> list[str]:
+        """Return the warnings that no remedy says already."""
+        said = {one.text.rstrip(".").casefold() for one in self.remedies}
+        return [text for text in warnings if text.casefold() not in said]
 
 
 def answer_of(profile: Profile) -> Answer:

@@ -196,7 +196,8 @@ def show(
 
     width = width_of(stream)
     label = f" ({profile.info['quality']})"
-    print(*answer_lines(answer_of(profile), width), "", sep="\n", file=stream)
+    answer = answer_of(profile)
+    print(run_line(profile, label), *answer_lines(answer, width), "", sep="\n", file=stream)
     if functions := function_lines(profile, width):
         print(*functions, "", sep="\n", file=stream)
     tasks = task_lines(profile.summary(), label, TaskTable(width, top, columns, everything))
@@ -210,9 +211,19 @@ def show(
         *_native_lines(profile, label),
         *waits_lines(profile, label),
         f"{clean(profile.info['sensor'])}; {clean(profile.info['model_why'])}",
-        *(f"warning: {clean(warning)}" for warning in warning_texts(profile.info)),
+        *(f"warning: {clean(warning)}" for warning in answer.unsaid(warning_texts(profile.info))),
     ]
     print("", *(filled(text, width) for text in lines), sep="\n", file=stream)
+
+
+def run_line(profile: Profile, label: str) -> str:
+    """Return how long the run took, its energy and mean power."""
+    duration_s, measured_j = float(profile.info["duration_s"]), profile.measured_j
+    what = "The run" if profile.info["between_s"] is None else "This window of the run"
+    seconds = f"{what} took {quantity(duration_s, 's')}"
+    if not (duration_s > 0 and measured_j >= 0):
+        return f"{seconds}."
+    return f"{seconds} and {quantity(measured_j, 'J')}, {quantity(measured_j / duration_s, 'W')} on average{label}."
 
 
 def answer_lines(answer: Answer, width: int | None) -> list[str]:
