@@ -7,6 +7,10 @@ import math
 NOT_RESOLVED = "not resolved"
 PREFIXES = ((1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
 DASH = "–"
+AT_MOST_NOTE = (
+    "≤: not resolved: the 95 % interval of the mean energy above static power reaches zero, and this is its upper end; "
+    "longer runs and more instances narrow it"
+)
 
 
 def quantity(value: float, unit: str) -> str:
@@ -19,11 +23,22 @@ def quantity(value: float, unit: str) -> str:
     return f"0 {unit}" if value == 0 else f"< 1 n{unit}"
 
 
+def at_most(high: float, unit: str) -> str:
+    """Write the upper end of a figure that is not resolved."""
+    return f"≤ {quantity(high, unit)}"
+
+
 def interval(value: float, low: float, high: float, unit: str) -> str:
     """Write a figure with its 95 % interval, all three in the unit of the figure."""
     factor, prefix = next(((factor, prefix) for factor, prefix in PREFIXES if value >= factor), PREFIXES[-1])
     written = [three_digits(one / factor) for one in (value, low, high)]
     return f"{written[0]} ({written[1]} … {written[2]}) {prefix}{unit}"
+
+
+def reach(low: float, high: float, unit: str) -> str:
+    """Write the ends of a range, both in the unit of the higher one."""
+    factor, prefix = next(((factor, prefix) for factor, prefix in PREFIXES if high >= factor), PREFIXES[-1])
+    return f"{three_digits(low / factor)} … {three_digits(high / factor)} {prefix}{unit}"
 
 
 def three_digits(value: float) -> str:

@@ -170,7 +170,7 @@ class GpuSplit:
 def _unmarked(name: str, loose_j: float, own_j: float, *, marked: bool) -> tuple[str, ...]:
     if loose_j <= UNMARKED_SHARE * own_j or own_j <= 0:
         return ()
-    part = f"{loose_j / own_j:.0%} of this program's joules on {name} (in `runtime`)"
+    part = f"{100 * loose_j / own_j:.0f} % of this program's joules on {name} (in `runtime`)"
     why = "are of times in which no task was marked on it" if marked else "could be of several tasks"
     return (f"{part} {why}: if it is a task's work, {MARK}",)
 

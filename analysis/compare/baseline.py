@@ -33,6 +33,8 @@ LARGEST = 1e100
 MOST_RUNS, MOST_TASKS = 1000, 100_000
 _REMEDY = "make one by: tprof check SESSION --save FILE"
 _BIASES = ("below", "above", "common_below", "common_above")
+_END = "at_most"
+"""Upper end of a mean that is not resolved; older baselines lack it."""
 _CIRCUMSTANCES = (
     "quality", "sensor", "domains", "model", "watts", "host", "processor", "cpus", "kernel", "python", "counters",
 )  # fmt: skip
@@ -73,21 +75,18 @@ def _plain_run(run: RunFigures) -> dict[str, Any]:
         known = {figure: value for figure, value in figures.items() if value is not None}
         tasks[name] = {"instances": int(run.where["instances"].loc[name]), **known}
     measured = {key: value for key, value in run.circumstances.items() if value != ""}
-    totals = {key: _short(value) for key, value in run.totals.items() if math.isfinite(value)}
+    totals = {key: float(value) for key, value in run.totals.items() if math.isfinite(value)}
     return {"name": run.name, "measured": measured, "totals": totals, "tasks": tasks}
 
 
 def _plain_figure(row: pd.Series[Any]) -> dict[str, float] | None:
     if not math.isfinite(row["value"]):
         return None
-    found = {"value": _short(row["value"])}
+    found = {"value": float(row["value"])}
     if math.isfinite(row["variance"]) and math.isfinite(row["df"]):
-        found |= {"error": _short(math.sqrt(row["variance"])), "df": _short(row["df"])}
-    return found | {name: _short(row[name]) for name in _BIASES if row[name] > 0}
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.6g}")
+        found |= {"error": float(math.sqrt(row["variance"])), "df": float(row["df"])}
+    found |= {name: float(row[name]) for name in _BIASES if row[name] > 0}
+    return found | ({_END: float(row[_END])} if math.isfinite(row.get(_END, math.nan)) else {})
 
 
 def read_baseline(path: Path) -> Baseline:
@@ -173,14 +172,17 @@ def _count(row: Mapping[str, Any], name: str) -> float:
 
 def _frame(figure: str, rows: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     found = {name: _figure(row[figure], f"{figure} of {shown(name)}") for name, row in rows.items() if figure in row}
-    return pd.DataFrame.from_dict(found, orient="index", columns=["value", "variance", "df", *_BIASES], dtype=float)
+    return pd.DataFrame.from_dict(
+        found, orient="index", columns=["value", "variance", "df", *_BIASES, _END], dtype=float
+    )
 
 
 def _figure(value: object, what: str) -> list[float]:
     figure = _object(value, what)
-    numbers = {key: figure.get(key, 0.0 if key in _BIASES else math.nan) for key in ("value", "error", "df", *_BIASES)}
+    keys = ("value", "error", "df", *_BIASES, _END)
+    numbers = {key: figure.get(key, 0.0 if key in _BIASES else math.nan) for key in keys}
     for key, number in numbers.items():
-        is_absent = key in ("error", "df") and key not in figure
+        is_absent = key in ("error", "df", _END) and key not in figure
         if not is_absent and (not is_finite(number) or not 0 <= number <= LARGEST or (key == "df" and number == 0)):
             raise ValueError(f"{key} of {what} must be a number from 0 to {LARGEST:g}, got {shown(number)}")
-    return [numbers["value"], numbers["error"] ** 2, *(numbers[key] for key in ("df", *_BIASES))]
+    return [numbers["value"], numbers["error"] ** 2, *(numbers[key] for key in ("df", *_BIASES, _END))]

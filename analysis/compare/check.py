@@ -16,7 +16,7 @@ from .circumstances import likeness
 from .comparison import ONE_RUN
 from .evidence import chance_beyond, difference, holm
 from .figure_texts import LEVEL
-from .sides import estimates
+from .sides import ends_of, estimates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -50,6 +50,7 @@ class Checked:
     ratio, ratio_low, ratio_high : now over base with the 95 % interval; NaN where there is none
     limit : largest increase as a part: 0.05 is 5 %
     chance : to see such an increase if it were within the limit, corrected for the number of tasks
+    base_at_most, now_at_most : upper end of a mean energy that is not resolved; else NaN
     """
 
     task: str
@@ -61,6 +62,8 @@ class Checked:
     ratio_high: float
     limit: float
     chance: float
+    base_at_most: float
+    now_at_most: float
 
 
 @dataclass(frozen=True)
@@ -126,9 +129,10 @@ def check(
     judged = _judged(names, runs, base, limits, figure=figure, least_share=least_share)
     chance = holm(np.where(judged, chance_beyond(a, b, 1 + limit, is_shared=is_shared), np.nan))
     figures = np.array([a.value, b.value, found.ratio, found.ratio_low, found.ratio_high, limit, chance]).T
+    ends = np.array([ends_of(before, names), ends_of(after, names)]).T
     rows = [
-        Checked(name, _state(*map(float, (*row[:2], *row[-2:])), is_judged=is_judged), *map(float, row))
-        for name, row, is_judged in zip(names, figures, judged, strict=True)
+        Checked(name, _state(*map(float, (*row[:2], *row[-2:])), is_judged=is_judged), *map(float, (*row, *at_most)))
+        for name, row, is_judged, at_most in zip(names, figures, judged, ends, strict=True)
     ]
     warnings = [*like.warnings, *([ONE_RUN] if len(base) == len(runs) == 1 else [])]
     quality = str(runs[0].circumstances["quality"])

@@ -16,7 +16,7 @@ from .evidence import Difference, Estimate, difference, holm
 from .figure_texts import LEVEL
 from .headline import headline
 from .run_figures import ENERGIES, FIGURES, RunFigures, figures_of
-from .sides import estimates, totals_of
+from .sides import ends_of, estimates, totals_of
 
 if TYPE_CHECKING:
     import os
@@ -29,6 +29,8 @@ MORE, LESS, UNCLEAR, UNKNOWN = "more", "less", "unclear", "unknown"
 ONLY_A, ONLY_B = "only in A", "only in B"
 _ORDER = {MORE: 0, ONLY_B: 0, LESS: 1, ONLY_A: 1, UNCLEAR: 2, UNKNOWN: 2}
 SURE = (MORE, LESS, ONLY_A, ONLY_B)
+UNRESOLVED = ("energy_mean_j", "power_w")
+"""The figures that are shown by their upper end where the mean energy is not resolved."""
 _FORKED = " (forked)"
 """What follows the program's name in the name of its forked processes' task."""
 ONE_RUN = (
@@ -50,6 +52,7 @@ class Comparison:
         for example: energy_mean_a_j, energy_mean_b_j, energy_mean_difference_j, energy_mean_low_j and _high_j (95 % of
         the difference), energy_mean_ratio, energy_mean_ratio_low and _high, energy_mean_chance (of such a difference
         if nothing had changed), energy_mean_noise (the same, corrected by Holm's method for the number of tasks).
+        energy_mean_at_most_a_j and _b_j, power_at_most_a_w and _b_w: the upper end of a mean that is not resolved.
         `change`: "more", "less", "unclear" (it may be noise), "unknown" (nothing says how large noise is), "only in A",
         "only in B". `total_change`: the same of the joules of all instances, where these are judged apart
     totals : index `figure` (energy_j, program_j: all but other programs and idle, tasks_j, runtime_j, other_j, idle_j,
@@ -140,6 +143,7 @@ def compare_runs(a: Sequence[RunFigures], b: Sequence[RunFigures], *, grouped_by
     figures = {name: _compared(name, a, b, names, like) for name in FIGURES}
     by = _judged_by(like, grouped_by)
     table = pd.concat([_where(a, b, names), *(_columns(name, parts, names) for name, parts in figures.items())], axis=1)
+    table = table.assign(**_ends(a, b, names, like))
     table = table.assign(change=_changes(table, _column(by, "noise"), figures[by]))
     # Instances may be fewer while each takes the same: what all took is judged by itself.
     total = _changes(table, "energy_noise", figures["energy_j"]) if by == "energy_mean_j" else table["change"]
@@ -202,6 +206,18 @@ def _compared(
     return first.value, second.value, difference(first, second, is_shared=is_shared)
 
 
+def _ends(
+    a: Sequence[RunFigures], b: Sequence[RunFigures], names: Sequence[str], like: Likeness
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Return what figures that are not resolved are at most."""
+    columns = {
+        _column(name, f"at_most_{key}"): ends_of([run.figures[name] for run in side], names)
+        for name in UNRESOLVED
+        for key, side in (("a", a), ("b", b))
+    }
+    return columns if like.has_energy else {name: np.full(len(names), math.nan) for name in columns}
+
+
 def _nothing(like: Estimate) -> Estimate:
     unknown = np.full(len(like.value), math.nan)
     return Estimate(unknown, unknown, unknown, unknown, unknown)
@@ -210,7 +226,7 @@ def _nothing(like: Estimate) -> Estimate:
 def _column(figure: str, part: str) -> str:
     """Return the column of a part of a figure: a unit stays at the end, ratios and chances have none."""
     stem, unit = figure[:-2], figure[-2:]
-    has_unit = part in ("a", "b", "difference", "low", "high")
+    has_unit = part.startswith("at_most") or part in ("a", "b", "difference", "low", "high")
     return f"{stem}_{part}{unit}" if has_unit else f"{stem}_{part}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from tprof.analysis.quantities import DASH, PREFIXES, quantity, three_digits
+from tprof.analysis.quantities import DASH, PREFIXES, at_most, quantity, three_digits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +25,7 @@ _PREFIXES = ((1e9, "G"), (1e6, "M"), *PREFIXES)
 _RESULTS = {"unclear": "within noise", "unknown": "not decided"}
 NOISE = "noise: how probable a difference at least as large would be if nothing had changed"
 WITHIN_NOISE = "within noise: this is 5 % or more, so nothing is shown; it does not show that nothing changed"
+NO_BOUND = f"{UNBOUNDED}: the ratio has no bound, as A itself may be near zero; more runs narrow it"
 NOT_DECIDED = "not decided: a single instance in a single run has no scatter; record several runs a side"
 
 
@@ -50,14 +51,40 @@ def counts_of(row: Row) -> str:
 
 
 def pair(row: Row, stem: str, unit: str) -> str:
-    """Write a figure of both sides with one prefix; one alone where they are the same, a dash for one not known."""
-    a, b = (float(row[f"{stem}_{side}_{unit.lower()}"]) for side in "ab")
-    known = [abs(value) for value in (a, b) if not math.isnan(value)]
+    """Write a figure of both sides with one prefix: a dash for one not known, what one not resolved is at most."""
+    values = [float(row[f"{stem}_{side}_{unit.lower()}"]) for side in "ab"]
+    ends = [float(row.get(f"{stem}_at_most_{side}_{unit.lower()}", math.nan)) for side in "ab"]
+    shown = [value if math.isnan(end) else end for value, end in zip(values, ends, strict=True)]
+    known = [abs(value) for value in shown if not math.isnan(value)]
     if not known:
         return DASH
-    factor, prefix = next(((factor, prefix) for factor, prefix in _PREFIXES if max(known) >= factor), PREFIXES[-1])
-    words = [DASH if math.isnan(value) else three_digits(value / factor) for value in (a, b)]
+    fitting = ((factor, prefix) for factor, prefix in _PREFIXES if max(known) >= factor)
+    factor, prefix = next(fitting, PREFIXES[-1] if max(known) > 0 else (1.0, ""))
+    marks = ["" if math.isnan(end) else "≤ " for end in ends]
+    words = [
+        DASH if math.isnan(value) else f"{mark}{three_digits(value / factor)}"
+        for mark, value in zip(marks, shown, strict=True)
+    ]
     return f"{words[0]} {_ARROW} {words[1]} {prefix}{unit}"
+
+
+def is_at_most(row: Row) -> bool:
+    """Return whether the mean energy of a side is not resolved."""
+    return any(math.isfinite(row[f"energy_mean_at_most_{side}_j"]) for side in "ab")
+
+
+def is_unbounded(row: Row, stem: str) -> bool:
+    """Return whether the interval of a change lacks an end."""
+    ends = float(row[f"{stem}ratio_low"]), float(row[f"{stem}ratio_high"])
+    is_known = math.isfinite(row[f"{stem}ratio"]) and math.isfinite(row[f"{stem}chance"])
+    return is_known and any(math.isnan(end) for end in ends)
+
+
+def either(value: float, end: float, unit: str) -> str:
+    """Write a figure, a dash where it is not known, or what it is at most where it is not resolved."""
+    if math.isfinite(end):
+        return at_most(end, unit)
+    return DASH if math.isnan(value) else quantity(value, unit)
 
 
 def change(row: Row, stem: str) -> str:
@@ -74,7 +101,8 @@ def change(row: Row, stem: str) -> str:
 def _percent(ratio: float) -> str:
     value = 100 * (ratio - 1)
     digits = 0 if abs(value) >= 99.5 else 1
-    return f"{value:+,.{digits}f}".replace("-", MINUS)
+    rounded = round(value, digits)
+    return f"{rounded:+,.{digits}f}".replace("-", MINUS) if rounded else f"{0:.{digits}f}"
 
 
 def chance(value: float) -> str:

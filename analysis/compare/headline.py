@@ -79,13 +79,13 @@ def _reason(comparison: Comparison, row: pd.Series[Any]) -> str:
 
 
 def _changed_most(comparison: Comparison) -> str:
-    """Return a sentence on what changed most of what surely changed, else of all."""
+    """Return a sentence on what changed most of what surely changed, else of all; none if nothing is on both sides."""
     from .comparison import SURE, sums_of  # noqa: PLC0415 - comparisons hold their answer
 
     table, by = comparison.tasks, comparison.info["by"]
     sure = table[table["total_change"].isin(SURE)]
     chosen = sure if len(sure) else table
-    if chosen.empty:
+    if chosen.empty or not ((table["instances_a"] > 0) & (table["instances_b"] > 0)).any():
         return ""
     a, b = sums_of(chosen, by)
     place = int(np.argmax((b - a).abs().to_numpy()))

@@ -47,7 +47,8 @@ class RunFigures:
     path : of the session
     figures : of each of `FIGURES` a frame with index `task`: value, variance and df (NaN for a single instance), below
         and above (bounds of what native threads may add), common_below and common_above (further bounds, by the error
-        of watts or of the sensor that all tasks share)
+        of watts or of the sensor that all tasks share). Of energy_mean_j and power_w of tasks also at_most: the upper
+        end where the summary does not resolve the mean energy, else NaN
     where : index `task`: instances, cores and packages (their numbers, in order), frequency_hz (mean, NaN if the
         recording has no cycles)
     totals : duration_s, program_j (all but other programs and idle) and of `ACCOUNTS` those that are known
@@ -238,7 +239,14 @@ def _figure(name: str, summary: pd.DataFrame, alone: pd.DataFrame, spread: Sprea
     frame["variance"] = scatter + attributed
     weight = (scatter / frame["variance"]).where(frame["variance"] > 0, 1.0)
     frame["df"] = (df / weight**2).clip(upper=SURE_DF)
-    return frame.assign(**reach)
+    frame = frame.assign(**reach)
+    return frame if name == "energy_j" else frame.assign(at_most=_end(name, summary))
+
+
+def _end(name: str, summary: pd.DataFrame) -> pd.Series[float]:
+    """Return the upper ends of a figure that goes with the mean energy, where that is not resolved."""
+    ends = summary["energy_mean_high_j"].where(~summary["resolved"].astype(bool))
+    return ends / summary["own_mean_s"].where(summary["own_mean_s"] > 0) if name == "power_w" else ends
 
 
 def reach_of(summary: pd.DataFrame, alone: pd.DataFrame) -> dict[str, pd.Series]:

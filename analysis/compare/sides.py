@@ -50,6 +50,18 @@ def estimates(
     return left, right, borrows[0] | borrows[1]
 
 
+def ends_of(side: Sequence[pd.DataFrame], names: Sequence[str]) -> Floats:
+    """Return the upper ends of a figure that most runs of a side do not resolve, their mean; NaN for others."""
+    frames = [frame.reindex(list(names)) for frame in side]
+    unknown = np.full(len(names), np.nan)
+    ends = np.array([frame["at_most"].to_numpy(float) if "at_most" in frame else unknown for frame in frames])
+    runs = sum(frame["value"].notna().to_numpy(int) for frame in frames)
+    has_end = np.isfinite(ends)
+    count = has_end.sum(axis=0)
+    mean = np.where(has_end, ends, 0.0).sum(axis=0) / np.maximum(count, 1)
+    return np.where(2 * count > runs, mean, np.nan)
+
+
 def _joined(side: Sequence[pd.DataFrame], names: Sequence[str], *, common: bool) -> _Joined:
     frames = [frame.reindex(list(names)) for frame in side]
     table = {column: np.array([frame[column].to_numpy(float) for frame in frames]) for column in frames[0].columns}

@@ -37,7 +37,7 @@ def profile_html(profile: Profile) -> str:
         f"{quantity(seconds, 's')}, {watts} on average, {count} of tasks</p>"
     )
     answer = answer_of(profile)
-    warnings = warning_texts(info)
+    warnings = answer.unsaid(warning_texts(info))
     sources = [info["sensor"], info["model_why"], *filter(None, (uncertainty_text(info), lead_in_text(info)))]
     count = f"{len(warnings)} warning{'' if len(warnings) == 1 else 's'}"
     return output(

@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from tprof.analysis.quantities import DASH, percent, quantity
+from tprof.analysis.quantities import DASH, at_most, percent, quantity
 
 from .markup import badge, bar, output, shares, table, text
 
@@ -87,7 +87,7 @@ def _mean(row: Row) -> str:
     if math.isnan(value) or math.isnan(high):
         return DASH
     if not row["resolved"]:
-        return f"≤ {quantity(high, 'J')}"
+        return at_most(high, "J")
     return f"{quantity(value, 'J')} ({quantity(low, 'J')} … {quantity(high, 'J')})"
 
 
@@ -95,7 +95,7 @@ def _power(row: Row) -> str:
     value, high = float(row["power_w"]), float(row["power_high_w"])
     if math.isnan(value) or math.isnan(high):
         return DASH
-    return quantity(value, "W") if row["resolved"] else f"≤ {quantity(high, 'W')}"
+    return quantity(value, "W") if row["resolved"] else at_most(high, "W")
 
 
 def accounts_table(accounts: pd.DataFrame) -> str:

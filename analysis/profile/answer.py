@@ -15,9 +15,11 @@ from tprof.analysis.quantities import interval, quantity
 from tprof.trace import Quality
 from tprof.trace.estimate import EXACT
 
-from .remedies import Remedy, job_remedies, remedies
+from .remedies import Remedy, job_remedies, narrowing, remedies
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pandas as pd
 
     from tprof.trace.estimate import WattsError
@@ -65,6 +67,11 @@ class Answer:
     def as_plain(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return asdict(self)
+
+    def unsaid(self, warnings: Sequence[str]) -> list[str]:
+        """Return the warnings that no remedy says already."""
+        said = {one.text.rstrip(".").casefold() for one in self.remedies}
+        return [text for text in warnings if text.casefold() not in said]
 
 
 def answer_of(profile: Profile) -> Answer:
@@ -240,7 +247,8 @@ def _width(row: Row, low_j: float, high_j: float) -> str:
     if not row["resolved"]:
         high = float(row["energy_mean_high_j"])
         most = f": at most {quantity(high, 'J')} an instance" if math.isfinite(high) else ""
-        return f"The energy of {row.name} above static power cannot be told from zero{most}: a longer run narrows it."
+        more = narrowing(int(row["instances"]))
+        return f"The energy of {row.name} above static power cannot be told from zero{most}: {more}."
     if not (energy_j > 0 and math.isfinite(low_j) and math.isfinite(high_j)):
         return ""
     half = (high_j - low_j) / 2 / energy_j

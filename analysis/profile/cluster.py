@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from tprof.analysis.display.frames import AccountsTable, SummaryTable
+from tprof.analysis.quantities import quantity
 
 from tprof.errors import TraceError
 
@@ -224,7 +225,9 @@ class ClusterProfile:
 
     def __repr__(self) -> str:
         """Describe the profile in one line."""
-        joules = ", ".join(f"{value:.4g} J {quality}" for quality, value in self.measured_j.items()) or "no energy"
+        joules = (
+            ", ".join(f"{quantity(value, 'J')} {quality}" for quality, value in self.measured_j.items()) or "no energy"
+        )
         return f"<ClusterProfile of {self.trace.path.name}: {len(self.trace.hosts)} hosts, {joules}>"
 
 

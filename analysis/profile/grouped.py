@@ -186,6 +186,9 @@ def _column(tasks: pd.DataFrame, name: str) -> str:
     column = name if name == "host" else f"label_{name}"
     if column in tasks:
         return column
+    if name in ("process", "thread"):
+        keep = "summary" if name == "process" else "threads"
+        raise UsageError(f"sums by {name} are in recordings of tprof run --keep {keep} only: choose host or a label")
     known = ["host", *(str(one).removeprefix("label_") for one in tasks.columns if str(one).startswith("label_"))]
     raise UsageError(
         f"no process has the label {shown(name)}: choose from {', '.join(map(shown, known))}, or label processes by "

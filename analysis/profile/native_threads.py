@@ -12,6 +12,7 @@ from tprof.analysis.attribution.native_members import PYTHON
 from tprof.analysis.attribution.native_time import OF_TASK, OUTSIDE, SPINNING, UNIDENTIFIED
 from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.names import places, shown
+from tprof.analysis.quantities import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -170,7 +171,7 @@ def native_costs(facts: dict[str, Any] | None, measured_j: float) -> list[tuple[
 
 
 def _took(title: str, joules: float, of_j: float) -> str:
-    return f"threads of {title or 'a library'} took {joules:.3g} J ({joules / of_j:.0%})"
+    return f"threads of {title or 'a library'} took {quantity(joules, 'J')} ({100 * joules / of_j:.0f} %)"
 
 
 def _setting(library: str) -> str:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tprof.analysis.display.frames import SummaryTable
+from tprof.analysis.quantities import quantity
 
 from tprof.errors import UsageError
 
@@ -271,9 +272,10 @@ class Profile:
 
     def __repr__(self) -> str:
         """Describe the profile in one line."""
-        joules = f"{self.measured_j:.4g} J" if self.measured_j == self.measured_j else "no energy"
+        joules = quantity(self.measured_j, "J") if self.measured_j == self.measured_j else "no energy"
+        count = f"{self.sums.rows:,} instance{'' if self.sums.rows == 1 else 's'}"
         quality, model = self.info["quality"], self.info["model"]
-        return f"<Profile of {self.trace.path.name}: {self.sums.rows:,} instances, {joules} ({quality}), {model}>"
+        return f"<Profile of {self.trace.path.name}: {count}, {joules} ({quality}), {model}>"
 
     def _repr_html_(self) -> str:
         from tprof.analysis.display import profile_html  # noqa: PLC0415 - loaded when used

@@ -151,27 +151,28 @@ def sample_warnings(facts: SampleFacts, hidden: HiddenTime, model: Chosen, *, ha
     """
     out = [shown(text) for text in facts.losses]
     if facts.disordered > 0:
-        out.append(f"{facts.disordered} time stamps went backwards within a thread and were raised to the one before")
+        out.append(f"{facts.disordered:,} time stamps went backwards within a thread and were raised to the one before")
     if facts.aborted > 0:
-        out.append(f"{facts.aborted} threads ended inside a task: that task is closed at their last sample")
+        out.append(f"{facts.aborted:,} threads ended inside a task: that task is closed at their last sample")
     if facts.cut_off > 0:
         out.append(
-            f"{facts.cut_off} threads were in a task when their process ended without a word (killed, or by os._exit): "
-            "their CPU time since their last sample is a guess, at most what their process took in that time"
+            f"{facts.cut_off:,} threads were in a task when their process ended without reporting its end "
+            "(killed, or by os._exit): their CPU time since their last sample is a guess, at most what their process "
+            "took in that time"
         )
     if facts.bare > 0:
         out.append(
-            f'{facts.bare} threads lack the counters of model "{model.name}": their power is the mean of the others'
+            f'{facts.bare:,} threads lack the counters of model "{model.name}": their power is the mean of the others'
         )
     if facts.moved:
         out.append(
-            f"{facts.moved} segments began on one package and ended on another: half of each is counted on either"
+            f"{facts.moved:,} segments began on one package and ended on another: half of each is counted on either"
         )
     out += _hidden_warnings(hidden, follows_native=facts.follows_native, has_keys=has_keys, lost=lost)
     if facts.begun > facts.instances:
         out.append(
-            f"{facts.begun - facts.instances} instances begin more than once: their ids are not unique, and they count "
-            "as one"
+            f"{facts.begun - facts.instances:,} instances begin more than once: their ids are not unique, and they "
+            "count as one"
         )
     if facts.unnamed > 0:
         out.append(
@@ -200,13 +201,13 @@ def _hidden_warnings(hidden: HiddenTime, *, follows_native: bool, has_keys: bool
     limit = "; if they are a pool of BLAS or OpenMP, limit it to one thread with threadpoolctl or OMP_NUM_THREADS=1"
     if _is_notable(hidden.unseen_share, hidden.program_s) and not lost:
         out.append(
-            f"{hidden.unseen_share:.0%} of the program's CPU time ran in threads that run no task, and that no task is "
-            f"known to use (in `runtime`): {advice}{'' if follows_native or has_keys else limit}"
+            f"{100 * hidden.unseen_share:.0f} % of the program's CPU time ran in threads that run no task, and that no "
+            f"task is known to use (in `runtime`): {advice}{'' if follows_native or has_keys else limit}"
         )
     if _is_notable(hidden.before_share, hidden.program_s):
         out.append(
-            f"{hidden.before_share:.0%} of the program's CPU time passed before the first task of its processes and "
-            "threads (in `runtime`): mostly starts of Python and imports in child processes"
+            f"{100 * hidden.before_share:.0f} % of the program's CPU time passed before the first task of its "
+            "processes and threads (in `runtime`): mostly starts of Python and imports in child processes"
         )
     if hidden.hides_others:
         out.append(
@@ -254,12 +255,12 @@ def gpu_warnings(notes: Iterable[GpuNote]) -> list[str]:
     out = []
     if lost := sum(note.lost for note in notes):
         out.append(
-            f"{lost} marks on GPUs have no time, since the GPU did not come to them before the end: their work counts "
-            "as unmarked, or up to the end; wait for the GPU (synchronize) inside the recording"
+            f"{lost:,} marks on GPUs have no time, since the GPU did not come to them before the end: their work "
+            "counts as unmarked, or up to the end; wait for the GPU (synchronize) inside the recording"
         )
     if captured := sum(note.captured for note in notes):
         out.append(
-            f"{captured} marks on GPUs were left out while a graph was captured: put tprof.gpu() around its replay"
+            f"{captured:,} marks on GPUs were left out while a graph was captured: put tprof.gpu() around its replay"
         )
     if any(note.overlapped for note in notes):
         out.append(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tprof.analysis.attribution.load import LEAST_IDLE_S
 from tprof.analysis.profile.profile_warnings import failed_declarations, finding_text
-from tprof.analysis.quantities import three_digits
+from tprof.analysis.quantities import quantity, reach
 
 from tprof import log
 from tprof.trace import Quality
@@ -111,8 +111,9 @@ def lead_in_text(info: Mapping[str, Any]) -> str | None:
         return removed
     if info["lead_in_s"] < LEAST_IDLE_S:
         return None
-    joules = "its joules are not known" if info["lead_in_j"] is None else f"{info['lead_in_j']:.3g} J"
-    return f"{info['lead_in_s']:.3g} s were read before the block began ({joules}): they are in none of these figures"
+    joules = "its joules are not known" if info["lead_in_j"] is None else quantity(info["lead_in_j"], "J")
+    lead_in = quantity(info["lead_in_s"], "s")
+    return f"{lead_in} were read before the block began ({joules}): they are in none of these figures"
 
 
 def uncertainty_text(info: Mapping[str, Any]) -> str | None:
@@ -124,8 +125,8 @@ def uncertainty_text(info: Mapping[str, Any]) -> str | None:
     if not high_j > 0:
         return None
     return (
-        f"the watts are assumed: all joules together are {three_digits(low_j)} … {three_digits(high_j)} J "
-        "(95 %), and so wide are all intervals; shares and ratios of tasks hardly depend on it"
+        f"the watts are assumed: all joules together are {reach(low_j, high_j, 'J')} (95 %), "
+        "and so wide are all intervals; shares and ratios of tasks hardly depend on it"
     )
 
 

@@ -279,12 +279,19 @@ def _wide(seen: _Seen) -> Iterator[Remedy]:
     first = exact.iloc[0]
     middle, low, high = (float(first[f"energy_mean{end}_j"]) for end in ("", "_low", "_high"))
     if first["resolved"] and middle > 0 and (high - low) / 2 > WIDE * middle:
+        count = int(first["instances"])
+        the = "The" if seen.profile.watts.is_none else "Apart from the error of the watts, the"
         yield Remedy(
             "wide",
-            f"The interval of {first.name} is wide (± {50 * (high - low) / middle:.0f} %) after "
-            f"{int(first['instances']):,} instance{'' if first['instances'] == 1 else 's'}: a longer run narrows it.",
+            f"{the} interval of {first.name} is wide (± {50 * (high - low) / middle:.0f} %) after {count:,} "
+            f"instance{'' if count == 1 else 's'}: {narrowing(count)}.",
             None,
         )
+
+
+def narrowing(instances: int) -> str:
+    """Return what narrows the interval of a task: what ran a few times ends before a run that only takes longer."""
+    return "more instances or runs narrow it" if instances <= FEW_INSTANCES else "a longer run narrows it"
 
 
 def _sensor(seen: _Seen) -> Iterator[Remedy]:

@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 from tprof.analysis.compare.comparison import ONE_RUN, side_name
 from tprof.analysis.compare.figure_texts import (
+    NO_BOUND,
     NOISE,
     NOT_DECIDED,
     WITHIN_NOISE,
     chance,
     change,
     counts_of,
+    is_at_most,
+    is_unbounded,
     pair,
     result,
     signed,
     total,
 )
 from tprof.analysis.compare.headline import headline
-from tprof.analysis.quantities import quantity
+from tprof.analysis.quantities import AT_MOST_NOTE, quantity
 
 from .embed import Parts, Section, clean, embed
 from .embed import write_page as write
@@ -122,6 +125,9 @@ def _legend(comparison: Comparison) -> str:
         for change_, text in (("unclear", WITHIN_NOISE), ("unknown", NOT_DECIDED))
         if (comparison.tasks["change"] == change_).any()
     ]
+    rows: list[Row] = list(comparison.tasks.head(MOST_TASKS).to_dict("records"))
+    words += [AT_MOST_NOTE] if any(is_at_most(row) for row in rows) else []
+    words += [NO_BOUND] if any(is_unbounded(row, f"{comparison.info['by'][:-2]}_") for row in rows) else []
     return "".join(f"<p class='quiet'>{_text(text[0].upper() + text[1:])}.</p>" for text in words)
 
 

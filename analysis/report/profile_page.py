@@ -72,9 +72,8 @@ def general(profile: Profile) -> dict[str, Any]:
     """Return what the page shows above its sections and about the whole recording."""
     info = profile.info
     answer = answer_of(profile)
-    said = {one.text.rstrip(".").casefold() for one in answer.remedies}
     keys = ("sensor", "quality", "model", "model_why", "complete", "duration_s", "dropped", "lost_threads")
-    warnings = [text for text in warning_texts(info) if text.casefold() not in said]
+    warnings = answer.unsaid(warning_texts(info))
     return {
         "answer": answer.as_plain(),
         "info": {key: info.get(key) for key in keys} | {"warnings": warnings},

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 from support import command_line, pages, traces
 from tprof.analysis.profile.answer import Lead, answer_from, answer_of, job_answer
 from tprof.analysis.profile.native_threads import native_costs
+from tprof.analysis.quantities import reach
 
 import tprof
 from tprof.trace.estimate import EXACT, WattsError
@@ -177,6 +179,23 @@ def test_a_figure_that_stands_out_brings_its_sentence(tmp_path, threads, changes
     assert said in next(one.text for one in answer.remedies if one.kind == kind)
 
 
+@pytest.mark.parametrize(
+    ("lengths", "more"),
+    [((100, 130, 160), "more instances or runs narrow it"), ((100, 300) * 4, "a longer run narrows it")],
+)
+def test_a_wide_interval_names_what_it_leaves_out_and_what_narrows_it(tmp_path, lengths, more):
+    """Of an estimate the error of the watts is left out; what ran a few times needs instances, not time."""
+    recorded(tmp_path / "t.tprof", [(0, length, 1) for length in lengths], quality="estimated")
+    estimate = {"idle_w": 0.0, "per_core_w": 20.0, "given": False, "idle_factor": 5.0, "per_core_factor": 3.0}
+    traces.set_json(tmp_path / "t.tprof" / "manifest.json", estimate=estimate)
+
+    answer = answer_of(tprof.load(tmp_path / "t.tprof").profile(model="cputime"))
+
+    (wide,) = [one.text for one in answer.remedies if one.kind == "wide"]
+    assert wide.startswith("Apart from the error of the watts, the interval of blur is wide (± ")
+    assert wide.endswith(f"after {len(lengths)} instances: {more}.")
+
+
 def test_what_most_joules_are_about_comes_first_and_what_none_are_last(tmp_path):
     profile = recorded(tmp_path / "t.tprof", [(0, 300, 0.1)] * 2, end_ms=700, quality="estimated")
 
@@ -196,8 +215,21 @@ def test_spinning_threads_are_named_with_their_joules_and_what_stops_them():
     ((joules, text),) = native_costs({"pools": [pool]}, 10.0)
 
     assert joules == pytest.approx(3.0)
-    assert "threads of OpenBLAS took 3 J (30%) after blur had ended" in text
+    assert "threads of OpenBLAS took 3 J (30 %) after blur had ended" in text
     assert "--passive-pools" in text
+
+
+def test_a_warning_that_a_remedy_says_already_is_not_said_twice(tmp_path):
+    """Remedies are whole sentences, warnings clauses of the same words."""
+    answer = answer_of(recorded(tmp_path / "t.tprof", [(0, 300, 0.1)] * 2, end_ms=700, quality="estimated"))
+    text = answer.remedies[0].text
+
+    assert answer.unsaid([f"{text[0].lower()}{text[1:-1]}", "another"]) == ["another"]
+
+
+def test_ends_of_a_range_share_the_prefix_of_the_higher():
+    assert reach(0.0718, 0.984, "J") == "71.8 … 984 mJ"
+    assert reach(1.6, 21.5, "J") == "1.6 … 21.5 J"
 
 
 def test_a_job_says_which_host_works_longest_and_what_is_estimated(tmp_path):
@@ -212,13 +244,15 @@ def test_a_job_says_which_host_works_longest_and_what_is_estimated(tmp_path):
     assert texts["sensor"].startswith("The joules of 2 of 2 hosts are estimated")
 
 
-def test_the_summary_opens_with_the_answer_and_json_has_it(tmp_path):
+def test_the_summary_opens_with_the_run_and_the_answer_and_json_has_it(tmp_path):
     pages.profile(tmp_path / "t.tprof")
 
     text, plain = (command_line.tprof("summary", "t.tprof", *words, cwd=tmp_path).stdout for words in ((), ("--json",)))
 
     answer = json.loads(plain)["answer"]
-    assert text.splitlines()[0] == answer["headline"]
+    run, headline = text.splitlines()[:2]
+    assert re.fullmatch(r"The run took 367 ms and [0-9.]+ J, [0-9.]+ W on average \(estimated\)\.", run)
+    assert headline == answer["headline"]
     assert answer["task"] == "blur"
     assert {"kind", "text", "energy_j"} == set(answer["remedies"][0])
 

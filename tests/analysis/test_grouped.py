@@ -80,5 +80,7 @@ def test_by_host_and_label():
 def test_a_label_that_no_process_has_is_refused_with_those_that_there_are():
     with pytest.raises(UsageError, match="no process has the label worker: choose from host, rank"):
         table_of(TASKS, OWN_S, ["worker"])
+    with pytest.raises(UsageError, match="sums by process are in recordings of tprof run --keep summary only"):
+        table_of(TASKS, OWN_S, ["process"])
     with pytest.raises(UsageError, match=r"tprof\.label"):
         table_of(TASKS.drop(columns=["label_rank", "host"]), OWN_S, ["rank"])

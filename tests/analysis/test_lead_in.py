@@ -81,7 +81,7 @@ def test_an_edge_whose_window_reaches_over_the_blocks_end_stays_before_it(cut_us
 
 
 def test_a_lead_in_that_serves_the_fit_is_told_of_in_report_and_summary(tmp_path):
-    told = "0.333 s were read before the block began (13.3 J): they are in none of these figures"
+    told = "333 ms were read before the block began (13.3 J): they are in none of these figures"
     profile = tprof.load(recorded(tmp_path / "t.tprof")).profile()
     summary = io.StringIO()
 

@@ -80,7 +80,9 @@ def test_unseen_threads_of_a_pool_are_runtime_with_a_warning_that_names_the_reme
     profile = profiled(tmp_path, threads=[worker()], busy=[0, 2000, 4000], program=[0, 2000, 4000])
 
     assert shares(profile) == pytest.approx({"tasks": 0.5, "runtime": 0.5, "other": 0.0, "idle": 0.0}, abs=1e-9)
-    assert any("50% of the program's CPU time" in text and "threadpoolctl" in text for text in profile.info["warnings"])
+    assert any(
+        "50 % of the program's CPU time" in text and "threadpoolctl" in text for text in profile.info["warnings"]
+    )
 
 
 def test_plain_code_of_a_thread_that_takes_part_is_no_unseen_thread(tmp_path):
@@ -195,7 +197,7 @@ def test_the_start_of_a_child_process_is_no_thread_without_tasks(tmp_path):
 
     assert shares(profile) == pytest.approx({"tasks": 0.75, "runtime": 0.25, "other": 0.0, "idle": 0.0}, abs=1e-9)
     assert not any("run no task" in text for text in profile.info["warnings"])
-    assert any("25% of the program's CPU time passed before" in text for text in profile.info["warnings"])
+    assert any("25 % of the program's CPU time passed before" in text for text in profile.info["warnings"])
 
 
 @pytest.mark.parametrize(("unseen_ms", "warns"), [(100, False), (300, False), (600, True), (900, True)])

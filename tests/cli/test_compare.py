@@ -1,12 +1,14 @@
 """`tprof compare` prints what changed, as text and JSON, and refuses what it cannot divide into sides."""
 
 import json
+import math
 import subprocess
 
 import pytest
 from support.command_line import tprof
 from support.programs import TPROF
 from support.runs import Work, write_run
+from tprof.analysis.compare.figure_texts import change, pair
 
 TINY = Work("tiny", 4, 0.0002, 1.0)
 
@@ -45,6 +47,41 @@ def test_a_program_that_was_saved_under_another_name_is_compared_with_itself(tmp
     changes = {row["task"]: row["change"] for row in said["tasks"]}
     assert changes.keys() == {"before.py → after.py", "before.py → after.py (forked)"}
     assert not set(changes.values()) & {"only in A", "only in B"}
+
+
+def test_means_that_the_summary_does_not_resolve_are_upper_ends_here_too(tmp_path):
+    """What `tprof summary` calls not resolved is marked by `tprof compare` and `tprof check`."""
+    (tmp_path / "forks.py").write_text("import os\nfor _ in range(3):\n    os.wait() if os.fork() else os._exit(0)\n")
+    for name in ("a", "b"):
+        subprocess.run([TPROF, "run", "--no-summary", "-o", name, "forks.py"], cwd=tmp_path, check=True, timeout=120)
+    base = tmp_path / "base.json"
+    tprof("check", "a", "--save", str(base), cwd=tmp_path)
+
+    summary = json.loads(tprof("summary", "a", "--json", cwd=tmp_path).stdout)["tasks"]
+    compared = json.loads(tprof("compare", "a", "b", "--json", cwd=tmp_path).stdout)["tasks"]
+    checked = json.loads(tprof("check", "a", "--baseline", str(base), "--json", cwd=tmp_path).stdout)["tasks"]
+
+    ends = {row["task"]: None if row["resolved"] else row["energy_mean_high_j"] for row in summary}
+    assert {row["task"]: row["energy_mean_at_most_a_j"] for row in compared} == pytest.approx(ends)
+    assert {row["task"]: row["base_at_most"] for row in checked} == ends
+    assert {row["task"]: row["now_at_most"] for row in checked} == ends
+    assert {row["ratio"] for row in checked if row["base"]} <= {1.0}, "the baseline keeps every digit"
+
+
+def test_sides_are_written_with_one_prefix_and_an_upper_end_where_not_resolved():
+    """A mean of zero joules has no prefix, and what is not resolved is marked side by side."""
+    row = {"energy_mean_a_j": 0.004, "energy_mean_b_j": 0.0}
+
+    assert pair(row, "energy_mean", "J") == "4 → 0 mJ"
+    assert pair(row | {"energy_mean_a_j": math.nan}, "energy_mean", "J") == "– → 0 J"
+    assert pair(row | {"energy_mean_at_most_b_j": 0.09}, "energy_mean", "J") == "4 → ≤ 90 mJ"
+
+
+def test_no_change_has_no_sign():
+    """A change that rounds to nothing is neither an increase nor a decrease."""
+    figures = {"ratio": 1 - 1e-7, "ratio_low": 0.9, "ratio_high": math.nan, "chance": 0.5}
+
+    assert change(figures, "") == "0.0 (−10.0 … ?) %"
 
 
 def test_json_is_strict_and_holds_every_figure(folder):

@@ -23,7 +23,8 @@ import tprof
 
 DEADLINE_S = 240
 SUMMARY = re.compile(
-    r"^[^\n]*(?: takes most energy: | is the only task with known energy: |No task ran|Which task takes most).*?"
+    r"^(?:The run took [^\n]*\n)?"
+    r"[^\n]*(?: takes most energy: | is the only task with known energy: |No task ran|Which task takes most).*?"
     r"^next: tprof report prog\.tprof\n",
     re.DOTALL | re.MULTILINE,
 )

@@ -173,3 +173,12 @@ def test_a_text_is_run_as_python_runs_it(tmp_path, kind, options):
     assert (done.stdout, done.stderr, done.returncode) == (plain.stdout, plain.stderr, plain.returncode)
     name = "fifo" if kind == "pipe" else f"python {kind}"
     assert tasks(tmp_path, "s.tprof").keys() >= ({"shout", "Point.double"} if options else {name})
+
+
+def test_an_option_out_of_range_is_named_as_it_is_typed(tmp_path):
+    done = subprocess.run(
+        [TPROF, "run", "--idle", "-3", "-c", "pass"], cwd=tmp_path, capture_output=True, text=True, timeout=DEADLINE_S,
+        check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stderr) == (2, "tprof: --idle must be from 0 to 60 seconds, got -3.0\n")

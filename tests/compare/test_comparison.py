@@ -4,6 +4,7 @@ import math
 
 import pytest
 from support.runs import HOST, Work, write_run
+from tprof.analysis.compare.headline import headline
 
 import tprof
 from tprof.trace import merge
@@ -237,3 +238,11 @@ def test_fewer_instances_of_the_same_size_are_a_sure_change_of_the_sum(tmp_path)
     assert found.tasks.index[0] == "fit"
     assert "fit, " in found.as_plain()["answer"]["changed_most"]
     assert "40 → 8 of them" in found.as_plain()["answer"]["changed_most"]
+
+
+def test_without_a_common_task_no_task_is_called_the_one_that_changed_most(folder):
+    """Tasks of one side alone are all only there; the warning says so."""
+    comparison = tprof.compare(folder / "a0", folder / "foreign")
+
+    assert headline(comparison).changed_most == ""
+    assert any("no task is on both sides" in text for text in comparison.info["warnings"])

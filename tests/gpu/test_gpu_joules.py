@@ -178,7 +178,7 @@ def test_work_without_a_mark_is_the_runtimes_with_a_warning(tmp_path):
 
     assert joules == pytest.approx([100.0, 0.0])
     assert account["runtime_j"] == pytest.approx(190.0)
-    assert any("@tprof.task(gpu=True)" in text and "66%" in text for text in profile.info["warnings"])
+    assert any("@tprof.task(gpu=True)" in text and "66 %" in text for text in profile.info["warnings"])
 
 
 def test_a_block_outside_any_task_is_the_runtimes(tmp_path):

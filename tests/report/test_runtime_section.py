@@ -65,7 +65,7 @@ def test_the_summary_says_what_held_the_run_up(profile):
 
     assert "Longest chain of tasks: 60 ms of 72 ms (83.3 %)" in said
     assert "; the dependences allow 1.1 workers at once" in said
-    assert "The run waited for tasks to run 83.3 %, for data 0.0 %, for a worker 16.7 %" in said
+    assert "by parts of its time: 83.3 % tasks ran, 16.7 % a task waited for a worker\n" in said
     assert "2 workers: running 45.1 %" in said
 
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tprof.analysis.compare.figure_texts import chance, change
+from tprof.analysis.compare.figure_texts import NO_BOUND, chance, change, either, is_unbounded
+from tprof.analysis.quantities import AT_MOST_NOTE
 from tprof.errors import TprofError, UsageError
 from tprof.trace.plain_values import shown
 
 from .options import AsJson, Model
-from .render import DASH, Column, clean, dump, filled, fitting, lines_of, plain, quantity, width_of
+from .render import Column, clean, dump, filled, fitting, lines_of, plain, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -181,16 +182,12 @@ def _cells(found: Check) -> dict[str, list[str]]:
     unit = "s" if found.figure.endswith("_s") else "J"
     return {
         "": [one.state for one in found.tasks],
-        "baseline": [_known(one.base, unit) for one in found.tasks],
-        "now": [_known(one.now, unit) for one in found.tasks],
+        "baseline": [either(one.base, one.base_at_most, unit) for one in found.tasks],
+        "now": [either(one.now, one.now_at_most, unit) for one in found.tasks],
         "change (95 %)": [change(vars(one), "") for one in found.tasks],
         "limit": [f"+{100 * one.limit:.3g} %" for one in found.tasks],
         "noise": [chance(one.chance) for one in found.tasks],
     }
-
-
-def _known(value: float, unit: str) -> str:
-    return DASH if math.isnan(value) else quantity(value, unit)
 
 
 def _notes(found: Check, *, strict: bool) -> list[str]:
@@ -203,6 +200,10 @@ def _notes(found: Check, *, strict: bool) -> list[str]:
         notes.append(f"{len(maybe)} may be over, or it is noise: more runs a side decide it; --strict fails for them")
     if over or maybe:
         notes.append("noise: how probable such an increase would be if the task were within its limit")
+    if any(math.isfinite(one.base_at_most) or math.isfinite(one.now_at_most) for one in found.tasks):
+        notes.append(AT_MOST_NOTE)
+    if any(is_unbounded(vars(one), "") for one in found.tasks):
+        notes.append(NO_BOUND.replace("as A", "as the baseline"))
     return notes
 
 
@@ -254,8 +255,9 @@ def _tell_github(found: Check, *, strict: bool) -> None:
 
 def _annotation(found: Check, one: Checked) -> str:
     unit = "s" if found.figure.endswith("_s") else "J"
+    base, now = either(one.base, one.base_at_most, unit), either(one.now, one.now_at_most, unit)
     text = (
-        f"{clean(one.task)}: {WORDS[found.figure]} {quantity(one.base, unit)} → {quantity(one.now, unit)}, "
+        f"{clean(one.task)}: {WORDS[found.figure]} {base} → {now}, "
         f"{change(vars(one), '')}; limit +{100 * one.limit:.3g} %"
     )
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

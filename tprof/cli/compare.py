@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tprof.analysis.compare.figure_texts import (
+    NO_BOUND,
     NOISE,
     NOT_DECIDED,
-    UNBOUNDED,
     WITHIN_NOISE,
     chance,
     change,
     counts_of,
+    is_at_most,
+    is_unbounded,
     pair,
     result,
     signed,
     total,
 )
+from tprof.analysis.quantities import AT_MOST_NOTE
 from tprof.errors import UsageError
 
 from .footprint import rates_of
@@ -236,8 +239,11 @@ def legend(comparison: Comparison, tasks: pd.DataFrame) -> list[str]:
     lines = [f"{NOISE}{within} ({comparison.info['method']})"]
     if (tasks["change"] == "unclear").any():
         lines.append(WITHIN_NOISE)
-    if any((tasks[f"{stem}_chance"].notna() & tasks[f"{stem}_ratio_high"].isna()).any() for stem in _COMPARED):
-        lines.append(f"{UNBOUNDED}: the ratio has no bound, as A itself may be near zero; more runs narrow it")
+    rows: list[Row] = list(tasks.to_dict("records"))
+    if any(is_at_most(row) for row in rows):
+        lines.append(AT_MOST_NOTE)
+    if any(is_unbounded(row, f"{stem}_") for row in rows for stem in _COMPARED):
+        lines.append(NO_BOUND)
     if (tasks["change"] == "unknown").any():
         lines.append(NOT_DECIDED)
     return lines

@@ -43,7 +43,15 @@ def run(  # noqa: PLR0913 - one parameter an option
     program: Annotated[
         list[str] | None, typer.Argument(metavar="(SCRIPT | -m MODULE | -c TEXT | -) [ARGS]...", help="The program.")
     ] = None,
-    output: Annotated[str | None, typer.Option("-o", "--output", metavar="SESSION", help="Session directory.")] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="SESSION",
+            help="Session to make; else SCRIPT.tprof, or SCRIPT-2.tprof, … if taken.",
+        ),
+    ] = None,
     hosts: Annotated[
         bool,
         typer.Option(
@@ -75,7 +83,7 @@ def run(  # noqa: PLR0913 - one parameter an option
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier session.")] = False,
     report: Annotated[Path | None, typer.Option(metavar="FILE.html", help="Write a report too.")] = None,
     idle: Annotated[
-        float | None, typer.Option("--idle", metavar="SECONDS", help="Idle to read before the program starts.")
+        float | None, typer.Option("--idle", metavar="SECONDS", help="Read the idle machine for so long first.")
     ] = None,
     no_native_threads: Annotated[
         bool, typer.Option("--no-native-threads", help="Do not record the threads of libraries, nor who creates them.")

@@ -60,6 +60,8 @@ UNKNOWN_LINGER_S = 1.0
 """Wait for another process of the host where no launcher tells how many there are."""
 OTHERS_PRINT_S = 2.0
 """How long a rank stays that leaves the printing to another one."""
+_TYPED = {"idle_s": "--idle", "span_s": "--span", "keep": "--keep"}
+"""Parameters of Python's interface that are options here."""
 _PASSIVE = {"OPENBLAS_THREAD_TIMEOUT": "20", "OMP_WAIT_POLICY": "passive", "KMP_BLOCKTIME": "0"}
 """OpenBLAS spins for 2 to the power of this many cycles. The last is for the OpenMP of Intel and LLVM."""
 
@@ -266,6 +268,15 @@ def _launched(launch: Launch) -> Launched | None:
 
 
 def _options(launch: Launch, launched: Launched | None) -> RecordingOptions:
+    """Return the options of the recording. Raises UsageError with their names as they are typed."""
+    try:
+        return _recording_options(launch, launched)
+    except UsageError as error:
+        name, space, rest = str(error).partition(" ")
+        raise UsageError(f"{_TYPED.get(name, name)}{space}{rest}") from None
+
+
+def _recording_options(launch: Launch, launched: Launched | None) -> RecordingOptions:
     names = [part.strip() for part in launch.counters.split(",")]
     members = 0 if launched is None else launched.local_size or 0
     return RecordingOptions(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tprof.analysis.quantities import AT_MOST_NOTE, at_most
 from tprof.errors import UsageError
 from tprof.trace.plain_values import listed, shown
 
@@ -195,7 +196,8 @@ def show(
 
     width = width_of(stream)
     label = f" ({profile.info['quality']})"
-    print(*answer_lines(answer_of(profile), width), "", sep="\n", file=stream)
+    answer = answer_of(profile)
+    print(run_line(profile, label), *answer_lines(answer, width), "", sep="\n", file=stream)
     if functions := function_lines(profile, width):
         print(*functions, "", sep="\n", file=stream)
     tasks = task_lines(profile.summary(), label, TaskTable(width, top, columns, everything))
@@ -209,9 +211,19 @@ def show(
         *_native_lines(profile, label),
         *waits_lines(profile, label),
         f"{clean(profile.info['sensor'])}; {clean(profile.info['model_why'])}",
-        *(f"warning: {clean(warning)}" for warning in warning_texts(profile.info)),
+        *(f"warning: {clean(warning)}" for warning in answer.unsaid(warning_texts(profile.info))),
     ]
     print("", *(filled(text, width) for text in lines), sep="\n", file=stream)
+
+
+def run_line(profile: Profile, label: str) -> str:
+    """Return how long the run took, its energy and mean power."""
+    duration_s, measured_j = float(profile.info["duration_s"]), profile.measured_j
+    what = "The run" if profile.info["between_s"] is None else "This window of the run"
+    seconds = f"{what} took {quantity(duration_s, 's')}"
+    if not (duration_s > 0 and measured_j >= 0):
+        return f"{seconds}."
+    return f"{seconds} and {quantity(measured_j, 'J')}, {quantity(measured_j / duration_s, 'W')} on average{label}."
 
 
 def answer_lines(answer: Answer, width: int | None) -> list[str]:
@@ -311,10 +323,7 @@ def legend_lines(summary: pd.DataFrame) -> list[str]:
     known = summary["energy_mean_high_j"].notna()
     notes = []
     if (known & ~summary["resolved"]).any():
-        notes.append(
-            "≤: not resolved: the 95 % interval of the mean energy above static power reaches zero, and this is its "
-            "upper end; longer runs and more instances narrow it"
-        )
+        notes.append(AT_MOST_NOTE)
     if not known.all():
         notes.append("–: not resolved: no valid reading of a sensor covers these instances")
     return notes
@@ -363,7 +372,7 @@ def _with_interval(name: str, unit: str) -> Callable[[Row], str]:
         if math.isnan(value) or math.isnan(high):
             return DASH
         if not row["resolved"]:
-            return f"≤ {quantity(high, unit)}"
+            return at_most(high, unit)
         return interval(value, low, high, unit)
 
     return cell
@@ -376,7 +385,7 @@ def _at_most(name: str, unit: str, per_mean: Callable[[Row], float]) -> Callable
         value, high = float(row[name]), float(row["energy_mean_high_j"]) * per_mean(row)
         if math.isnan(value) or math.isnan(high):
             return DASH
-        return quantity(value, unit) if row["resolved"] else f"≤ {quantity(high, unit)}"
+        return quantity(value, unit) if row["resolved"] else at_most(high, unit)
 
     return cell
 

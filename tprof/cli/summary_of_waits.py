@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from tprof.analysis.profile.task_graph import CriticalPath
 
 WAITED = {
-    "running": "for tasks to run",
-    "data": "for data",
-    "transfer": "for data of another host",
-    "worker": "for a worker",
-    "spawning": "for the program to spawn",
-    "paused": "paused",
+    "running": "tasks ran",
+    "data": "a task waited for data",
+    "transfer": "a task waited for data of another host",
+    "worker": "a task waited for a worker",
+    "spawning": "the program had not spawned the next task",
+    "paused": "it was paused",
 }
 SERVED = ("running", "starved", "overhead", "suspended")
 
@@ -57,7 +57,9 @@ def chain_lines(facts: Mapping[str, float | int], label: str) -> list[str]:
     """Return the longest chain of tasks, joules with the label of their quality, and what the run waited for."""
     lines = [_chain(facts, label), _waits(facts)]
     if facts["contradicting"]:
-        lines.append(f"{facts['contradicting']} dependences or spawns contradict the recorded times, and are left out")
+        lines.append(
+            f"{facts['contradicting']:,} dependences or spawns contradict the recorded times, and are left out"
+        )
     return lines
 
 
@@ -73,15 +75,15 @@ def _chain(facts: Mapping[str, float | int], label: str) -> str:
 
 def _waits(facts: Mapping[str, float | int]) -> str:
     named = [(phrase, facts.get(f"run_{part}_s")) for part, phrase in WAITED.items()]
-    shares = [f"{phrase} {_part_of(part_s, facts['makespan_s'])}" for phrase, part_s in named if part_s is not None]
-    return f"The run waited {', '.join(shares)}"
+    shares = [f"{_part_of(part_s, facts['makespan_s'])} {phrase}" for phrase, part_s in named if part_s]
+    return f"What held up the end of the run, by parts of its time: {', '.join(shares) or 'nothing'}"
 
 
 def _workers(facts: Mapping[str, float | int]) -> str:
     part = {name: _part_of(facts[f"{name}_s"], facts["served_s"]) for name in SERVED}
     return (
         f"{facts['workers']} workers: running {part['running']}, starved (nothing was ready) {part['starved']}, idle "
-        f"though something was ready {part['overhead']}, suspended {part['suspended']}; {facts['steals']} steals"
+        f"though something was ready {part['overhead']}, suspended {part['suspended']}; {facts['steals']:,} steals"
     )
 
 
