@@ -138,9 +138,9 @@ class End:
 
     def _make_way(self, own: str) -> None:
         """End the recording, since the program makes its own. Raises UsageError where other processes share it."""
-        if os.getpid() != self._pid:
+        if os.getpid() != self._pid or not self._recording.is_owner:
             tell_left(own, self._recording.path)
-        elif self._job is not None or self._has_companions():
+        elif self._has_companions():
             raise UsageError(
                 f"the program makes a recording of its own ({own}), though others share that of tprof run: take "
                 "tprof.record out of it, or run it without tprof run"
