@@ -197,7 +197,7 @@ def show(
     width = width_of(stream)
     label = f" ({profile.info['quality']})"
     answer = answer_of(profile)
-    print(run_line(profile, label), *answer_lines(answer, width), "", sep="\n", file=stream)
+    print(*answer_lines(answer, width, run_line(profile, label)), "", sep="\n", file=stream)
     if functions := function_lines(profile, width):
         print(*functions, "", sep="\n", file=stream)
     tasks = task_lines(profile.summary(), label, TaskTable(width, top, columns, everything))
@@ -226,9 +226,10 @@ def run_line(profile: Profile, label: str) -> str:
     return f"{seconds} and {quantity(measured_j, 'J')}, {quantity(measured_j / duration_s, 'W')} on average{label}."
 
 
-def answer_lines(answer: Answer, width: int | None) -> list[str]:
-    """Return the lines of the answer: which task takes most, how sure that is, what would help."""
-    sentences = [*answer.reasons, answer.headline, answer.certainty, *(f"- {one.text}" for one in answer.remedies)]
+def answer_lines(answer: Answer, width: int | None, run: str = "") -> list[str]:
+    """Return the lines of the answer: why there are no tasks, the `run`, which task takes most, what would help."""
+    remedies = (f"- {one.text}" for one in answer.remedies)
+    sentences = [*answer.reasons, run, answer.headline, answer.certainty, *remedies]
     return [folded(clean(text), width) for text in sentences if text]
 
 
