@@ -15,14 +15,10 @@ import sys
 import tempfile
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import arm64
 from boot import pack, start
 from debian import CACHE, LaboratoryError, output, pool_library, unpack_kernel
-
-if TYPE_CHECKING:
-    from report import Report
 
 HERE = Path(__file__).resolve().parent
 SCENARIOS = tomllib.loads((HERE / "scenarios.toml").read_text())
@@ -154,11 +150,10 @@ def _driver(scenario: dict[str, object]) -> str:
     return {"powercap": "intel_rapl_msr", "perf": "rapl", "none": "perf's core"}.get(scenario.get("sensor"), "all")
 
 
-def _compared(names: list[str], keep: Path | None) -> dict[str, Report]:
-    """Record scenarios and compare their figures with the truth."""
+def _run_scenarios(names: list[str], keep: Path | None, *, table: bool) -> int:
     from compare import compare  # noqa: PLC0415 - it imports tprof's analysis, which --list and --fetch do not need
 
-    reports: dict[str, Report] = {}
+    reports = {}
     for group in _together(names):
         with tempfile.TemporaryDirectory(dir=CACHE) as directory:
             share = Path(directory)
@@ -175,19 +170,7 @@ def _compared(names: list[str], keep: Path | None) -> dict[str, Report]:
             if status:
                 print((share / "output").read_text(), file=sys.stderr)
             reports |= {name: compare(name, SCENARIOS[name], share / name) for name in group}
-    return reports
-
-
-def _beyond(reports: dict[str, Report]) -> list[str]:
-    return [name for name, report in reports.items() if not report.good]
-
-
-def _run_scenarios(names: list[str], keep: Path | None, *, table: bool) -> int:
-    reports = _compared(names, keep)
-    if again := _beyond(reports):
-        print(f"once more, since a bound need not hold in every recording, but in most: {', '.join(again)}")
-        reports |= _compared(again, keep)
-    failed = _beyond(reports)
+    failed = [name for name, report in reports.items() if not report.good]
     if table:
         print("\n| scenario | driver | nearest to its bound | tprof | truth | bound | |\n|---|---|---|---|---|---|---|")
         print(*(report.row(name, _driver(SCENARIOS[name])) for name, report in reports.items()), "", sep="\n")
