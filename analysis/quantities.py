@@ -30,15 +30,20 @@ def at_most(high: float, unit: str) -> str:
 
 def interval(value: float, low: float, high: float, unit: str) -> str:
     """Write a figure with its 95 % interval, all three in the unit of the figure."""
-    factor, prefix = next(((factor, prefix) for factor, prefix in PREFIXES if value >= factor), PREFIXES[-1])
+    factor, prefix = _fitting(value)
     written = [three_digits(one / factor) for one in (value, low, high)]
     return f"{written[0]} ({written[1]} … {written[2]}) {prefix}{unit}"
 
 
 def reach(low: float, high: float, unit: str) -> str:
     """Write the ends of a range, both in the unit of the higher one."""
-    factor, prefix = next(((factor, prefix) for factor, prefix in PREFIXES if high >= factor), PREFIXES[-1])
+    factor, prefix = _fitting(high)
     return f"{three_digits(low / factor)} … {three_digits(high / factor)} {prefix}{unit}"
+
+
+def _fitting(value: float) -> tuple[float, str]:
+    """Return the largest prefix, with its factor, that does not exceed a figure; the least if all do."""
+    return next(((factor, prefix) for factor, prefix in PREFIXES if value >= factor), PREFIXES[-1])
 
 
 def three_digits(value: float) -> str:
