@@ -18,6 +18,8 @@ from tprof.trace.kinds import Flag
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pandas as pd
+
     from tprof.trace import Readings, Trace
 
 LEAST_WINDOW_NS = 5_000_000
@@ -27,6 +29,8 @@ BASE_MW, IDLE_MW = 1500, 500
 LEAST_COUNTED = 0.9
 NOTICED_J = 0.01
 """What a sentence may say is lost, though it is within the bound."""
+THREE_ERRORS = 3 / 1.96
+"""So much wider than its 95 % is an interval of three standard errors, which truths leave once in 370 times."""
 POLLER_SHARE = 0.01
 """Of a core, unless a recording is given another."""
 
@@ -157,6 +161,7 @@ def _tasks(report: Report, run: Run) -> None:
     """Compare each task's joules above idle, package and DRAM, and their sum, with the truth of its kind.
 
     A busy processor draws its base power rather than its idle power, whatever it runs: that belongs to the tasks too.
+    So does, in counted time, what a task draws while it declares its kind; elsewhere the kernel's work is in that time.
     """
     kinds, load = _kinds(run), run.scenario.get("load", {})
     base_w = (load.get("base_mw", BASE_MW) - load.get("idle_mw", IDLE_MW)) * 1e-3
@@ -165,16 +170,17 @@ def _tasks(report: Report, run: Run) -> None:
         for name, kind in kinds.items()
     }
     undeclared = _since(run.said, "kind0")
-    drawn_j = (undeclared["dynamic_uj"] + undeclared["dram_uj"]) * 1e-6
-    print(f"  what ran undeclared: {undeclared['busy_ns'] * 1e-9:.3f} s, {drawn_j:.3f} J besides the base power")
-    for model, bound in run.scenario["bounds"]["models"].items():
-        _tasks_by(model, report, run.trace, true_j, bound)
+    undeclared_s, drawn_j = undeclared["busy_ns"] * 1e-9, (undeclared["dynamic_uj"] + undeclared["dram_uj"]) * 1e-6
+    print(f"  what ran undeclared: {undeclared_s:.3f} s, {drawn_j:.3f} J besides the base power")
     cpu_s = run.trace.profile("cputime").tasks.groupby("task", observed=True)["cpu_s"].sum()
     for name, kind in kinds.items():
-        true_s = kind["busy_ns"] * 1e-9
-        print(
-            f"  {name}: CPU time {cpu_s[name]:.4f} s, truly {true_s:.4f} s at {true_j[name] / true_s:.3f} W above idle"
-        )
+        declared_s = kind["busy_ns"] * 1e-9
+        watts = true_j[name] / declared_s
+        print(f"  {name}: CPU time {cpu_s[name]:.4f} s, of which declared {declared_s:.4f} s at {watts:.3f} W above idle")
+        if run.scenario["machine"].get("counted_time"):
+            true_j[name] += (float(cpu_s[name]) - declared_s) * (drawn_j / undeclared_s + base_w)
+    for model, bound in run.scenario["bounds"]["models"].items():
+        _tasks_by(model, report, run.trace, true_j, bound)
 
 
 def _tasks_by(model: str, report: Report, trace: Trace, true_j: dict[str, float], bound: Any) -> None:
@@ -182,13 +188,25 @@ def _tasks_by(model: str, report: Report, trace: Trace, true_j: dict[str, float]
     if "static_w" in bound:
         trace = replace(trace, manifest=trace.manifest | {"static_power_w": bound["static_w"]})
     profile = trace.profile(model)
-    said_j, fits = profile.tasks.groupby("task", observed=True)["dynamic_j"].sum(), model != "cputime"
+    summary, fits = profile.summary(), model != "cputime"
+    said_j = summary["dynamic_j"]
     for name, joules in true_j.items():
         report.line(f"{model}: {name}", float(said_j[name]), joules, bound["task"] * joules, in_table=fits)
     total_j = sum(true_j.values())
     report.line(f"{model}: all", float(said_j.sum()), total_j, bound["sum"] * total_j, in_table=fits)
+    if bound.get("intervals"):
+        _intervals(report, summary, true_j)
     print("    " + profile.accounts.to_string().replace("\n", "\n    "))
     print(f"    static power {profile.info.get('static_power_w')}; {profile.info['warnings']}")
+
+
+def _intervals(report: Report, summary: pd.DataFrame, true_j: dict[str, float]) -> None:
+    """Each task's interval, widened to three standard errors, has the truth in it."""
+    for name, joules in true_j.items():
+        said_j, low_j, high_j = (float(summary.loc[name, f"dynamic_{what}"]) for what in ("j", "low_j", "high_j"))
+        widest_j = THREE_ERRORS * (high_j - said_j if joules > said_j else said_j - low_j)
+        what = f"{name}: the truth is in its interval ({low_j:.3f} to {high_j:.3f} J) or near it"
+        report.true(what, holds=abs(joules - said_j) <= widest_j)
 
 
 def _poller(report: Report, run: Run) -> None:
