@@ -12,7 +12,7 @@ dynamic:
   that use GPUs, kernels can only be that task's, and its instances share by their time.
 
 An instance's joules are certain in quanta that it has for itself. In the others they are between 0 and all of the
-program's part. Cost: O(segments + quanta).
+program's part. Cost: O(segments + quanta) time; memory holds some quanta and the marks of their time.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tprof.trace.long_arrays import is_any, release, total
+
 from .accounts import Account, GpuTotals
-from .gpu_streams import Claims, marked, up_to
-from .gpu_use import GpuSplit, takes_all_that_ran
+from .gpu_marks import MarkedClaims, marked_ids, marked_work
+from .gpu_use import Booked, GpuSplit, takes_all_that_ran, warnings_of
 from .unmarked_gpu import UnmarkedGpu, covers, valid_up_to
 
 if TYPE_CHECKING:
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class GpuShares:
     """One GPU's joules, shared among instances; those that a trace does not have leave theirs to `runtime`.
+
+    Long arrays are those of `long_arrays`.
 
     Attributes
     ----------
@@ -68,7 +72,9 @@ class GpuShares:
         place = np.minimum(np.searchsorted(self.ids, rows.instance), len(self.ids) - 1)
         is_known = self.ids[place] == rows.instance
         of_ids = (self.totals.joules, self.totals.least, self.totals.most)
-        return GpuTotals(*(np.where(is_known, one[place], 0.0) for one in of_ids)), is_known
+        found = GpuTotals(*(np.where(is_known, one[place], 0.0) for one in of_ids))
+        release(self.ids, *of_ids)
+        return found, is_known
 
     def covers(self, rows: InstanceRows) -> NDArray[np.bool_]:
         """Return which instances a valid quantum covers, at least in part."""
@@ -76,9 +82,9 @@ class GpuShares:
 
     def settled(self, tasks_j: float, found: int) -> tuple[Account, list[str]]:
         """Return the GPU's account and warnings, where so many instances were found, with so many joules."""
-        if not self.quanta.valid.any():
+        if not is_any(self.quanta.valid):
             return self.account, list(self.warnings)
-        missed_j = max(float(self.totals.joules.sum()) - tasks_j, 0.0)
+        missed_j = max(total(self.totals.joules) - tasks_j, 0.0)
         account = replace(self.account, tasks_j=tasks_j, runtime_j=self.account.runtime_j + missed_j)
         warnings = list(self.warnings)
         if self.is_window and found < len(self.ids) and missed_j > 0:
@@ -95,14 +101,15 @@ def share_marked(quanta: Quanta, use: GpuUse, idle_w: float | None) -> GpuShares
     """Share one GPU's joules among the instances for which streams are marked; None: it takes all that ran to tell."""
     if takes_all_that_ran(use):
         return None
-    ids = np.unique(np.concatenate([np.empty(0, np.uint64), *(part.instance for part in use.parts)]))
-    ids = ids[ids != 0]
-    work, split = marked(use, ids, quanta.edges_ns), GpuSplit.of(quanta, use, idle_w)
-    worked = work.worked_s[1:-1] > 0
-    shared_j = np.where(worked, split.own, 0.0)
-    totals = Claims.of(work, shared_j, len(ids), slice(0, len(quanta))).within(up_to(shared_j))
-    account, warnings = split.booked(quanta, worked, float(totals.joules.sum()), marked=bool(use.parts))
-    return GpuShares(quanta, ids, totals, account, warnings, use.is_window)
+    claims, booked = MarkedClaims(marked_ids(use.parts), len(quanta)), Booked()
+    for own, ids, work in marked_work(use.parts, quanta.edges_ns):
+        split, worked = GpuSplit.of(quanta.part(own), use, idle_w), work.worked_s[1:-1] > 0
+        claims.add(own, ids, work, np.where(worked, split.own, 0.0))
+        booked = booked.plus(split.booked(worked))
+    totals = claims.totals()
+    account, warnings = booked.settled(quanta, total(totals.joules), marked=bool(use.parts))
+    warnings = (*warnings_of(quanta.name, use, idle_w), *warnings)
+    return GpuShares(quanta, claims.ids, totals, account, warnings, use.is_window)
 
 
 def settle_gpu(

@@ -19,9 +19,6 @@ from .segment_energy import LocatedSegments, Rate, gather, locate, padded, rates
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.trace.gpu import GpuSegments
-
-    from .gpu_use import GpuUse
     from .instances import Joined
     from .segments import JoinedSegments
 
@@ -39,17 +36,13 @@ class Stream:
     row: Numbers
 
     @classmethod
-    def of(cls, part: GpuSegments, chosen: slice, row: Numbers, edges_ns: Times) -> Stream:
-        """Fill the gaps between a stream's segments with segments that have no share."""
-        begin_ns = np.maximum.accumulate(part.begin_ns[chosen])
-        end_ns = np.maximum(part.end_ns[chosen], begin_ns)
-        # The program of another clock may write segments that overlap: each ends where the next begins.
-        end_ns[:-1] = np.minimum(end_ns[:-1], begin_ns[1:])
+    def of(cls, begin_ns: Times, end_ns: Times, row: Numbers, edges_ns: Times) -> Stream:
+        """Fill the gaps between segments, which do not overlap, with segments that have no share."""
         t_ns = np.column_stack((begin_ns, end_ns)).reshape(-1)
         works_s = np.zeros(len(t_ns) - 1)
         works_s[::2] = (end_ns - begin_ns) * 1e-9
         rows = np.full(len(works_s), -1)
-        rows[::2] = row[chosen]
+        rows[::2] = row
         return cls(LocatedSegments(t_ns, works_s, locate(t_ns, edges_ns)), rows)
 
     def spans(self, edges_ns: Times) -> tuple[NDArray[np.intp], Numbers, Numbers]:
@@ -75,17 +68,6 @@ class GpuWork:
     def worked_s(self) -> Floats:
         """The seconds of all streams in each quantum, padded."""
         return sum((spread(one.located, self.edges_ns) for one in self.streams), np.zeros(len(self.edges_ns) + 1))
-
-
-def marked(use: GpuUse, ids: NDArray[np.uint64], edges_ns: Times) -> GpuWork:
-    """Return the marked streams; their rows are the places of their instances in `ids`, which increase."""
-    streams = []
-    for part in use.parts:
-        row = np.where(part.instance != 0, np.searchsorted(ids, part.instance), -1)
-        bounds = np.flatnonzero(np.diff(part.stream)) + 1
-        starts, ends = np.concatenate(([0], bounds)), np.concatenate((bounds, [len(part.stream)]))
-        streams += [Stream.of(part, slice(a, b), row, edges_ns) for a, b in zip(starts, ends, strict=True) if b > a]
-    return GpuWork(edges_ns, streams)
 
 
 def only_task(
@@ -196,9 +178,9 @@ class Claims(NamedTuple):
             most=total(self.most, other.most),
         )
 
-    def taken(self, which: NDArray[Any]) -> Claims:
+    def taken(self, which: NDArray[Any] | slice) -> Claims:
         """Return those of some instances."""
-        return Claims(*(one[which] for one in self))
+        return Claims(self.joules[which], self.least[which], self.most[which], self.first[which], self.last[which])
 
     def later(self, quanta: int) -> Claims:
         """Return the same where so many quanta come before."""

@@ -1,20 +1,25 @@
 """What is known of a GPU's use: which streams are marked, which processes had it, and what is left for this program.
 
-What is left is booked in turn, once it is known in which quanta instances take it.
+What is left is booked in turn, once it is known in which quanta instances take it. Quanta may be split and booked part
+by part; what is known of processes is then looked up near each part.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tprof.trace.long_arrays import blocks, computed, empty, is_any, release
+from tprof.trace.long_sorts import distinct_values, sorted_columns
+
 from .accounts import Account
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
+    from typing import Self
 
     from tprof.trace import Trace
     from tprof.trace.gpu import GpuSegments, GpuUsers
@@ -36,15 +41,13 @@ class GpuUse:
     Attributes
     ----------
     parts : segments of this device
-    users : of this domain; empty if they cannot be told from this program's processes
-    pids : of the program
+    users : the parts of its time that processes used; None: they cannot be told from this program's, or nobody asked
     launchers : ordinals of the processes that used a GPU; None: not known
     is_window : whether the trace is a window of a recording
     """
 
     parts: tuple[GpuSegments, ...]
-    users: tuple[GpuUsers, ...]
-    pids: frozenset[int]
+    users: UsedParts | None
     launchers: frozenset[int] | None
     warnings: tuple[str, ...]
     is_window: bool = False
@@ -60,8 +63,8 @@ def gpu_use(trace: Trace, domain: str) -> GpuUse:
     names = {name for name, one in trace.readings.items() if one.quantity == "energy" and one.scope == SCOPE}
     parts = tuple(part for part in trace.gpu.segments if _domain_of(part, trace.manifest, names) == domain)
     processes = _processes(trace)
-    users = tuple(one for one in trace.gpu.users if one.domain == domain)
-    seen = {pid for one in users for pid, _ in one.processes}
+    noted = next((one for one in trace.gpu.users if one.domain == domain), None)
+    seen = set() if noted is None else set(distinct_values(noted.pid).tolist())
     begun = frozenset(note.process for note in trace.gpu.notes if note.used)
     warnings: list[str] = []
     if seen and not seen & processes.keys() and (parts or begun):
@@ -69,15 +72,16 @@ def gpu_use(trace: Trace, domain: str) -> GpuUse:
             f"the driver names the processes on {domain} by numbers of another container or of the host: what others "
             "used there counts as this program's; run the container with --pid=host to tell them apart"
         )
-        users = ()
-    if any(_is_unknown(one, processes) for one in users):
+        noted = None
+    users = None if noted is None else UsedParts.of(noted, processes.keys())
+    if users is not None and users.is_unknown:
         warnings.append(
             f"other programs had {domain} open too, and the driver does not say who used it: all counts as this "
             "program's"
         )
     launchers = begun | {processes[pid] for pid in seen & processes.keys()} | {part.process for part in parts}
     known = launchers if trace.gpu else None
-    return GpuUse(parts, users, frozenset(processes), known, tuple(warnings), is_window=trace.recorded is not None)
+    return GpuUse(parts, users, known, tuple(warnings), is_window=trace.recorded is not None)
 
 
 def _processes(trace: Trace) -> dict[int, int]:
@@ -88,11 +92,6 @@ def _processes(trace: Trace) -> dict[int, int]:
         if type(one.get("pid")) is int and type(one.get("process")) is int
     }
     return ended | {thread.pid: thread.process for thread in trace.threads if thread.pid > 0}
-
-
-def _is_unknown(one: GpuUsers, processes: Mapping[int, int]) -> bool:
-    """Return whether this program and others had a GPU open, and the driver did not say who used it."""
-    return len({pid in processes for pid, part in one.processes if part is None}) > 1
 
 
 def _domain_of(part: GpuSegments, manifest: Mapping[str, Any], names: set[str]) -> str | None:
@@ -115,6 +114,131 @@ def idle_watts(whole: Quanta, start_ns: int, given_w: float | None) -> float | N
 
 
 @dataclass(frozen=True)
+class UsedParts:
+    """Which part of a GPU's time this program and others used, in times one after the other: (n,) each.
+
+    A process of which only the open device is known counts as using it, unless this program has it open too. Long
+    arrays are those of `long_arrays`.
+
+    Attributes
+    ----------
+    is_unknown : whether this program and others once had the GPU open, and the driver did not say who used it
+    """
+
+    since_ns: Times
+    t_ns: Times
+    own: Floats
+    other: Floats
+    is_unknown: bool
+
+    @classmethod
+    def of(cls, users: GpuUsers, pids: Collection[int]) -> Self:
+        """Tell the processes of a program from others."""
+        count = len(users.t_ns)
+        own, other = empty(count, np.float64), empty(count, np.float64)
+        done, is_unknown = 0, False
+        for at in blocks(count, own, other, users.processes, users.pid, users.part):
+            processes = users.processes[at]
+            some = slice(done, done := done + int(processes.sum()))
+            time = np.repeat(np.arange(len(processes)), processes)
+            parts = _Parts.of(time, len(processes), np.isin(users.pid[some], list(pids)), users.part[some])
+            own[at], other[at] = parts.own, parts.other
+            is_unknown |= parts.is_unknown
+        t_ns, since_ns, own, other = sorted_columns(
+            count, lambda at: (users.t_ns[at], users.since_ns[at], own[at], other[at]), own, other
+        )
+
+        def after_earlier(at: slice) -> Times:
+            before_ns = t_ns[max(at.start - 1, 0) : at.stop - 1]
+            before_ns = np.concatenate((np.zeros(at.stop - at.start - len(before_ns), np.int64), before_ns))
+            return np.asarray(np.minimum(np.maximum(since_ns[at], before_ns), t_ns[at]))
+
+        return cls(computed(count, np.int64, after_earlier, t_ns, since_ns), t_ns, own, other, is_unknown)
+
+    def between(self, edges_ns: Times) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """Return for each quantum how long this program and others used the GPU, ns, and whether most of it is known.
+
+        What holds at the first question and at the last one holds before and after.
+        """
+        count = len(self.t_ns)
+        first = max(int(np.searchsorted(self.t_ns, edges_ns[0])) - 1, 0)
+        near = slice(first, min(max(int(np.searchsorted(self.since_ns, edges_ns[-1])), first) + 1, count))
+        since_ns, t_ns = self.since_ns[near].copy(), self.t_ns[near].copy()
+        if near.start == 0:
+            since_ns[0] = min(since_ns[0], edges_ns[0])
+        if near.stop == count:
+            t_ns[-1] = max(t_ns[-1], edges_ns[-1])
+        times_ns = np.column_stack((since_ns, t_ns)).reshape(-1)
+
+        def integral(values: Floats) -> Floats:
+            steps = np.zeros(2 * len(values))
+            steps[1::2] = values * (t_ns - since_ns)
+            return np.diff(np.interp(edges_ns, times_ns, np.cumsum(steps)))
+
+        own, other, covered_ns = (integral(one) for one in (self.own[near], self.other[near], np.ones(len(t_ns))))
+        release(self.since_ns, self.t_ns, self.own, self.other)
+        return own, other, covered_ns >= 0.5 * np.diff(edges_ns)
+
+
+class _Parts(NamedTuple):
+    """The parts that this program and others used at some times."""
+
+    own: Floats
+    other: Floats
+    is_unknown: bool
+
+    @classmethod
+    def of(cls, time: NDArray[np.intp], times: int, ours: NDArray[np.bool_], part: Floats) -> Self:
+        def at_times(which: NDArray[np.bool_], weights: Floats | None = None) -> Floats:
+            return np.bincount(time[which], None if weights is None else weights[which], times).astype(float)
+
+        unknown = np.isnan(part)
+        had, others_had = at_times(ours & unknown) > 0, at_times(~ours & unknown) > 0
+        opened, has_any = had | others_had, at_times(ours) > 0
+        known = np.where(unknown, 0.0, part)
+        return cls(
+            np.where(opened, has_any, at_times(ours, known)),
+            np.where(opened, ~has_any, at_times(~ours, known)),
+            bool((had & others_had).any()),
+        )
+
+
+class Booked(NamedTuple):
+    """Sums over a GPU's quanta.
+
+    Attributes
+    ----------
+    idle_j, other_j, own_j : as in `GpuSplit`, idle ones with those of quanta in which nobody used the GPU
+    worked_j, loose_j : of the program's, those of quanta in which work is known, and the rest
+    """
+
+    idle_j: float = 0.0
+    other_j: float = 0.0
+    own_j: float = 0.0
+    worked_j: float = 0.0
+    loose_j: float = 0.0
+
+    def plus(self, other: Booked) -> Booked:
+        """Return the sums with those of other quanta."""
+        return Booked(*(ours + theirs for ours, theirs in zip(self, other, strict=True)))
+
+    def settled(self, quanta: Quanta, tasks_j: float, *, marked: bool) -> tuple[Account, tuple[str, ...]]:
+        """Return the account and the warnings.
+
+        Parameters
+        ----------
+        quanta : whose joules these are
+        tasks_j : what instances take of these; the rest is of streams without any
+        marked : whether streams are marked
+        """
+        if not is_any(quanta.valid):
+            return Account(quanta.name, *[float("nan")] * 7), ()
+        runtime_j = max(self.worked_j - tasks_j, 0.0) + self.loose_j
+        account = Account(quanta.name, quanta.measured_j, tasks_j, runtime_j, self.other_j, self.idle_j)
+        return account, _unmarked(quanta.name, self.loose_j, self.own_j, marked=marked)
+
+
+@dataclass(frozen=True)
 class GpuSplit:
     """The joules of each of a GPU's quanta, (k,).
 
@@ -122,49 +246,43 @@ class GpuSplit:
     ----------
     idle, other, own : idle ones, those of other processes, and this program's
     nobody : whether the driver saw no use at all
-    warnings : on what is known of them
     """
 
     idle: Floats
     other: Floats
     own: Floats
     nobody: NDArray[np.bool_]
-    warnings: tuple[str, ...]
 
     @classmethod
-    def of(cls, quanta: Quanta, use: GpuUse, idle_w: float | None) -> GpuSplit:
+    def of(cls, quanta: Quanta, use: GpuUse, idle_w: float | None) -> Self:
         """Split the joules; an idle power that is not known is none."""
-        warnings = use.warnings
-        if idle_w is None:
-            why = f"the idle power of {quanta.name} is not known, and counts as the program's"
-            warnings += (f"{why}: record some idle time before the block (idle_s=0.5)",)
         idle_j = np.minimum(quanta.energy_j, (idle_w or 0.0) * np.diff(quanta.edges_ns) * 1e-9)
-        own, other, known = used_parts(use, quanta.edges_ns)
+        dynamic_j = quanta.energy_j - idle_j
+        if use.users is None:
+            return cls(idle_j, np.zeros(len(idle_j)), dynamic_j, np.zeros(len(idle_j), bool))
+        own, other, known = use.users.between(quanta.edges_ns)
         used = own + other
         part = np.divide(other, used, out=np.zeros(len(used)), where=used > 0)
-        dynamic_j = quanta.energy_j - idle_j
-        return cls(idle_j, dynamic_j * part, dynamic_j * (1 - part), known & (used <= 0), warnings)
+        return cls(idle_j, dynamic_j * part, dynamic_j * (1 - part), known & (used <= 0))
 
-    def booked(
-        self, quanta: Quanta, worked: NDArray[np.bool_], tasks_j: float, *, marked: bool
-    ) -> tuple[Account, tuple[str, ...]]:
-        """Return the account and the warnings.
-
-        Parameters
-        ----------
-        quanta : that were split
-        worked : (k,) whether this program's joules go to streams
-        tasks_j : what instances take of these; the rest is of streams without any
-        marked : whether streams are marked
-        """
-        if not quanta.valid.any():
-            return Account(quanta.name, *[float("nan")] * 7), self.warnings
+    def booked(self, worked: NDArray[np.bool_]) -> Booked:
+        """Return the sums; `worked` says of which quanta instances or streams take this program's joules, (k,)."""
         nobody = self.nobody & ~worked
-        own_j, loose_j = float(self.own.sum()), float(self.own[~worked & ~nobody].sum())
-        outside_j = max(float(self.own[worked].sum()) - tasks_j, 0.0)
-        idle_j = float(self.idle.sum()) + float(self.own[nobody].sum())
-        account = Account(quanta.name, quanta.measured_j, tasks_j, outside_j + loose_j, float(self.other.sum()), idle_j)
-        return account, self.warnings + _unmarked(quanta.name, loose_j, own_j, marked=marked)
+        return Booked(
+            float(self.idle.sum()) + float(self.own[nobody].sum()),
+            float(self.other.sum()),
+            float(self.own.sum()),
+            float(self.own[worked].sum()),
+            float(self.own[~worked & ~nobody].sum()),
+        )
+
+
+def warnings_of(name: str, use: GpuUse, idle_w: float | None) -> tuple[str, ...]:
+    """Return the warnings on what is known of a GPU."""
+    if idle_w is not None:
+        return use.warnings
+    why = f"the idle power of {name} is not known, and counts as the program's"
+    return (*use.warnings, f"{why}: record some idle time before the block (idle_s=0.5)")
 
 
 def _unmarked(name: str, loose_j: float, own_j: float, *, marked: bool) -> tuple[str, ...]:
@@ -173,37 +291,3 @@ def _unmarked(name: str, loose_j: float, own_j: float, *, marked: bool) -> tuple
     part = f"{100 * loose_j / own_j:.0f} % of this program's joules on {name} (in `runtime`)"
     why = "are of times in which no task was marked on it" if marked else "could be of several tasks"
     return (f"{part} {why}: if it is a task's work, {MARK}",)
-
-
-def used_parts(use: GpuUse, edges_ns: Times) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Return for each quantum the part of this program's and of other processes, and whether all of it is known.
-
-    A process of which only the open device is known counts as using it, unless this program has it open too.
-    """
-    k = len(edges_ns) - 1
-    if not use.users:
-        return np.zeros(k), np.zeros(k), np.zeros(k, bool)
-    parts = np.array([_parts(one, use.pids) for one in use.users])
-    since_ns = np.array([one.since_ns for one in use.users])
-    t_ns = np.maximum.accumulate(np.array([one.t_ns for one in use.users]))
-    since_ns = np.minimum(np.maximum(since_ns, np.concatenate(([0], t_ns[:-1]))), t_ns)
-    # What holds at the first question and at the last one holds before and after.
-    since_ns[0], t_ns[-1] = min(since_ns[0], edges_ns[0]), max(t_ns[-1], edges_ns[-1])
-    length_ns = t_ns - since_ns
-    times_ns = np.column_stack((since_ns, t_ns)).reshape(-1)
-
-    def integral(values: Floats) -> Floats:
-        steps = np.zeros(2 * len(values))
-        steps[1::2] = values * length_ns
-        return np.diff(np.interp(edges_ns, times_ns, np.cumsum(steps)))
-
-    covered_ns = integral(np.ones(len(parts)))
-    return integral(parts[:, 0]), integral(parts[:, 1]), covered_ns >= 0.5 * np.diff(edges_ns)
-
-
-def _parts(one: GpuUsers, pids: frozenset[int]) -> tuple[float, float]:
-    own = [part for pid, part in one.processes if pid in pids]
-    other = [part for pid, part in one.processes if pid not in pids]
-    if None in own or None in other:
-        return (1.0, 0.0) if own else (0.0, 1.0)  # had it open
-    return sum(part or 0.0 for part in own), sum(part or 0.0 for part in other)

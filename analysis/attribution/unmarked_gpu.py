@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .gpu_streams import Claims, only_task, up_to
-from .gpu_use import GpuSplit
+from .gpu_use import GpuSplit, warnings_of
 from .windows import Reach
 
 if TYPE_CHECKING:
@@ -33,16 +33,17 @@ Ids = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class UnmarkedGpu:
-    """A GPU, and what its quanta have for this program; `launchers` are those of `GpuUse`."""
+    """A GPU, what its quanta have for this program, and warnings on that; `launchers` are those of `GpuUse`."""
 
     quanta: Quanta
     split: GpuSplit
     launchers: frozenset[int] | None
+    warnings: tuple[str, ...]
 
     @classmethod
     def of(cls, quanta: Quanta, use: GpuUse, idle_w: float | None) -> UnmarkedGpu:
         """Split the joules of all quanta."""
-        return cls(quanta, GpuSplit.of(quanta, use, idle_w), use.launchers)
+        return cls(quanta, GpuSplit.of(quanta, use, idle_w), use.launchers, warnings_of(quanta.name, use, idle_w))
 
     def part(self, own: slice) -> GpuPart:
         """Return a window's own quanta, with the one before them."""
@@ -54,8 +55,8 @@ class UnmarkedGpu:
 
     def settled(self, worked: Mask, tasks_j: float) -> tuple[Account, list[str]]:
         """Return the account and the warnings; `worked` says of which quanta instances took `tasks_j`."""
-        account, warnings = self.split.booked(self.quanta, worked, tasks_j, marked=False)
-        return account, list(warnings)
+        account, warnings = self.split.booked(worked).settled(self.quanta, tasks_j, marked=False)
+        return account, [*self.warnings, *warnings]
 
 
 def reach_of_unmarked(quanta: Quanta, begin_ns: int) -> Reach:

@@ -16,6 +16,8 @@ from tprof.analysis.attribution.open_instances import EdgeParts, IdRuns, OpenPar
 from tprof.analysis.attribution.sharing import plan_sharing
 from tprof.analysis.names import places, shown
 
+from tprof.trace.gpu import GpuTrace
+
 from .information import limits_of
 from .profile_warnings import Facts, ran_in
 from .recipe import repeatable
@@ -146,7 +148,7 @@ class Tables:
     def __init__(self, trace: Trace, recipe: Recipe, threads: Sequence[Thread]) -> None:
         """Begin with what holds for all windows; the others are those of `Summed`."""
         self.columns: Collection[str] | None = None
-        self._trace, self._threads = without_readings(trace), threads
+        self._trace, self._threads = without_sensors(trace), threads
         self._watts, self._most_w = limits_of(trace, recipe)
 
     def __call__(self, rows: InstanceRows, totals: Totals, which: Mask, *, is_last: bool) -> Piece:  # noqa: ARG002
@@ -253,7 +255,7 @@ class Sharer(Generic[Part]):
         services: Sequence[Service],
     ) -> Sharer[Part]:
         """Leave out what windows do not need."""
-        small, bare = without_readings(trace), replace(recipe, quanta=(), whole=(), fits={})
+        small, bare = without_sensors(trace), replace(recipe, quanta=(), whole=(), fits={})
         with_marks = None if gpus is None else gpus.for_windows()
         return cls(small, bare, found.for_windows(small), fitted, keep, with_marks, services)
 
@@ -326,11 +328,11 @@ class Sharer(Generic[Part]):
         return Planned(*shared, slice(0, len(quanta)))
 
 
-def without_readings(trace: Trace) -> Trace:
-    """Return a trace whose readings have no values, which grow with its length."""
-    recorded = None if trace.recorded is None else without_readings(trace.recorded)
+def without_sensors(trace: Trace) -> Trace:
+    """Return a trace without the values of readings and without what GPUs did, which grow with its length."""
+    recorded = None if trace.recorded is None else without_sensors(trace.recorded)
     readings = {name: one.without_values() for name, one in trace.readings.items()}
-    return replace(trace, readings=readings, recorded=recorded)
+    return replace(trace, readings=readings, recorded=recorded, gpu=GpuTrace(notes=trace.gpu.notes))
 
 
 def keep_freed_memory() -> None:

@@ -374,7 +374,9 @@ def test_hostile_lines_are_left_out(torch, tmp_path):
 
     assert "00000000.jsonl: 9 lines on GPUs are damaged, and left out" in trace.notes
     assert "processes.jsonl: 2 lines on GPUs are damaged, and left out" in trace.notes
-    assert [one.processes for one in trace.gpu.users] == [((1, 0.5), (2, None))]
+    (users,) = trace.gpu.users
+    assert (users.processes.tolist(), users.pid.tolist()) == ([2], [1, 2])
+    np.testing.assert_array_equal(users.part, [0.5, np.nan])
     assert all((part.begin_ns >= 0).all() and (part.end_ns >= part.begin_ns).all() for part in trace.gpu.segments)
     assert np.isfinite(trace.profile().tasks["duration_s"]).all()
 

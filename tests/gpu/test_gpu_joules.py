@@ -4,7 +4,6 @@ import json
 import shutil
 import sys
 import time
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,16 +14,16 @@ from support.fake_cuda import BUSY_W, IDLE_W, UUID, FakeDevice, FakeTorch, count
 from support.fake_nvml import FakeNvml
 from support.fake_sensor import wait_for
 from support.properties import examples
-from tprof.analysis.attribution.gpu_streams import Stream
-from tprof.analysis.attribution.gpu_use import GpuUse, used_parts
+from tprof.analysis.attribution import gpu_marks
+from tprof.analysis.attribution.gpu_use import UsedParts
 from tprof.analysis.profile.grouped import GroupSums
 from tprof.analysis.profile.moments import joined_summary, moments
 
 import tprof
 from tprof.cli.summary import show
 from tprof.live import Meter
-from tprof.trace import layout
-from tprof.trace.gpu import GpuUsers
+from tprof.trace import layout, long_arrays
+from tprof.trace.gpu import GpuSegments, GpuUsers
 
 SECOND_NS = 10**9
 IDLE = 10.0
@@ -306,43 +305,96 @@ def test_a_count_that_falls_once_costs_the_joules_of_that_time_only(tmp_path):
     assert 0 < joules[0] < account["measured_j"]
 
 
+SPANS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 30), st.integers(0, 2), st.integers(0, 9)), max_size=9)
+
+
+def segments_of(spans, process=0):
+    """Return segments of a process: begin and length in seconds, stream and instance of each."""
+    begin, length, stream, instance = np.array(sorted(spans), np.int64).reshape(-1, 4).T
+    return GpuSegments(
+        process, (), 0, stream, begin * SECOND_NS, (begin + length) * SECOND_NS, instance.astype(np.uint64),
+        np.zeros(len(begin), np.uint32),
+    )  # fmt: skip
+
+
+@examples(100)
+@given(SPANS)
+def test_work_that_overlaps_takes_no_more_time_than_there_is(spans):
+    edges_ns = np.arange(10, 101) * SECOND_NS
+
+    (found,) = gpu_marks.marked_work((segments_of(spans),), edges_ns)
+
+    own, _, work = found
+    assert own == slice(0, 90)
+    for stream in work.streams:
+        t_ns, works_s = stream.located.t_ns, stream.located.modelled
+        assert (np.diff(t_ns) >= 0).all()
+        assert (works_s <= np.diff(t_ns) * 1e-9).all()
+    seconds = {number: set() for _, _, number, _ in spans}
+    for begin, length, number, _ in spans:
+        seconds[number] |= {*range(max(begin, 10), max(begin + length, 10))}
+    overlapped = sum(len(one) for one in seconds.values())
+    assert work.worked_s.sum() <= overlapped + 1e-9
+
+
+@examples(100)
+@given(st.lists(SPANS, max_size=3), st.integers(1, 4), st.integers(1, 20), st.integers(0, 2**31))
+def test_marks_that_are_read_some_at_a_time_claim_what_all_together_do(processes, most, most_quanta, seed):
+    rng = np.random.default_rng(seed)
+    edges_ns = np.unique(rng.integers(0, 90 * SECOND_NS, 12))
+    joules = rng.uniform(0, 10, len(edges_ns) - 1)
+    parts = tuple(segments_of(spans, number) for number, spans in enumerate(processes))
+
+    def claimed():
+        claims, runs = gpu_marks.MarkedClaims(gpu_marks.marked_ids(parts), len(joules)), 0
+        for own, ids, work in gpu_marks.marked_work(parts, edges_ns):
+            claims.add(own, ids, work, np.where(work.worked_s[1:-1] > 0, joules[own], 0.0))
+            runs += 1
+        return claims.totals(), runs
+
+    whole, runs = claimed()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gpu_marks, "MOST_SEGMENTS", most)
+        for name, value in {"BLOCK": most_quanta, "MOST_HELD": 1}.items():
+            patch.setattr(long_arrays, name, value)
+        some, more_runs = claimed()
+
+    assert more_runs >= runs == 1
+    for name in ("joules", "least", "most"):
+        np.testing.assert_allclose(getattr(some, name), getattr(whole, name), rtol=1e-9, atol=1e-9)
+
+
 TIMES = st.lists(st.tuples(st.integers(0, 50), st.integers(-5, 30)), min_size=1, max_size=6)
 
 
 @examples(100)
-@given(TIMES)
-def test_work_that_overlaps_or_is_noted_late_takes_no_more_time_than_there_is(spans):
-    begin_ns = np.array([begin for begin, _ in spans]) * SECOND_NS
-    end_ns = begin_ns + np.array([length for _, length in spans]) * SECOND_NS
-    part = SimpleNamespace(begin_ns=begin_ns, end_ns=end_ns)
-
-    stream = Stream.of(part, slice(None), np.arange(len(spans)), np.arange(100) * SECOND_NS)
-
-    t_ns, works_s = stream.located.t_ns, stream.located.modelled
-    assert (np.diff(t_ns) >= 0).all()
-    assert (works_s <= np.diff(t_ns) * 1e-9).all()
-    assert (works_s[stream.row < 0] == 0).all()
-    assert works_s.sum() <= (max(end_ns.max(), begin_ns.max()) - begin_ns[0]) * 1e-9
-    if (begin_ns[1:] >= np.maximum(end_ns, begin_ns)[:-1]).all():
-        assert works_s[stream.row >= 0] == pytest.approx(np.maximum(end_ns - begin_ns, 0) * 1e-9)
-
-
-@examples(100)
-@given(TIMES, st.sampled_from([{1: 0.5}, {1: 0.25, 9: 0.5}, {9: 1.0}, {1: None, 9: None}]))
-@example([(0, 0), (6, -2), (0, 0)], {1: 0.5}).via("a use that ends before it begins, and an earlier one after it")
-def test_uses_that_are_noted_out_of_order_count_once(spans, processes):
-    users = tuple(
-        GpuUsers("gpu-0", begin * SECOND_NS, (begin + length) * SECOND_NS, tuple(processes.items()))
-        for begin, length in spans
-    )
+@given(
+    TIMES, st.sampled_from([{1: 0.5}, {1: 0.25, 9: 0.5}, {9: 1.0}, {1: None, 9: None}]), st.integers(1, 20),
+    st.sampled_from([1, 3, 1 << 18]),
+)  # fmt: skip
+@example([(0, 0), (6, -2), (0, 0)], {1: 0.5}, 20, 1).via("a use that ends before it begins, an earlier one after it")
+def test_uses_that_are_noted_out_of_order_count_once(spans, processes, quanta, block):
+    since_ns, t_ns = (np.array(one) * SECOND_NS for one in ([at for at, _ in spans], [sum(both) for both in spans]))
+    parts = np.array([np.nan if part is None else part for part in processes.values()])
+    users = GpuUsers(
+        "gpu-0", since_ns, t_ns, np.full(len(spans), len(parts)),
+        np.tile(list(processes), len(spans)), np.tile(parts, len(spans)),
+    )  # fmt: skip
     edges_ns = np.arange(0, 101, 5) * SECOND_NS
 
-    own, other, _ = used_parts(GpuUse((), users, frozenset({1}), None, ()), edges_ns)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(long_arrays, "BLOCK", block)
+        used = UsedParts.of(users, {1})
+    whole = used.between(edges_ns)
+    by_parts = [used.between(edges_ns[at : at + quanta + 1]) for at in range(0, 20, quanta)]
 
-    parts = (1.0, 0.0) if None in processes.values() else (processes.get(1, 0.0), processes.get(9, 0.0))
-    for used, part in ((own, parts[0]), (other, parts[1])):
-        assert (used >= 0).all()
-        assert (used <= part * np.diff(edges_ns) * (1 + 1e-9)).all()
+    expected = (1.0, 0.0) if None in processes.values() else (processes.get(1, 0.0), processes.get(9, 0.0))
+    assert used.is_unknown == (None in processes.values())
+    for ns, part in zip(whole[:2], expected, strict=True):
+        assert (ns >= 0).all()
+        assert (ns <= part * np.diff(edges_ns) * (1 + 1e-9)).all()
+    for together, some in zip(whole, zip(*by_parts, strict=True), strict=True):
+        np.testing.assert_allclose(np.concatenate(some), together, atol=1e-3)
 
 
 def test_from_the_counter_to_the_tasks(tmp_path, monkeypatch):

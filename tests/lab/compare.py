@@ -176,7 +176,9 @@ def _tasks(report: Report, run: Run) -> None:
     for name, kind in kinds.items():
         declared_s = kind["busy_ns"] * 1e-9
         watts = true_j[name] / declared_s
-        print(f"  {name}: CPU time {cpu_s[name]:.4f} s, of which declared {declared_s:.4f} s at {watts:.3f} W above idle")
+        print(
+            f"  {name}: CPU time {cpu_s[name]:.4f} s, of which declared {declared_s:.4f} s at {watts:.3f} W above idle"
+        )
         if run.scenario["machine"].get("counted_time"):
             true_j[name] += (float(cpu_s[name]) - declared_s) * (drawn_j / undeclared_s + base_w)
     for model, bound in run.scenario["bounds"]["models"].items():

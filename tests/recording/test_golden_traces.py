@@ -63,7 +63,8 @@ def test_the_work_on_gpus_of_1_4_is_read(tmp_path):
     assert segments.begin_ns.tolist() == [200_000_000, 700_000_000]
     assert segments.end_ns.tolist() == [600_000_000, 800_000_000]
     assert (segments.instance.tolist(), segments.task.tolist()) == ([2, 0], [1, 0xFFFFFFFF])
-    assert (users.domain, users.t_ns, users.processes) == ("gpu-0", 1_000_000_000, ((7, 0.4), (8, None)))
+    assert (users.domain, users.t_ns.tolist(), users.processes.tolist()) == ("gpu-0", [1_000_000_000], [2])
+    assert (users.pid.tolist(), repr(users.part.tolist())) == ([7, 8], "[0.4, nan]")
     assert (note.used, note.lost) == (("torch",), 1)
 
 

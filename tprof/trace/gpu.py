@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import layout
 from .directory import USERS
+from .long_arrays import AppendedColumns, AppendedRows
+from .long_sorts import sorted_columns
 from .metadata import MAX_NS
-from .plain_values import is_finite, parse_trace_json
-from .tasks import MAX_BYTES, MAX_NAME_CHARACTERS, lines_of
+from .plain_values import is_finite, parse_numbers
+from .tasks import MAX_NAME_CHARACTERS, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,9 +25,8 @@ if TYPE_CHECKING:
 
     from .tasks import TaskTable
 
-MAX_SEGMENTS = 20_000_000
-"""In a trace; a line more is left out."""
-MAX_USERS = 2_000_000
+MAX_BYTES = 1 << 34
+"""Of a file; what follows is left out."""
 MAX_INSTANCE = 2**64 - 1
 MOST_NAMES = 4
 """Of a device."""
@@ -32,7 +34,7 @@ MOST_NAMES = 4
 
 @dataclass(frozen=True)
 class GpuSegments:
-    """The segments of one process on one device.
+    """The segments of one process on one device, as they begin. Long arrays are those of `long_arrays`.
 
     Attributes
     ----------
@@ -40,7 +42,7 @@ class GpuSegments:
     device : the device's UUID and PCI address, as far as they are known.
     number : the device's number in that process.
     stream : (n,) int64, which stream; segments of one do not overlap.
-    begin_ns, end_ns : (n,) int64, CLOCK_MONOTONIC.
+    begin_ns, end_ns : (n,) int64, CLOCK_MONOTONIC; `begin_ns` does not decrease.
     instance : (n,) uint64; 0: of no task.
     task : (n,) uint32, index in `Trace.tasks`.
     """
@@ -77,14 +79,25 @@ class GpuNote:
     problem: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GpuUsers:
-    """Which processes used a device from when to when, each with its part of that time; None: not known."""
+    """Which processes used a device from when to when, in the order in which it was noted; as `GpuSegments`.
+
+    Attributes
+    ----------
+    domain : of the device.
+    since_ns, t_ns : (n,) int64, CLOCK_MONOTONIC.
+    processes : (n,) int64, how many used it then.
+    pid : (m,) int64, those of each time one after the other.
+    part : (m,) float64, of that time; NaN: not known.
+    """
 
     domain: str
-    since_ns: int
-    t_ns: int
-    processes: tuple[tuple[int, float | None], ...]
+    since_ns: npt.NDArray[np.int64]
+    t_ns: npt.NDArray[np.int64]
+    processes: npt.NDArray[np.int64]
+    pid: npt.NDArray[np.int64]
+    part: npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -106,16 +119,15 @@ class GpuReader:
     def __init__(self, table: TaskTable) -> None:
         """Begin; `table` has the tasks of all processes."""
         self._table = table
-        self._rows: dict[tuple[int, tuple[str, ...], int], list[npt.NDArray[np.uint64]]] = {}
-        self._users: list[GpuUsers] = []
+        self._segments: dict[tuple[int, tuple[str, ...], int], AppendedColumns] = {}
+        self._users: dict[str, tuple[AppendedRows, AppendedRows]] = {}
         self._said: list[GpuNote] = []
-        self._count = 0
         self.notes: list[str] = []
 
     def read(self, path: Path, process: int, length: int = MAX_BYTES) -> None:
         """Read a file, up to so many bytes, with a note on what was left out. Raises TraceError."""
         take = self._take_users if path.name == USERS else partial(self._take, process)
-        damaged = sum(not _parsed(line, take) for line in lines_of(path, length=length))
+        damaged = sum(not _parsed(line, take) for line in lines_of(path, MAX_BYTES, length=length))
         if damaged:
             self.notes.append(f"{path.name}: {damaged} lines on GPUs are damaged, and left out")
 
@@ -124,9 +136,14 @@ class GpuReader:
         processes = [_user(one) for one in _items(record.get("processes"))]
         if not isinstance(domain, str) or since_ns is None or t_ns is None or since_ns >= t_ns:
             return False
-        if len(self._users) >= MAX_USERS or None in processes:
+        if None in processes:
             return False
-        self._users.append(GpuUsers(domain, since_ns, t_ns, tuple(one for one in processes if one is not None)))
+        if domain not in self._users:
+            self._users[domain] = AppendedRows(np.int64, np.int64, np.int64), AppendedRows(np.int64, np.float64)
+        times, users = self._users[domain]
+        times.add(since_ns, t_ns, len(processes))
+        for pid, part in filter(None, processes):
+            users.add(pid, part)
         return True
 
     def _take(self, process: int, record: dict[str, Any]) -> bool:
@@ -139,34 +156,41 @@ class GpuReader:
         rows = _segments(record["segments"])
         if rows is None or number is None or device is None:
             return False
-        self._count += len(rows)
-        if self._count > MAX_SEGMENTS:
-            return False
-        self._rows.setdefault((process, device, number), []).append(rows)
+        key = (process, device, number)
+        if key not in self._segments:
+            self._segments[key] = AppendedColumns(np.uint64, np.uint64, np.uint64, np.uint64, np.uint64)
+        self._segments[key].add(*rows.T)
         return True
 
     def found(self) -> GpuTrace:
-        """Return what was read."""
+        """Return what was read. Raises TprofError if there is no space for the files of long arrays."""
         return GpuTrace(
-            tuple(self._joined(*key, np.concatenate(rows)) for key, rows in self._rows.items()),
-            tuple(sorted(self._users, key=lambda one: one.t_ns)),
+            tuple(self._sorted(*key, columns.finish()) for key, columns in self._segments.items()),
+            tuple(self._users_of(domain) for domain in self._users),
             tuple(self._said),
         )
 
-    def _joined(self, process: int, device: tuple[str, ...], number: int, rows: npt.NDArray[np.uint64]) -> GpuSegments:
-        begin_ns, length_ns = (np.minimum(rows[:, at], MAX_NS).astype(np.int64) for at in (0, 1))
-        end_ns = np.minimum(begin_ns, MAX_NS - length_ns) + length_ns
-        task = self._table.to_indices(process, np.minimum(rows[:, 3], layout.NO_TASK).astype(np.uint32))
-        stream = rows[:, 4].view(np.int64)
-        order = np.lexsort((begin_ns, stream))
-        return GpuSegments(
-            process, device, number, stream[order], begin_ns[order], end_ns[order], rows[order, 2], task[order]
-        )
+    def _users_of(self, domain: str) -> GpuUsers:
+        (since_ns, t_ns, processes), (pid, part) = (rows.finish() for rows in self._users[domain])
+        return GpuUsers(domain, since_ns, t_ns, processes, pid, part)
+
+    def _sorted(
+        self, process: int, device: tuple[str, ...], number: int, columns: tuple[npt.NDArray[np.uint64], ...]
+    ) -> GpuSegments:
+        def read(at: slice) -> tuple[npt.NDArray[Any], ...]:
+            begin, length, instance, number, stream = (column[at] for column in columns)
+            begin_ns, length_ns = (np.minimum(one, MAX_NS).astype(np.int64) for one in (begin, length))
+            end_ns = np.minimum(begin_ns, MAX_NS - length_ns) + length_ns
+            task = self._table.to_indices(process, np.minimum(number, layout.NO_TASK).astype(np.uint32))
+            return begin_ns, end_ns, stream.view(np.int64), instance, task
+
+        begin_ns, end_ns, stream, instance, task = sorted_columns(len(columns[0]), read, *columns)
+        return GpuSegments(process, device, number, stream, begin_ns, end_ns, instance, task)
 
 
 def _parsed(line: bytes, take: Callable[[dict[str, Any]], bool]) -> bool:
     try:
-        record = parse_trace_json(line)
+        record = parse_numbers(line)
     except ValueError:
         return False
     return isinstance(record, dict) and take(record)
@@ -186,24 +210,25 @@ def _names(value: object) -> tuple[str, ...] | None:
     return tuple(one[:MAX_NAME_CHARACTERS] for one in value)
 
 
-def _user(one: object) -> tuple[int, float | None] | None:
+def _user(one: object) -> tuple[int, float] | None:
     if not isinstance(one, list) or len(one) != 2:
         return None
     pid, part = _whole(one[0]), one[1]
     if pid is None or not (part is None or (is_finite(part) and 0 <= part <= 1)):
         return None
-    return pid, None if part is None else float(part)
+    return pid, np.nan if part is None else float(part)
 
 
 def _segments(value: object) -> npt.NDArray[np.uint64] | None:
     """Return begin, length, instance, task and stream of each, (n, 5) uint64."""
-    if not isinstance(value, list) or not all(_is_segment(one) for one in value):
+    if not isinstance(value, list) or not all(isinstance(one, list) and len(one) == 5 for one in value):
         return None
-    return np.array(value, np.uint64).reshape(-1, 5)
-
-
-def _is_segment(one: object) -> bool:
-    return isinstance(one, list) and len(one) == 5 and all(type(it) is int and 0 <= it <= MAX_INSTANCE for it in one)
+    numbers = list(chain.from_iterable(value))
+    if not set(map(type, numbers)) <= {int}:
+        return None
+    if min(numbers, default=0) < 0 or max(numbers, default=0) > MAX_INSTANCE:
+        return None
+    return np.array(numbers, np.uint64).reshape(-1, 5)
 
 
 def _note(process: int, record: dict[str, Any]) -> GpuNote | None:

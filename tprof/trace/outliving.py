@@ -12,6 +12,8 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from . import kinds, layout
 from .gpu import GpuTrace
 from .manifest import LENGTHS
@@ -114,9 +116,9 @@ class Outliving:
         return GpuTrace(tuple(map(self._gpu_segments, found.segments)), found.users, notes)
 
     def _gpu_segments(self, one: GpuSegments) -> GpuSegments:
-        kept = one.begin_ns <= self.end_ns
-        if self._had_left(one) or kept.all():
+        if self._had_left(one):
             return one
+        kept = slice(0, int(np.searchsorted(one.begin_ns, self.end_ns, side="right")))
         columns = {name: getattr(one, name)[kept] for name in ("stream", "begin_ns", "end_ns", "instance", "task")}
         return replace(one, **columns)
 

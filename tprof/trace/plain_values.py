@@ -94,6 +94,17 @@ def parse_trace_json(content: bytes) -> Any:
     return _parsed(decoded(content), _OF_TRACES)
 
 
+def parse_numbers(content: bytes) -> Any:
+    """Parse JSON in a trace that is mostly numbers, several times as fast; an integer stays one, however large.
+
+    Raises
+    ------
+    ValueError
+        As `parse_trace_json`.
+    """
+    return _parsed(decoded(content), _OF_NUMBERS)
+
+
 def parse_toml(text: str) -> dict[str, Any]:
     """Parse a user's TOML. Raises ValueError with a clause, as `parse_json`."""
     import tomllib  # noqa: PLC0415 - kept off `import tprof`
@@ -343,3 +354,4 @@ _OF_USERS = json.JSONDecoder(
     parse_int=_integer, parse_float=number, parse_constant=_refuse_number, object_pairs_hook=_without_repeats
 )
 _OF_TRACES = json.JSONDecoder(parse_int=_integer_if_any, parse_float=_number_if_any, parse_constant=lambda _: None)
+_OF_NUMBERS = json.JSONDecoder(parse_constant=lambda _: None)
