@@ -18,6 +18,7 @@ from tprof.trace.thread import read_fields
 
 from . import _loops
 from .instances import number_instances
+from .known_counts import are_lost, fill
 from .segments import JoinedSegments, thread_end_ns
 from .short_threads import Joints, together
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from tprof.trace import Thread, Trace
 
+    from .known_counts import Known
     from .segments import CutOff, Model
 
 NOTHING = 1e-15
@@ -93,6 +95,7 @@ class Part(NamedTuple):
     means : of threads whose last segment is open, by ordinal, the modelled power per CPU second of the whole thread;
         without it that of these samples counts
     own_ns : only segments that begin between these times count in the instances, whose times are those of all samples
+    around : by the thread's place here, the samples with known counts before and after its lost ones
     """
 
     threads: Sequence[Thread]
@@ -102,6 +105,7 @@ class Part(NamedTuple):
     closed: Sequence[bool]
     means: Mapping[int, float] = MappingProxyType({})
     own_ns: tuple[int, int] | None = None
+    around: Mapping[int, tuple[Known | None, Known | None]] = MappingProxyType({})
 
 
 def make_segments(
@@ -117,11 +121,16 @@ def make_segments(
     joints, fields = group.joints, group.fields
     t_ns, disordered = _times(group)
     has_flags = fields["flags"].any()
-    lost = (fields["flags"] & Flag.UNCOUNTED) != 0 if has_flags else None
+    lost = None
+    if has_flags or group.ends_lost.any():
+        lost = are_lost(fields["flags"])
+        lost[joints.end] = group.ends_lost
     kept = group.columns
     has_cpu = "cpu_ns" in kept
     earlier_s = fields["cpu_ns"][joints.begin] * 1e-9 if has_cpu else np.zeros(len(joints.end))
-    increments = {name: _increments(group, name, lost, t_ns, 1e-9 if name == "cpu_ns" else 1.0) for name in kept}
+    if lost is not None and lost.any():
+        _fill_lost(group, lost, t_ns, part.around)
+    increments = {name: _increments(group, name, 1e-9 if name == "cpu_ns" else 1.0) for name in kept}
     segment_fields = {name: fields[name][:-1] for name in ("instance", "task", "cpu", "kind", "flags")}
     running = segment_fields["instance"] != 0
     wall_s = np.empty(len(t_ns) - 1)
@@ -149,11 +158,10 @@ def make_segments(
     moved = [0] * len(starts)
     if package is not None:
         moved = joints.counts((package[:-1] != package[1:]) & running, [*outside, joints.between])
-    uncounted = [False] * len(starts) if lost is None else [bool(lost[at].any()) for at in joints.parts()]
     begin, end = (None, None) if package is None else (package[:-1], package[1:])
     return JoinedSegments(
         group.threads, part.numbers, joints, t_ns, slot, cpu_s, modelled, counted, segment_fields["cpu"], begin, end,
-        rows, bounds, disordered, aborted, starts, moved, earlier_s.tolist(), guesses, uncounted,
+        rows, bounds, disordered, aborted, starts, moved, earlier_s.tolist(), guesses,
     )  # fmt: skip
 
 
@@ -169,6 +177,7 @@ class _Group:
     package : (n,), at an end that no sample follows that of the last sample; None with one package
     end_ns : (threads,)
     ends : the columns at the end of each thread; empty if not known; None where a sample there has them
+    ends_lost : (threads,) whether a sample there has no counts
     """
 
     threads: Sequence[Thread]
@@ -177,27 +186,30 @@ class _Group:
     package: NDArray[np.int16] | None
     end_ns: Times
     ends: list[dict[str, int] | None]
+    ends_lost: NDArray[np.bool_]
 
     @classmethod
     def of(cls, part: Part, trace: Trace, *, packages: bool) -> _Group:
         """Take the samples of threads, and find out how each ends."""
         threads, fields, joints = part.threads, part.fields, Joints.of(part.counts)
-        open_ends = joints.end[~np.array(part.closed)]
+        closed = np.array(part.closed)
+        open_ends = joints.end[~closed]
         package = None
         if packages:
             package = threads[0].package(fields)
             package[open_ends] = package[open_ends - 1]
         # The owner of counts after dropped samples is unknown.
         ends = [
-            None if closed else one.end_columns if one.first_drop_ns is None else {}
-            for one, closed in zip(threads, part.closed, strict=True)
+            None if is_closed else one.end_columns if one.first_drop_ns is None else {}
+            for one, is_closed in zip(threads, part.closed, strict=True)
         ]
         fields["t_ns"][open_ends] = np.iinfo(np.uint64).max
         limits_ns = np.array([max(thread_end_ns(trace, one), 0) for one in threads], np.uint64)
         end_ns = np.minimum(fields["t_ns"][joints.end], limits_ns).astype(np.int64)
+        ends_lost = are_lost(fields["flags"][joints.end]) & closed
         for name in _HEAD:
             fields[name][joints.end] = 0
-        return cls(threads, joints, fields, package, end_ns, ends)
+        return cls(threads, joints, fields, package, end_ns, ends, ends_lost)
 
     @property
     def columns(self) -> list[str]:
@@ -249,13 +261,24 @@ def _cut(t_ns: Times, reach_ns: tuple[int, int]) -> Floats:
     return np.divide(np.diff(t_ns), length_ns, out=inside, where=length_ns > 0)
 
 
-def _increments(group: _Group, name: str, lost: NDArray[np.bool_] | None, t_ns: Times, scale: float) -> Floats:
+def _fill_lost(
+    group: _Group, lost: NDArray[np.bool_], t_ns: Times, around: Mapping[int, tuple[Known | None, Known | None]]
+) -> None:
+    """Set the counts of lost samples, in place."""
+    names = [one for one in group.columns if one != "cpu_ns"]
+    for name in names:
+        group.fields[name] = group.fields[name].astype(np.uint64, copy=False)
+    for place, (part, columns) in enumerate(zip(group.joints.parts(), group.ends, strict=True)):
+        at = slice(part.start, part.stop + 1) if columns is None else part
+        if lost[at].any():
+            for name in names:
+                fill(group.fields[name][at], lost[at], t_ns[at], name, around.get(place, (None, None)))
+
+
+def _increments(group: _Group, name: str, scale: float) -> Floats:
     """Differences of a cumulative column: in integers, then float, times a scale; a fall counts as 0."""
     joints = group.joints
     values = group.fields.pop(name).astype(np.uint64, copy=False)
-    if lost is not None and lost.any() and name != "cpu_ns":
-        for part in joints.parts():
-            _fill(values[part], lost[part], t_ns[part])
     for end, columns in zip(joints.end.tolist(), group.ends, strict=True):
         if columns is not None:
             values[end] = columns[name] if name in columns else values[end - 1]
@@ -263,14 +286,6 @@ def _increments(group: _Group, name: str, lost: NDArray[np.bool_] | None, t_ns: 
     _loops.increase(values, scale, out)
     out[joints.between] = 0.0
     return out
-
-
-def _fill(values: NDArray[np.uint64], lost: NDArray[np.bool_], t_ns: Times) -> None:
-    """Split the count between valid samples, which is known, by time over the segments between them, in place."""
-    if lost.any() and not lost.all():
-        good = np.flatnonzero(~lost)
-        filled = np.interp(t_ns, t_ns[good], (values[good] - values[good[0]]).astype(np.float64))
-        values[:] = filled.astype(np.uint64) + values[good[0]]
 
 
 def _estimate_open(

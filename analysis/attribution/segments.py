@@ -54,7 +54,6 @@ class Segments:
         that begin an instance
     moved : segments of tasks that begin on one package and end on another
     cut_off : the last segment, if nothing in the thread's file closes it
-    uncounted : whether counts of some samples are unknown
     """
 
     thread: Thread
@@ -73,7 +72,6 @@ class Segments:
     moved: int
     earlier_s: float
     cut_off: CutOff | None
-    uncounted: bool
 
     def task_numbers(self, tasks: int) -> NDArray[np.int32]:
         """Return the task of each segment; `tasks` between tasks and for tasks that are not in a table."""
@@ -92,7 +90,7 @@ class JoinedSegments:
     slot : (n,) int32: 0 no task, else 1 + row in `rows`
     rows, row_bounds : those of all threads, and where each thread's begin and end, (threads + 1,)
     counted : whether the threads have the model's counters
-    disordered, aborted, starts, moved, earlier_s, uncounted : of each thread
+    disordered, aborted, starts, moved, earlier_s : of each thread
     cut_off : by the thread's place
     """
 
@@ -115,7 +113,6 @@ class JoinedSegments:
     moved: Sequence[int]
     earlier_s: Sequence[float]
     cut_off: Mapping[int, CutOff]
-    uncounted: Sequence[bool]
 
     def task_numbers(self, tasks: int) -> NDArray[np.int32]:
         """Return the same as of `Segments`; `tasks` for joints too."""
@@ -132,7 +129,7 @@ class JoinedSegments:
                 thread, self.t_ns[at.start : at.stop + 1], slot[at], self.cpu_s[at], self.modelled[at], self.counted,
                 self.cpu[at], package, package_end, self.rows.view(slice(rows[place], rows[place + 1])),
                 self.disordered[place], self.aborted[place], self.starts[place], self.moved[place],
-                self.earlier_s[place], self.cut_off.get(place), self.uncounted[place],
+                self.earlier_s[place], self.cut_off.get(place),
             )  # fmt: skip
 
     def replaced(self, pieces: Sequence[Segments]) -> JoinedSegments:

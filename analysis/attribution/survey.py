@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from tprof.trace.thread import Fields, read_fields
 
 from . import _loops
+from .known_counts import KnownCounts, Lasts, has_counts, lasts_of
 from .load import Reach, hidden_time, part_on
 from .segment_reader import Part, fields_of, make_segments
 from .segments import find_cut_off, thread_end_ns
-from .windows import STEP, IndexedThread, UnorderedError, index_thread
+from .windows import STEP, IndexedThread, UnorderedError, index_thread, known_around
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
+NO_TIMES: Times = np.empty(0, np.int64)
 CHUNK_STEPS = 32
 """So many steps of the index are read at a time."""
 CHUNKS = 8
@@ -119,7 +121,7 @@ class Survey:
         means = Means()
         for one in self.threads:
             cut_off = self.cut_off.get(one.thread.ordinal)
-            _add_means(means, self.trace, one.thread, self.model, self.packages, self.step, cut_off)
+            _add_means(means, self.trace, one, self.model, self.packages, self.step, cut_off)
         return means
 
     def with_pools(self, used_s: Floats, modelled: tuple[float, float]) -> Survey:
@@ -139,7 +141,7 @@ class Survey:
     def with_around(self, trace: Trace) -> Survey:
         """Return it with threads of the window of time around its own. Raises UnorderedError, TraceError."""
         threads = (one for one in trace.threads if one.count)
-        indexed = tuple(index_thread(trace, one, _sparse(one, self.step), self.step) for one in threads)
+        indexed = tuple(_indexed(trace, one, self.step) for one in threads)
         found = replace(self.bare(trace), threads=indexed, cut_off=find_cut_off(trace))
         return replace(self, around=found)
 
@@ -200,23 +202,36 @@ def survey(
     def seen_at(grid_ns: Times) -> Floats:
         total_s = np.zeros(len(grid_ns))
 
-        def passed(part: tuple[Thread, range]) -> tuple[Floats, Times]:
+        def passed(part: tuple[Thread, range]) -> tuple[Floats, Times, Times]:
             return _pass(trace, *part, grid_ns, step, cut_off.get(part[0].ordinal))
 
         parts = [(one, part) for one in threads for part in _parts(one.count, CHUNKS * CHUNK_STEPS * step)]
         times: dict[int, list[Times]] = {one.ordinal: [] for one in threads}
-        for (thread, _), (at_s, t_ns) in zip(parts, map(passed, parts), strict=True):
+        lasts: dict[int, list[Times]] = {one.ordinal: [] for one in threads}
+        for (thread, _), (at_s, t_ns, last) in zip(parts, map(passed, parts), strict=True):
             times[thread.ordinal].append(t_ns)
+            lasts[thread.ordinal].append(last)
             total_s += at_s - at_s[0]
-        indexed.extend(index_thread(trace, one, np.concatenate(times[one.ordinal]), step) for one in threads)
+        for one in threads:
+            last = np.maximum.accumulate(np.concatenate(lasts[one.ordinal]))
+            indexed.append(index_thread(trace, one, np.concatenate(times[one.ordinal]), step, _known(one, last, step)))
         seen.append(total_s)
         return total_s
 
     hidden = hidden_time(trace, reaches, seen_at)
     if not indexed:
-        indexed = [index_thread(trace, one, _sparse(one, step), step) for one in threads]
+        indexed = [_indexed(trace, one, step) for one in threads]
     known = SeenSoFar(seen[-1], tuple(reaches))
     return Survey(trace, model, packages, step, tuple(indexed), hidden, known, cut_off)
+
+
+def _indexed(trace: Trace, thread: Thread, step: int) -> IndexedThread:
+    lasts = lasts_of(thread, step) if has_counts(thread) else NO_TIMES
+    return index_thread(trace, thread, _sparse(thread, step), step, _known(thread, lasts, step))
+
+
+def _known(thread: Thread, lasts: Times, step: int) -> KnownCounts | None:
+    return KnownCounts(thread, lasts, step) if has_counts(thread) else None
 
 
 def _reach(trace: Trace, thread: Thread) -> Reach:
@@ -320,35 +335,44 @@ class _Pass:
 
 def _pass(
     trace: Trace, thread: Thread, part: range, grid_ns: Times, step: int, cut_off: CutOff | None
-) -> tuple[Floats, Times]:
-    """Return the CPU seconds of some of a thread's segments up to some times, and the index of their samples."""
+) -> tuple[Floats, Times, Times]:
+    """Return the CPU seconds of some of a thread's segments up to some times, and the index of their samples.
+
+    With it come, if the thread has counts, the last samples with known ones.
+    """
     found, done = _Pass(trace, thread, grid_ns), part.start
+    lasts = Lasts(step, part.start) if has_counts(thread) else None
     stop = min(part.stop + 1, thread.count)
     for records in thread.read_pieces(part.start, stop):
         of_index = np.arange(-(done - part.start) % step, min(len(records), part.stop - done), step)
         found.index.append(np.minimum(records["t_ns"][of_index], np.uint64(found.end_ns)).astype(np.int64))
         if len(records):
             found.add(records)
+        if lasts is not None:
+            lasts.add(records[: part.stop - done])
         done += len(records)
     if done <= part.stop:
         found.close(cut_off)
-    return found.at_s, np.concatenate(found.index)
+    return found.at_s, np.concatenate(found.index), NO_TIMES if lasts is None else lasts.found()
 
 
 def _add_means(
     means: Means,
     trace: Trace,
-    thread: Thread,
+    indexed: IndexedThread,
     model: Model,
     packages: Sequence[int],
     step: int,
     cut_off: CutOff | None,
 ) -> None:
     """Add a thread to the sums of a model with counters."""
-    alone = np.zeros(2)
+    alone, thread = np.zeros(2), indexed.thread
     for piece in _pieces(thread, fields_of(thread, model.columns), step):
         part, is_in_task = piece.thread, piece.fields["instance"][-2] != 0
-        samples = Part([part], [0], [len(piece.fields["t_ns"]) - 1], piece.fields, [piece.closed])
+        count, first = len(piece.fields["t_ns"]) - 1, part.first - thread.first
+        places = np.array([0]), np.array([count if piece.closed else count - 1])
+        around = known_around([indexed], [first], piece.fields, *places, np.array([0]))
+        samples = Part([part], [0], [count], piece.fields, [piece.closed], around=around)
         of_thread = {} if cut_off is None else {part.ordinal: cut_off}
         one = make_segments(trace, samples, model, packages=len(packages) > 1, cut_off=of_thread)
         is_open = not piece.closed and not (part.end_columns and part.first_drop_ns is None) and is_in_task

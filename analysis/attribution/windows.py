@@ -20,6 +20,7 @@ from tprof.trace.metadata import MAX_NS
 from tprof.trace.thread import read_fields
 
 from . import _loops
+from .known_counts import are_lost
 from .segment_reader import Part, fields_of, kind_of, limited_times, make_segments
 from .segments import thread_end_ns
 from .short_threads import Joints, together
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from tprof.trace import Thread, Trace
+    from tprof.trace.thread import Fields
 
+    from .known_counts import Known, KnownCounts
     from .quanta import Quanta
     from .segments import CutOff, JoinedSegments, Model
 
@@ -57,12 +60,14 @@ class IndexedThread:
     t_ns : (m,) int64, times of every `step`-th sample
     step : of so many samples one's time is known
     end_ns : its end
+    known : which samples' counts are known; None: it has none
     """
 
     thread: Thread
     t_ns: Times
     step: int
     end_ns: int
+    known: KnownCounts | None = None
 
     def times(self, most: int) -> tuple[Times, Times]:
         """Return times of samples and how many come from each on, at most so many; between known times evenly."""
@@ -101,13 +106,13 @@ class Window:
         return self.own_ns[1] == MAX_NS
 
 
-def index_thread(trace: Trace, thread: Thread, t_ns: Times, step: int) -> IndexedThread:
+def index_thread(trace: Trace, thread: Thread, t_ns: Times, step: int, known: KnownCounts | None) -> IndexedThread:
     """Return a thread with its index, times limited to its end. Raises UnorderedError."""
     end_ns = thread_end_ns(trace, thread)
     t_ns = np.minimum(t_ns, end_ns)
     if (t_ns[1:] < t_ns[:-1]).any():
         raise UnorderedError("its time stamps go backwards")
-    return IndexedThread(thread, t_ns, step, end_ns)
+    return IndexedThread(thread, t_ns, step, end_ns, known)
 
 
 class Reach(NamedTuple):
@@ -221,7 +226,7 @@ def read_window(
     Raises
     ------
     UnorderedError
-        If times go backwards, or counts of some samples are not known: these depend on samples of other windows.
+        If times go backwards: what they are limited to depends on samples of other windows.
     TraceError
         If a file cannot be read.
     """
@@ -234,10 +239,7 @@ def read_window(
         part = _read_part(threads, numbers, [parts[number] for number in numbers], window, columns)
         if part is None:
             continue
-        made = make_segments(trace, part._replace(means=means), model, packages=packages, cut_off=cut_off)
-        if any(made.uncounted) and len(made.threads[0].columns) > 1:
-            raise UnorderedError("counts of some samples are not known")
-        found.append(made)
+        found.append(make_segments(trace, part._replace(means=means), model, packages=packages, cut_off=cut_off))
     return found
 
 
@@ -269,6 +271,7 @@ def _read_part(
     t_ns, falls = limited_times(fields["t_ns"], joints, ends_ns)
     if falls.any():
         raise UnorderedError("its time stamps go backwards")
+    first_numbers = {number: part.start for number, part in zip(numbers, samples, strict=True)}
     found = np.empty((len(there), 2), np.intp)
     _loops.search(t_ns, joints.begin, joints.end, (window.own_ns[0], window.until_ns), found)
     begin, closing = np.maximum(found[:, 0] - 2, joints.begin), found[:, 1]
@@ -277,6 +280,10 @@ def _read_part(
         return None
     begin, closing, closed = begin[which], closing[which], (closing < joints.end)[which]
     fields = {name: np.ascontiguousarray(column) for name, column in fields.items()}
+    around = known_around(
+        [threads[there[place]] for place in which], [first_numbers[there[place]] for place in which],
+        fields, begin, np.where(closed, closing, closing - 1), joints.begin[which],
+    )  # fmt: skip
     _loops.compact(tuple(fields.values()), begin, closing + 1)
     kept = closing - begin
     whole = slice(int(begin[0]), int(begin[0] + kept.sum() + len(kept)))
@@ -287,4 +294,32 @@ def _read_part(
         {name: column[whole] for name, column in fields.items()},
         closed.tolist(),
         own_ns=window.own_ns,
+        around=around,
     )
+
+
+def known_around(
+    threads: Sequence[IndexedThread],
+    first_numbers: Sequence[int],
+    fields: Fields,
+    first: NDArray[np.intp],
+    last: NDArray[np.intp],
+    begin: NDArray[np.intp],
+) -> dict[int, tuple[Known | None, Known | None]]:
+    """Return known counts around some samples of threads, as of `Part`.
+
+    Parameters
+    ----------
+    first_numbers, begin : of the samples of each thread that were read, the number of the first and its place in fields
+    first, last : places of those that are looked at
+    """
+    lost = are_lost(fields["flags"])
+    names = [one for one in threads[0].thread.columns if one in fields and one != "cpu_ns"]
+    found = {}
+    for place in np.flatnonzero(lost[first] | lost[last]).tolist() if names else ():
+        one, offset = threads[place], first_numbers[place] - int(begin[place])
+        if one.known is not None:
+            places = int(first[place]), int(last[place])
+            is_lost = bool(lost[places[0]]), bool(lost[places[1]])
+            found[place] = one.known.around(places[0] + offset, places[1] + offset, is_lost, names, one.end_ns)
+    return found

@@ -341,7 +341,6 @@ def segments_of(t_ns):
         counted=True,
         cpu=np.zeros(count, np.uint16),
         earlier_s=0.0,
-        uncounted=False,
         **unknown,
         **counts,
     )

@@ -65,11 +65,10 @@ def test_a_client_of_dask_gives_the_same_bytes(tmp_path) -> None:
 
 
 def test_a_recording_that_must_be_in_memory_is_so_with_processes_too(tmp_path) -> None:
-    """Counts that could not be read, which a process finds, reach the profile."""
-    t_ns = np.arange(4) * traces.SECOND_NS
-    thread = {"t_ns": t_ns, "instance": [1, 2, 3, 0], "task": [0, 1, 0, -1], "kind": [1, 1, 1, 2]}
-    uncounted = {"flags": [0, 4, 0, 0], "cpu_ns": t_ns, "cycles": t_ns}
-    session = traces.write(tmp_path / "x.tprof", threads=[thread | uncounted])
+    """An instance begins again after its end."""
+    t_ns = np.arange(5) * traces.SECOND_NS
+    thread = {"t_ns": t_ns, "instance": [1, 0, 2, 1, 0], "task": [0, -1, 1, 0, -1], "kind": [1, 2, 1, 1, 2]}
+    session = traces.write(tmp_path / "x.tprof", threads=[thread])
     trace = tprof.load(session)
 
     profile = trace.profile(tables=False, window_samples=1, map=Processes(2))

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from support.properties import examples
 from tprof.analysis.attribution import short_threads
 from tprof.analysis.attribution.segment_energy import LocatedSegments, Rate, gather, locate, spread
-from tprof.analysis.attribution.segment_reader import _fill
 from tprof.analysis.attribution.short_threads import Joints, join_arrays, join_segments, together
 
 import tprof
@@ -89,20 +88,6 @@ def test_lost_counters_and_failed_tasks_stay_with_their_thread(tmp_path, monkeyp
     alone = tables(tmp_path / "alone.tprof", threads, "cputime")[0]
 
     pd.testing.assert_frame_equal(got, alone, rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("lost", "counts"),
-    [([0, 1, 0, 0], [0, 25, 100, 120]), ([1, 1, 0, 0], [100, 100, 100, 120]), ([0, 0, 0, 1], [0, 7, 100, 100])],
-)
-def test_a_count_that_is_not_known_lies_between_its_neighbours_by_time(lost, counts):
-    """Above 2 ** 53 too, where a float has no room for the last digits."""
-    more = np.uint64(1 << 60)
-    values = np.array([0, 7, 100, 120], np.uint64) + more
-
-    _fill(values, np.array(lost, bool), np.array([0, 25, 100, 200]))
-
-    assert (values - more).tolist() == counts
 
 
 @examples(60)

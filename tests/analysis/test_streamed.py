@@ -59,6 +59,20 @@ def test_windows_of_any_size_give_the_figures_of_the_whole(seed, samples, model,
         assert_same(trace.profile(model), streamed(trace, model, samples=samples))
 
 
+@examples(60)
+@given(
+    st.integers(0, 2**31), st.integers(1, 300), st.sampled_from(["cputime", "ipc"]), st.sampled_from([0.02, 0.3, 1]),
+    st.sampled_from([60, 400]),
+)  # fmt: skip
+def test_counts_that_are_lost_in_several_windows_are_those_of_the_whole(seed, samples, model, lost, events) -> None:
+    """What was counted between known samples is split over the windows between them; some threads have none at all."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = nested_runs.write(Path(folder) / "x.tprof", np.random.default_rng(seed), events=events, lost=lost)
+        trace = tprof.load(path)
+
+        assert_same(trace.profile(model), streamed(trace, model, samples=samples))
+
+
 @examples(40)
 @example(seed=0, samples=1, model="cputime", domains=1, window=(0.125, 0.25))
 @given(

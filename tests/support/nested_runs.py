@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tprof.trace import Kind, write_trace
+from tprof.trace import Flag, Kind, write_trace
 from tprof.trace.writer import add_cpu_times
 
 from . import native_pools
@@ -48,13 +48,14 @@ def write(  # noqa: PLR0913 - one parameter an option
     gpus: int = 0,
     marks: bool = True,
     tasks: int = len(TASKS),
+    lost: float = 0.0,
 ) -> Path:
     """Write a recording whose instances nest, wait, and go on in other threads; some last throughout.
 
     Sensors are updated each so many milliseconds; with `timed` it is known when, but for such a part of that time.
     So many libraries have pools of native threads, of which some note their calls. On the first GPU two streams work
     for instances, of which some are not there; without `marks` it is only known which processes used GPUs.
-    Of the tasks the first ones run.
+    Of the tasks the first ones run. Counts of such a part of the samples are lost, mostly of several in a row.
     """
     running, waiting = [_Thread(number) for number in range(threads)], []
     for thread in running:
@@ -76,7 +77,7 @@ def write(  # noqa: PLR0913 - one parameter an option
     write_trace(
         path,
         tasks=TASKS,
-        threads=[_given(one, rng) for one in running],
+        threads=[_given(one, rng, lost) for one in running],
         energy=energy,
         native=native,
         static_power_w={"gpu-0": 1.0} if gpus else {},
@@ -142,13 +143,16 @@ def _start(thread: _Thread, t_ns: int, task: int) -> None:
     thread.note(t_ns, Kind.START)
 
 
-def _given(thread: _Thread, rng: np.random.Generator) -> dict[str, Any]:
+def _given(thread: _Thread, rng: np.random.Generator, lost: float) -> dict[str, Any]:
     t_ns, instance, task, kind = (np.array(values) for values in zip(*thread.samples, strict=True))
     cpu = rng.integers(0, 4, len(t_ns))
     used = np.concatenate(([0], np.cumsum(np.diff(t_ns) * rng.random(len(t_ns) - 1)))).astype(np.int64)
     cycles = used * 3 + np.arange(len(used))
     flags = np.where((kind == Kind.FINISH) & (rng.random(len(t_ns)) < 0.2), 1, 0)
     counters = {"instructions": np.cumsum(rng.integers(0, 9, len(t_ns))), "cycles": cycles}
+    if lost:
+        runs = np.repeat(rng.random(len(t_ns)) < lost, rng.integers(1, 40, len(t_ns)))[: len(t_ns)]
+        flags = np.where(runs, flags | Flag.UNCOUNTED, flags)
     return {
         "t_ns": t_ns, "instance": instance.astype(np.uint64), "task": task, "kind": kind, "flags": flags, "cpu": cpu,
         "package": cpu // 2, "cpu_ns": used + thread.number * MS, "pid": 7, "tid": 7 + thread.number,

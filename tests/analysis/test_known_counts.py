@@ -1,0 +1,66 @@
+"""Counts of samples whose counters could not be read come from the samples around them."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import traces
+from support.properties import examples
+from tprof.analysis.attribution.known_counts import Known, KnownCounts, fill, lasts_of
+
+import tprof
+from tprof.trace import Flag
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (None, None, [100, 100, 100, 125, 175, 200, 200]),
+        ((-20, 40), None, [70, 85, 100, 125, 175, 200, 200]),
+        ((-20, 40), (160, 500), [70, 85, 100, 125, 175, 200, 350]),
+    ],
+)
+def test_what_was_counted_between_known_samples_is_split_by_time(before, after, expected) -> None:
+    """Before the first one, and after the last one, nothing is known to have been counted; so above 2 ** 53 too."""
+    more = 1 << 60
+    t_ns = np.array([0, 10, 20, 30, 50, 60, 110])
+    lost = np.array([1, 1, 0, 1, 1, 0, 1], bool)
+    values = np.array([7, 7, 100 + more, 7, 7, 200 + more, 7], np.uint64)
+
+    around = tuple(None if one is None else Known(one[0], {"cycles": one[1] + more}) for one in (before, after))
+    fill(values, lost, t_ns, "cycles", around)
+
+    assert [one - more for one in values.tolist()] == expected
+
+
+def test_a_count_that_fell_has_not_counted_meanwhile() -> None:
+    values = np.array([100, 7, 40], np.uint64)
+
+    fill(values, np.array([False, True, False]), np.array([0, 5, 10]), "cycles")
+
+    assert values.tolist() == [100, 100, 40]
+
+
+@examples(60)
+@given(st.lists(st.booleans(), min_size=1, max_size=40), st.integers(1, 9), st.data())
+def test_the_nearest_known_samples_are_found_from_any_sample(lost, step, data) -> None:
+    numbers = np.arange(len(lost))
+    with tempfile.TemporaryDirectory() as folder:
+        thread = {
+            "t_ns": numbers, "instance": numbers * 0, "task": numbers * 0 - 1, "cpu_ns": numbers,
+            "cycles": numbers * 10, "flags": np.where(lost, Flag.UNCOUNTED, 0),
+        }  # fmt: skip
+        (recorded,) = tprof.load(traces.write(Path(folder) / "x.tprof", threads=[thread])).threads
+        known = KnownCounts(recorded, lasts_of(recorded, step), step)
+        number = data.draw(st.integers(0, len(lost) - 1))
+
+        before = [one for one in range(number) if not lost[one]][-1:]
+        after = [one for one in range(number + 1, len(lost)) if not lost[one]][:1]
+        for found, expected in ((known.before, before), (known.after, after)):
+            one = found(number, ["cycles"], 10**9)
+            assert ([] if one is None else [one.counts["cycles"] // 10]) == expected
