@@ -249,6 +249,14 @@ def test_a_full_disk_is_said_with_what_helps() -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
+def test_a_folder_that_is_not_there_is_said_with_what_helps(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+
+    with pytest.raises(TprofError, match=r"26 bytes a sample into .*/none, .*set TMPDIR.*: No such file or directory"):
+        ArrayFile(NO_SPACE)
+
+
 @examples(40)
 @given(st.lists(st.sampled_from(["<i8", "<f8", "<u2", "<f4"]), max_size=5), st.integers(0, 100))
 def test_arrays_come_back_from_a_file(kinds, size) -> None:
