@@ -29,7 +29,7 @@ from .native_threads import NativeBounds, PoolFacts, native_facts
 from .profile import Profile
 from .profile_warnings import SampleFacts, ran_in, stuck_sensor_warnings
 from .recipe import prepare
-from .streamed import build_streamed, why_in_memory
+from .streamed import build_streamed
 from .tables import tasks_table
 from .task_sums import TaskSums, limits_j
 from .window_gpus import gpu_errors, gpu_variance
@@ -98,8 +98,8 @@ def build_profile(  # noqa: PLR0913 - one parameter an option
     attribute_native : whether the CPU time of native threads (BLAS, OpenMP, polars, …) goes to the tasks that use them;
         False: to `runtime`
     tables : whether the table of instances is made now. Without it, and where it does not fit into memory, the
-        recording is read window by window, in memory that does not grow with its samples, as far as
-        `tprof.analysis.profile.streamed.why_in_memory` gives no reason against it. The figures are the same
+        recording is read window by window, in memory that does not grow with its samples, unless other windows'
+        samples decide what one holds (`UnorderedError`). The figures are the same
     window_samples : of such a window, about; None: a quarter of a million, or a thousand of each thread if that is more
     progress : called for each of them with what is done, how many are, and how many there are
     map : calls a function for each window, by default on a few threads: a pool's or an engine's, with which windows
@@ -115,10 +115,8 @@ def build_profile(  # noqa: PLR0913 - one parameter an option
     prepared = prepare(trace, model, coefficients, max_power_w, attribute_native=attribute_native)
     fits = fits_in_memory(trace)
     if not tables or not fits:
-        why = why_in_memory(trace)
         try:
-            if why is None:
-                return build_streamed(trace, prepared, asked=model, samples=window_samples, progress=progress, map=map)
+            return build_streamed(trace, prepared, asked=model, samples=window_samples, progress=progress, map=map)
         except UnorderedError as error:
             why = str(error)
         if not fits:

@@ -12,7 +12,7 @@ from tprof.errors import UsageError
 
 from .memory import available_bytes, size_text
 from .stack_shares import StackRows
-from .stored_instances import Piece, StoredInstances
+from .stored_instances import Piece, StoredInstances, scanned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -54,7 +54,7 @@ class Instances:
         """Give them to a sink at once."""
         sink(self.last)
 
-    def pieces(self, columns: Sequence[str] | None = None, *, backwards: bool = False) -> Iterator[Piece]:  # noqa: ARG002
+    def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:  # noqa: ARG002
         """Yield them at once."""
         yield self.last
 
@@ -115,18 +115,22 @@ class SummedInstances:
 
     @cached_property
     def stored(self) -> StoredInstances:
-        """All of them in a file without a name. Raises UsageError without pyarrow, TprofError."""
+        """Columns of all of them, in a file without a name. Raises TprofError if there is no space."""
         if self.begin_stacks is None:
             return StoredInstances(self.share)
         return StoredInstances(self.share, self.begin_stacks())
 
-    def pieces(self, columns: Sequence[str] | None = None, *, backwards: bool = False) -> Iterator[Piece]:
-        """Yield the instances of one window after the other, or those of later windows first. Raises as `stored`."""
-        yield from self.stored.pieces(columns, backwards=backwards)
+    def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
+        """Yield the instances of one window after the other, with some of the columns `KEPT`. Raises as `stored`."""
+        yield from self.stored.pieces(columns)
 
     def dataset(self) -> Any:
-        """Return them as a dataset of pyarrow. Raises as `stored`."""
-        return self.stored.dataset()
+        """Return them as a dataset of pyarrow. Raises UsageError without it, TprofError if there is no space."""
+        return self._dataset
+
+    @cached_property
+    def _dataset(self) -> Any:
+        return scanned(self.share)
 
     def with_stacks(self, columns: Sequence[str]) -> Iterator[tuple[Piece, StackRows]]:
         """Yield the same pieces backwards, with the sampled stacks whose weights were known when it ended."""

@@ -103,9 +103,9 @@ class Profile:
         """Return the table of instances as a dataset of pyarrow, of which as much is read as is asked for.
 
         Its columns are those of `tasks`. The instances of a recording that was read in windows are shared once more,
-        and written to a Parquet file below ``$TMPDIR``. It has no name and takes space until the profile, the dataset
-        and what scans it are gone, so another process cannot read it. Its rows are in the order in which instances
-        ended.
+        and written to a Parquet file in ``/var/tmp``, or in ``$TMPDIR`` if that is set. It has no name and takes space
+        until the profile, the dataset and what scans it are gone, so another process cannot read it. Its rows are in
+        the order in which instances ended.
 
         Returns
         -------

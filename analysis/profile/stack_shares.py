@@ -13,7 +13,6 @@ few, so sums are kept by instance and stack, O(n log n) for n samples of a windo
 from __future__ import annotations
 
 import itertools
-import weakref
 from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,8 +24,8 @@ from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.attribution.stack_cuts import Cuts, cut_at
 from tprof.analysis.attribution.stack_samples import SampledStacks, ThreadReach
 from tprof.analysis.attribution.windows import Window
-from tprof.analysis.models.fitted.stored_work import ArrayFile
 
+from tprof.trace.array_file import ArrayFile
 from tprof.trace.metadata import MAX_NS
 
 if TYPE_CHECKING:
@@ -36,9 +35,9 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.attribution.sharing import Sharing
     from tprof.analysis.attribution.stack_samples import StackTable, ThreadStacks
-    from tprof.analysis.models.fitted.stored_work import Place
 
     from tprof.trace import Trace
+    from tprof.trace.array_file import Place
 
     from .recipe import Again, Recipe
 
@@ -346,7 +345,6 @@ class StoredStacks:
         self.sampled = sampled
         self._open, self._file = OpenStacks(), ArrayFile(_NO_SPACE)
         self._places: list[Place] = []
-        weakref.finalize(self, self._file.__exit__)
 
     def add(self, window: Window, shares: StackShares) -> None:
         """Add what the next window gives. Raises TprofError if there is no space."""

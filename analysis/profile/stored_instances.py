@@ -1,6 +1,6 @@
-"""The instances of a long recording in a Parquet file that is read in parts.
+"""The instances of a long recording in files that are read in parts.
 
-The file has lost its name by then: it takes space until nothing reads it any more, however the process ends.
+A file has no name: it takes space until nothing reads it any more, however the process ends.
 """
 
 from __future__ import annotations
@@ -14,12 +14,15 @@ import numpy as np
 import pandas as pd
 
 from tprof.errors import TprofError
+from tprof.trace.array_file import ArrayFile
+from tprof.trace.long_arrays import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
-    from tprof.analysis.export.table_files import TableFile
+
+    from tprof.trace.array_file import Place
 
     from .stack_shares import StoredStacks
 
@@ -35,9 +38,17 @@ if TYPE_CHECKING:
             """Share all joules; stacks, if they are given, are weighed and stored too."""
 
 
-OWN = "own_s"
-"""The column that a table of instances has here besides its own."""
-NAMES = ("task", "thread")
+KEPT = (
+    "task", "instance", "parent", "pid", "tid", "thread", "cpu", "start_s", "duration_s", "energy_j", "energy_low_j",
+    "energy_high_j",
+)  # fmt: skip
+"""Columns of a table of instances that are read again in parts: by trees of tasks and by reports."""
+_NAMES = ("task", "thread")
+"""Those of names, whose numbers are the same in all windows."""
+_NO_SPACE = (
+    "cannot keep the instances of a long recording in {folder} (set TMPDIR to a folder with more space, or take a "
+    "window of the recording by --between)"
+)
 
 
 class Piece(NamedTuple):
@@ -55,7 +66,7 @@ class Piece(NamedTuple):
 
 
 class StoredInstances:
-    """A file of instances below ``$TMPDIR``, a group of rows for each window, in the order in which windows ended.
+    """Columns of instances in a file, in the order in which windows ended.
 
     Attributes
     ----------
@@ -63,77 +74,74 @@ class StoredInstances:
     """
 
     def __init__(self, share: Share, stacks: StoredStacks | None = None, progress: Progress | None = None) -> None:
-        """Write the file, and fill the stacks.
-
-        Raises
-        ------
-        UsageError
-            If pyarrow is not installed.
-        TprofError
-            If the file cannot be written.
-        """
-        from tprof.analysis.export.formats import need  # noqa: PLC0415 - which names what installs it
-
-        need("pyarrow", "parquet", "reading the instances of a long recording in parts")
-        from tprof.analysis.export.table_files import ParquetFile  # noqa: PLC0415 - for the same reason
-
-        self._categories: dict[str, Any] = {}
+        """Write the file, and fill the stacks. Raises TprofError if there is no space."""
         self.stacks = stacks
-        try:
-            with tempfile.TemporaryDirectory(prefix="tprof-tasks-") as folder:
-                path = Path(folder) / "tasks.parquet"
-                with closing(ParquetFile(path.with_suffix(""))) as file:
-                    share(lambda piece: self._add(file, piece), progress, stacks)
-                self._open(path)
-        except OSError as error:
-            raise TprofError(
-                f"cannot keep instances in {tempfile.gettempdir()}: {error.strerror or error}; set TMPDIR to a folder "
-                "with more space, or take a window of the recording by --between"
-            ) from error
+        self._file = ArrayFile(_NO_SPACE)
+        self._places: list[Place] = []
+        self._names: dict[str, Any] = {}
+        share(self._add, progress, stacks)
 
-    def _add(self, file: TableFile, piece: Piece) -> None:
-        for name in NAMES:
-            self._categories[name] = piece.tasks[name].cat.categories
-        file.add(piece.tasks.assign(**{OWN: piece.own_s}))
-
-    def _open(self, path: Path) -> None:
-        import pyarrow as pa  # noqa: PLC0415 - optional; it was asked for
-        import pyarrow.parquet as pq  # noqa: PLC0415 - for the same reason
-
-        self._bytes = pa.OSFile(str(path))
-        self._file = pq.ParquetFile(self._bytes)
+    def _add(self, piece: Piece) -> None:
+        self._names = {name: piece.tasks[name].dtype for name in _NAMES}
+        columns = ((one.cat.codes if name in _NAMES else one).to_numpy() for name, one in piece.tasks[[*KEPT]].items())
+        self._places.append(self._file.add(*columns, piece.own_s))
 
     @property
     def count(self) -> int:
         """The number of windows."""
-        return int(self._file.num_row_groups)
+        return len(self._places)
 
-    def dataset(self) -> Any:
-        """Return the file as a dataset of pyarrow with the columns of a table of instances."""
-        import pyarrow as pa  # noqa: PLC0415 - optional; it was asked for
-        import pyarrow.dataset as ds  # noqa: PLC0415 - for the same reason
-
-        schema, form = self._file.schema_arrow, ds.ParquetFileFormat()
-        kept = pa.schema([one for one in schema if one.name != OWN], metadata=schema.metadata)
-        # Of the open file, since a dataset, and what scans it, often outlive its profile.
-        return ds.FileSystemDataset([form.make_fragment(self._bytes)], kept, form)
-
-    def pieces(self, columns: Sequence[str] | None = None, *, backwards: bool = False) -> Iterator[Piece]:
+    def pieces(self, columns: Sequence[str], *, backwards: bool = False) -> Iterator[Piece]:
         """Yield the instances of one window after the other, or those of later windows first.
 
         Parameters
         ----------
-        columns : of the table of instances; None: all
+        columns : some of `KEPT`
         backwards : whether later windows come first, so that an instance comes before those that it calls
         """
-        names = None if columns is None else [*columns, OWN]
-        groups = range(self._file.num_row_groups)
-        for number in reversed(groups) if backwards else groups:
-            frame = self._file.read_row_group(number, columns=names).to_pandas()
-            own_s = frame.pop(OWN).to_numpy(float)
-            yield Piece(frame.assign(**self._named(frame)), own_s)
+        numbers = sorted(map(KEPT.index, columns))
+        for place in reversed(self._places) if backwards else self._places:
+            *values, own_s = self._file.read(place, (*numbers, len(KEPT)))
+            found = {KEPT[number]: one for number, one in zip(numbers, values, strict=True)}
+            yield Piece(pd.DataFrame({name: self._column(name, found[name]) for name in columns}, copy=False), own_s)
 
-    def _named(self, frame: pd.DataFrame) -> dict[str, Any]:
-        """Return the columns of names with the same categories in all parts."""
-        known = self._categories.items()
-        return {name: frame[name].cat.set_categories(categories) for name, categories in known if name in frame}
+    def _column(self, name: str, values: NDArray[Any]) -> NDArray[Any] | pd.Categorical:
+        return pd.Categorical.from_codes(values, dtype=self._names[name]) if name in _NAMES else values
+
+
+def scanned(share: Share) -> Any:
+    """Write all instances to a Parquet file, and return it as a dataset of pyarrow.
+
+    It has a group of rows for each window, in the order in which windows ended.
+
+    Raises
+    ------
+    UsageError
+        If pyarrow is not installed.
+    TprofError
+        If the file cannot be written.
+    """
+    from tprof.analysis.export.formats import need  # noqa: PLC0415 - which names what installs it
+
+    need("pyarrow", "parquet", "scan_tasks")
+    from tprof.analysis.export.table_files import ParquetFile  # noqa: PLC0415 - for the same reason
+
+    folder = temporary_folder()
+    try:
+        with tempfile.TemporaryDirectory(prefix="tprof-tasks-", dir=folder) as own:
+            path = Path(own) / "tasks.parquet"
+            with closing(ParquetFile(path.with_suffix(""))) as file:
+                share(lambda piece: file.add(piece.tasks), None, None)
+            return _opened(path)
+    except OSError as error:
+        raise TprofError(f"{_NO_SPACE.format(folder=folder)}: {error.strerror or error}") from error
+
+
+def _opened(path: Path) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - optional; it was asked for
+    import pyarrow.dataset as ds  # noqa: PLC0415 - for the same reason
+
+    form = ds.ParquetFileFormat()
+    # Of the open file, since a dataset, and what scans it, often outlive its profile and the file's name.
+    part = form.make_fragment(pa.OSFile(str(path)))
+    return ds.FileSystemDataset([part], part.physical_schema, form)

@@ -3,14 +3,13 @@
 The figures are those of the whole recording (see `tprof.analysis.attribution.windows`), up to the order of additions. A
 first pass over the samples is made where one is needed (`tprof.analysis.attribution.survey`). Memory holds the readings
 of the sensors, a window's samples, and the instances that have not ended. What needs all samples at a time is shared in
-memory instead; `why_in_memory` says so.
+memory instead; an `UnorderedError` says so.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -22,9 +21,10 @@ from tprof.analysis.attribution.segments import by_number
 from tprof.analysis.attribution.survey import survey
 from tprof.analysis.attribution.windows import PER_THREAD, STEP, Reach, cut_windows, most_at_once
 from tprof.analysis.models.fitted.powers import mean_errors
-from tprof.analysis.models.fitted.stored_work import ArrayFile
+from tprof.analysis.models.fitted.stored_work import NO_SPACE
 
 from tprof import log
+from tprof.trace.array_file import ArrayFile
 from tprof.trace.long_arrays import computed
 
 from .fits import Ran, needs_fits
@@ -74,13 +74,6 @@ LEAST_STEP = 512
 def is_long(trace: Trace) -> bool:
     """Return whether commands that need no table of instances read a recording window by window."""
     return record_count(trace) >= STREAMED_FROM
-
-
-def why_in_memory(trace: Trace) -> str | None:
-    """Return why a recording is shared with all its samples in memory; None: it need not be."""
-    if trace.stack_files and find_spec("pyarrow") is None:
-        return "stacks were sampled, which in parts needs pyarrow (tprof-energy[parquet])"
-    return None
 
 
 def _follows_natives(trace: Trace, recipe: Recipe) -> bool:
@@ -219,7 +212,7 @@ def _fitted(
         known = () if pools is None else pools.in_window(numbers[window.own_ns[0]])
         return read_window_of(trace, recipe, found, window, recipe.model.columns, known)[0]
 
-    with ArrayFile() as file:
+    with ArrayFile(NO_SPACE) as file:
         run = store_run(file, read, counted(windows, "what ran", progress), tasks, recipe.packages)
 
         def ran(domain: Quanta) -> Ran:

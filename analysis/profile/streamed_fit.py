@@ -29,8 +29,9 @@ from tprof.analysis.models.fitted.base_fit import LATE_S, mean_lengths
 from tprof.analysis.models.fitted.beside import BesideCourse, follow
 from tprof.analysis.models.fitted.edges import evidence, place_edges, posterior, window_joules
 from tprof.analysis.models.fitted.equations import Work
-from tprof.analysis.models.fitted.stored_work import ArrayFile, Loader, StoredPart, StoredWork
+from tprof.analysis.models.fitted.stored_work import NO_SPACE, Loader, StoredPart, StoredWork
 
+from tprof.trace.array_file import ArrayFile
 from tprof.trace.long_arrays import blocks, computed, empty, release, zeros
 from tprof.trace.metadata import MAX_NS
 
@@ -46,7 +47,8 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.sharing import Sharing
     from tprof.analysis.attribution.windows import Window
     from tprof.analysis.models.fitted import Fit
-    from tprof.analysis.models.fitted.stored_work import Place
+
+    from tprof.trace.array_file import Place
 
     from .recipe import Again, Recipe
     from .stored_instances import Progress
@@ -356,7 +358,7 @@ def _estimated(
     """Return domains with estimated edges."""
     if not domains:
         return {}
-    with ArrayFile() as file:
+    with ArrayFile(NO_SPACE) as file:
         found = {name: _Edges(one.quanta, file) for name, one in domains.items()}
         for window in windows:
             activity = read(window)

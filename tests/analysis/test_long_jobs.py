@@ -143,7 +143,6 @@ def test_feather_takes_windows_whose_labels_differ(tmp_path) -> None:
 
 
 def test_the_report_of_windows_has_the_lanes_and_trees_of_the_whole(job) -> None:
-    pytest.importorskip("pyarrow")
     whole, parts = page_data(job.profile(tasks=False)), page_data(in_windows(job))
 
     for name in ("lanes", "names", "segments", "not_drawn", "threads_left_out"):
@@ -192,7 +191,7 @@ def test_commands_read_a_long_job_in_windows(job, monkeypatch) -> None:
     whole = job.profile()
     monkeypatch.setattr(part_reading, "STREAMED_FROM", 300)
 
-    with opened(job.path, instances=True, tables=False) as profile:
+    with opened(job.path, instances=True) as profile:
         assert isinstance(profile, ClusterProfile)
         assert not profile.has_tasks
         pd.testing.assert_frame_equal(profile.summary(), whole.summary(), rtol=1e-9)

@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support import nested_runs, stacks, traces
+from support import nested_runs, traces
 from support.properties import examples
 from support.streamed_profiles import assert_same, in_order, streamed
 from tprof.analysis.compare import figures_of
@@ -214,17 +214,17 @@ def test_a_table_that_does_not_fit_is_refused_with_what_to_do(tmp_path, monkeypa
 
 
 def test_a_recording_that_does_not_fit_is_read_in_windows_or_refused(tmp_path, monkeypatch) -> None:
-    """Before any sample is read, in one sentence with the reason and what to do."""
+    """In one sentence with the reason and what to do, if other windows' samples decide what one holds."""
     trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(0)))
-    with_stacks = nested_runs.write(tmp_path / "stacks.tprof", np.random.default_rng(0))
-    stacks.write(with_stacks, stacks.samples(np.array([1]), np.array([0]), tid=7))
-    monkeypatch.setattr("tprof.analysis.profile.streamed.find_spec", lambda _: None)
+    t_ns = np.arange(4) * traces.SECOND_NS
+    thread = {"t_ns": t_ns, "instance": [1, 2, 3, 0], "task": [0, 1, 0, -1], "kind": [1, 1, 1, 2], "cpu_ns": t_ns}
+    uncounted = traces.write(tmp_path / "uncounted.tprof", threads=[thread | {"cycles": t_ns, "flags": [0, 4, 0, 0]}])
     monkeypatch.setattr("tprof.analysis.profile.memory.LEAST_RECORDS", 1)
     monkeypatch.setattr("tprof.analysis.profile.memory.available_bytes", lambda: 2)
 
     assert isinstance(trace.profile().instances, SummedInstances)
-    with pytest.raises(UsageError, match=r"samples and .* cannot be read in parts, since stacks were sampled, which"):
-        tprof.load(with_stacks).profile()
+    with pytest.raises(UsageError, match=r"samples and .* cannot be read in parts, since counts of some"):
+        tprof.load(uncounted).profile()
 
 
 def test_memory_is_what_the_machine_and_control_groups_leave(tmp_path) -> None:
@@ -261,7 +261,8 @@ def test_a_scan_of_instances_leaves_no_files(tmp_path, monkeypatch) -> None:
     """Scans that outlive the dataset and the profile are read whole, and their space is free when they are done."""
     pytest.importorskip("pyarrow")
     trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(0)))
-    monkeypatch.setattr(tempfile, "tempdir", str(make_folder(tmp_path / "temporary")))
+    monkeypatch.setenv("TMPDIR", str(make_folder(tmp_path / "temporary")))
+    monkeypatch.setattr(tempfile, "tempdir", None)
 
     scan = streamed(trace).scan_tasks().scanner(columns=["energy_j"])
 
@@ -276,12 +277,15 @@ def test_a_scan_for_which_there_is_no_space_leaves_no_files(tmp_path, monkeypatc
     """The error says what helps."""
     pytest.importorskip("pyarrow")
     profile = streamed(tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(0))))
-    monkeypatch.setattr(tempfile, "tempdir", str(make_folder(tmp_path / "temporary")))
+    monkeypatch.setenv("TMPDIR", str(make_folder(tmp_path / "temporary")))
+    monkeypatch.setattr(tempfile, "tempdir", None)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
     try:
-        with pytest.raises(TprofError, match=r"cannot keep instances in .*temporary: .*; set TMPDIR") as error:
+        with pytest.raises(
+            TprofError, match=r"cannot keep the instances .* in .*temporary .set TMPDIR .*: .*File too large"
+        ) as error:
             profile.scan_tasks()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)

@@ -19,13 +19,14 @@ from support.streamed_profiles import assert_same_pools
 from tprof.analysis.models.fitted.beside import Beside, follow
 from tprof.analysis.models.fitted.equations import Rows, Work, base_columns, worked_in
 from tprof.analysis.models.fitted.noise import instance_spread
-from tprof.analysis.models.fitted.stored_work import ArrayFile, Loader, StoredPart, StoredWork
+from tprof.analysis.models.fitted.stored_work import NO_SPACE, Loader, StoredPart, StoredWork
 from tprof.analysis.profile.instances import SummedInstances
 from tprof.benchmarks.simulator import ICE_LAKE, Drift, Effects, Mix, Package, Run, random_mix, stated, write
 from tprof.benchmarks.simulator import Beside as DrawsMore
 
 import tprof
 from tprof.errors import TprofError, UsageError
+from tprof.trace.array_file import ArrayFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -203,7 +204,7 @@ def test_columns_and_noise_of_what_is_in_a_file_are_those_of_what_is_in_memory(s
     work = random_work(random)
     rows = rows_in(work, count).part(used)
 
-    with ArrayFile() as file:
+    with ArrayFile(NO_SPACE) as file:
         parts = worked_in(rows, stored(file, work, each), 1e-5)
         time, edges = base_columns(rows, parts, 2, 1e-5)
         spread = instance_spread(rows, parts, 2, 1e-5)
@@ -226,7 +227,7 @@ def test_what_runs_beside_segments_of_a_window_is_that_of_the_whole(seed, each, 
     ends_ns = round(begin * end_ns), round((begin + length) * end_ns)
     keys = [(0, "saturating"), (1, "counting"), (-1, "counting")]
 
-    with ArrayFile() as file:
+    with ArrayFile(NO_SPACE) as file:
         courses = follow(stored(file, work, each), keys, ends_ns)
     inside = [one.between(*ends_ns) for one in work]
 
@@ -239,7 +240,7 @@ def test_what_runs_beside_segments_of_a_window_is_that_of_the_whole(seed, each, 
 
 def test_a_full_disk_is_said_with_what_helps() -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    with ArrayFile() as file:
+    with ArrayFile(NO_SPACE) as file:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
         try:
             with pytest.raises(TprofError, match=r"26 bytes a sample into .*set TMPDIR"):
@@ -248,19 +249,29 @@ def test_a_full_disk_is_said_with_what_helps() -> None:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
+def test_a_folder_that_is_not_there_is_said_with_what_helps(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+
+    with pytest.raises(TprofError, match=r"26 bytes a sample into .*/none, .*set TMPDIR.*: No such file or directory"):
+        ArrayFile(NO_SPACE)
+
+
 @examples(40)
 @given(st.lists(st.sampled_from(["<i8", "<f8", "<u2", "<f4"]), max_size=5), st.integers(0, 100))
 def test_arrays_come_back_from_a_file(kinds, size) -> None:
     arrays = [(np.arange(size) * 7).astype(kind) for kind in kinds]
 
-    with ArrayFile() as file:
+    with ArrayFile(NO_SPACE) as file:
         file.add(np.zeros(3))
-        place = file.add(*arrays, np.zeros((size, 7)))
-        found = file.read(place)
+        place = file.add(*arrays, np.ones((size, 7)))
+        found, last = file.read(place), file.read(place, (len(kinds),))
 
     assert [one.dtype.str for one in found[:-1]] == kinds
     assert all((one == other).all() for one, other in zip(found, arrays, strict=False))
     assert found[-1].shape == (size, 7)
+    assert len(last) == 1
+    assert (last[0] == found[-1]).all()
 
 
 def test_progress_is_told_of_the_passes_of_the_fit(tmp_path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,11 +14,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from support import nested_runs, stacks, traces
+from support.full_disk import short_files
 from support.properties import examples
 from support.streamed_profiles import streamed
-from tprof.analysis.profile.instances import Instances
+from tprof.analysis.report.profile_page import page_data
 
 import tprof
+from tprof.errors import TprofError, UsageError
 from tprof.trace import kinds, layout
 
 if TYPE_CHECKING:
@@ -159,15 +163,37 @@ def test_samples_that_no_order_has_are_put_in_order(tmp_path) -> None:
     assert_same_tree(trace.profile().flame(), streamed(trace).flame())
 
 
-def test_without_pyarrow_sampled_stacks_are_read_into_memory(tmp_path, monkeypatch) -> None:
-    """Functions are asked for by the summary too, which needs no such package otherwise."""
+def test_stacks_and_a_report_of_windows_need_no_pyarrow(tmp_path, monkeypatch) -> None:
+    """The process that sums up after a program hides it, and many have none."""
     path = nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(0))
-    add_stacks(path, np.random.default_rng(0), 10)
+    add_stacks(path, np.random.default_rng(0), 60)
     trace = tprof.load(path)
-    whole = trace.profile().flame()
-    monkeypatch.setattr("tprof.analysis.profile.streamed.find_spec", lambda _: None)
+    whole = trace.profile()
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
 
-    profile = trace.profile(tables=False)
+    parts = streamed(trace)
 
-    assert isinstance(profile.instances, Instances)
-    assert_same_tree(whole, profile.flame())
+    assert_same_tree(whole.flame(), parts.flame())
+    ours, theirs = page_data(parts), page_data(whole)
+    assert ours["longest"].keys() == theirs["longest"].keys()
+    for task, rows in theirs["longest"].items():
+        assert ours["longest"][task]["energy_j"] == pytest.approx(rows["energy_j"])
+        assert ours["longest"][task]["own_s"] == pytest.approx(rows["own_s"])
+    with pytest.raises(UsageError, match=r"scan_tasks needs pyarrow: run pip install 'tprof-energy\[parquet\]'"):
+        parts.scan_tasks()
+
+
+def test_instances_for_which_there_is_no_space_are_said_with_what_helps(tmp_path, monkeypatch) -> None:
+    """The next try finds the space that there is then."""
+    trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(0)))
+    parts = streamed(trace)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+
+    with short_files(1000), pytest.raises(TprofError) as error:
+        parts.flame()
+
+    assert re.search(
+        f"cannot keep the instances .* in {tmp_path} .set TMPDIR .*--between.: File too large", str(error.value)
+    )
+    assert_same_tree(trace.profile().flame(), parts.flame())

@@ -44,9 +44,7 @@ def export(
     chosen.check(is_job=is_job(session.absolute()))
     path = output or Path(session.name).with_suffix(chosen.suffix)
     with (
-        opened(
-            session, model, coefficients, parallel=parallel, instances=True, between=between, tables=False
-        ) as profile,
+        opened(session, model, coefficients, parallel=parallel, instances=True, between=between) as profile,
         bar(form) as progress,
     ):
         chosen.write(profile, path, progress=progress)

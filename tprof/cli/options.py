@@ -76,11 +76,10 @@ def opened(
     parallel: int | None = None,
     instances: bool = False,
     between: str | None = None,
-    tables: bool = True,
 ) -> Iterator[Profile | ClusterProfile | SumsProfile]:
     """Load and attribute a session, or all parts of a job, in so many processes. Raises TprofError.
 
-    Without `tables` a long recording is read window by window, and its profile has no table of instances.
+    A long recording is read window by window, and its profile has no table of instances.
 
     The profile of a job has its table of instances if they are asked for and all its parts together are not long. A
     report reads parts again, so the block is where the profile is used.
@@ -93,21 +92,20 @@ def opened(
             raise UsageError(f"{session} keeps sums by CPU time only: leave --coefficients out")
         yield trace.profile(model, **window)
     elif not isinstance(trace, ClusterTrace):
-        yield _profile(trace, model, tables=tables, parallel=parallel, coefficients=given, **window)
+        yield _profile(trace, model, parallel=parallel, coefficients=given, **window)
     else:
-        kept = {"tables": True} if tables else {}  # where a report has to have them in memory
-        yield _job_profile(trace, model, instances=instances, parallel=parallel, coefficients=given, **kept, **window)
+        yield _job_profile(trace, model, instances=instances, parallel=parallel, coefficients=given, **window)
 
 
-def _profile(trace: Trace, model: str, *, tables: bool, parallel: int | None, **options: Any) -> Profile:
-    """Attribute the session of one host; a long one in windows, with a bar, if the table of instances is not needed."""
+def _profile(trace: Trace, model: str, *, parallel: int | None, **options: Any) -> Profile:
+    """Attribute the session of one host; a long one in windows, with a bar, without a table of instances."""
     from tprof.analysis.profile.memory import record_count
     from tprof.analysis.profile.parallel_maps import usual_map
     from tprof.analysis.profile.streamed import is_long
 
     from .progress import bar
 
-    if tables or not is_long(trace):
+    if not is_long(trace):
         return trace.profile(model, **options)
     with bar("reading") as progress:
         recorded = sum(one.count > 0 for one in trace.threads)

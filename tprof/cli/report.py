@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -44,7 +43,6 @@ def report(  # noqa: PLR0913 - one parameter an option
     """Write a report that works without a network. Example: tprof report blur.tprof -o blur.html."""
     path = output or Path(session.name).with_suffix(".html")
     rates = rates_of(co2, price)
-    has_parts = find_spec("pyarrow") is not None  # the instances of a long recording are read from a Parquet file
-    with opened(session, model, coefficients, parallel=parallel, between=between, tables=not has_parts) as profile:
+    with opened(session, model, coefficients, parallel=parallel, between=between) as profile:
         profile.to_html(path, plotly=plotly, rates=rates)
     print(path)

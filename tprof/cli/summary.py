@@ -99,9 +99,7 @@ def summary(  # noqa: PLR0913 - one parameter an option
     from .summary_by import by_as_plain, names_of, show_by
 
     rates, names = rates_of(co2, price), None if by is None else names_of(by)
-    with opened(
-        session, model, coefficients, parallel=parallel, instances=by is not None, between=between, tables=False
-    ) as profile:
+    with opened(session, model, coefficients, parallel=parallel, instances=by is not None, between=between) as profile:
         from tprof.analysis import Profile, SumsProfile
 
         if isinstance(profile, SumsProfile):

@@ -51,7 +51,7 @@ def empty(count: int, kind: DTypeLike) -> NDArray[Any]:
     if count <= MOST_HELD:
         return np.empty(count, kind)
     size = count * kind.itemsize
-    with _with_space(size), _temporary_file() as file:
+    with with_space(_no_space(size)), temporary_file() as file:
         # Without its blocks on the disk, a write to the mapping would end the process when the disk is full.
         os.posix_fallocate(file.fileno(), 0, size)
         mapped = _mapped(file, size)
@@ -80,9 +80,9 @@ class Appended:
 
     def _write(self) -> None:
         size = (self._written + self._held) * self._kind.itemsize
-        with _with_space(size):
+        with with_space(_no_space(size)):
             if self._file is None:
-                self._file = _temporary_file()
+                self._file = temporary_file()
             for part in self._parts:
                 self._file.write(part.tobytes())
             self._file.flush()
@@ -93,8 +93,9 @@ class Appended:
         if self._file is None:
             return np.concatenate(self._parts) if self._parts else np.empty(0, self._kind)
         self._write()
-        with self._file, _with_space(self._written * self._kind.itemsize):
-            mapped = _mapped(self._file, self._written * self._kind.itemsize)
+        size = self._written * self._kind.itemsize
+        with self._file, with_space(_no_space(size)):
+            mapped = _mapped(self._file, size)
         return np.frombuffer(mapped, self._kind)
 
 
@@ -139,19 +140,23 @@ class AppendedRows:
 
 
 @contextmanager
-def _with_space(size: int) -> Iterator[None]:
-    """Say which folder has no space for a file of so many bytes. Raises TprofError."""
+def with_space(sentence: str) -> Iterator[None]:
+    """Raise TprofError where a temporary file has no space: with a sentence that has a place for its `folder`."""
     try:
         yield
     except OSError as error:
         if error.errno == errno.EMFILE:
             raise TprofError(_NO_FILES) from error
-        message = _NO_SPACE.format(megabytes=size / 1e6, folder=temporary_folder())
-        raise TprofError(f"{message}: {error.strerror}") from error
+        raise TprofError(f"{sentence.format(folder=temporary_folder())}: {error.strerror}") from error
 
 
-def _temporary_file() -> IO[bytes]:
-    return _with_files(lambda: tempfile.TemporaryFile(dir=temporary_folder()))
+def _no_space(size: int) -> str:
+    return _NO_SPACE.format(megabytes=size / 1e6, folder="{folder}")
+
+
+def temporary_file(*, buffering: int = -1) -> IO[bytes]:
+    """Return a new file without a name. Raises OSError."""
+    return _with_files(lambda: tempfile.TemporaryFile(dir=temporary_folder(), buffering=buffering))
 
 
 def _mapped(file: IO[bytes], size: int) -> mmap.mmap:

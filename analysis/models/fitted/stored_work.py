@@ -8,16 +8,11 @@ what needs them, part by part.
 from __future__ import annotations
 
 import itertools
-import os
-import tempfile
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from tprof.errors import TprofError
-from tprof.trace.long_arrays import temporary_folder
 
 from .equations import Work
 
@@ -26,70 +21,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tprof.trace.array_file import ArrayFile, Place
+
 MOST_LOADED = 2_000_000
 """Segments of parts that are kept in memory, since the next step mostly needs them again."""
 SLICE = 1_000_000
 """Segments, about, of a slice of time."""
-_NO_SPACE = (
+NO_SPACE = (
     "cannot write a temporary file of 26 bytes a sample into {folder}, which a fit of a long recording needs "
     "(set TMPDIR to another folder)"
 )
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where arrays are in a file, and of which kinds and shapes they are."""
-
-    at: int
-    kinds: tuple[tuple[np.dtype[Any], tuple[int, ...]], ...]
-
-
-class ArrayFile:
-    """A file of arrays, which has no name: it is gone when the process ends, however it ends."""
-
-    def __init__(self, no_space: str = _NO_SPACE) -> None:
-        """Begin an empty one; `no_space` is a sentence with a place for `folder`, for when that is full."""
-        self._no_space = no_space
-        self._folder = temporary_folder()
-        self._file = tempfile.TemporaryFile(dir=self._folder, buffering=0)  # noqa: SIM115 - as `__exit__` closes it
-        self._size = 0
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Remove it."""
-        self._file.close()
-
-    def __reduce__(self) -> tuple[type[ArrayFile], tuple[()]]:
-        """Leave the file to this process: another one gets an empty one."""
-        return ArrayFile, ()
-
-    def add(self, *arrays: NDArray[Any]) -> Place:
-        """Append arrays. Raises TprofError if there is no space."""
-        place = Place(self._size, tuple((one.dtype, one.shape) for one in arrays))
-        for one in arrays:
-            try:
-                self._write(memoryview(one.tobytes()))
-            except OSError as error:
-                raise TprofError(f"{self._no_space.format(folder=self._folder)}: {error.strerror}") from error
-            self._size += one.nbytes
-        return place
-
-    def _write(self, data: memoryview) -> None:
-        while data:
-            data = data[self._file.write(data) :]
-
-    def read(self, place: Place) -> list[NDArray[Any]]:
-        """Return the arrays at a place."""
-        found, at = [], place.at
-        for kind, shape in place.kinds:
-            one = np.empty(shape, kind)
-            _read_into(self._file.fileno(), one.reshape(-1).view(np.uint8).data, at)
-            found.append(one)
-            at += one.nbytes
-        return found
 
 
 @dataclass(frozen=True)
@@ -114,15 +55,6 @@ class StoredPart:
     def of(cls, file: ArrayFile, thread: int, t_ns: NDArray[np.int64], *columns: NDArray[Any]) -> StoredPart:
         """Write the columns of a part."""
         return cls(thread, file.add(t_ns, *columns), len(t_ns) - 1, int(t_ns[0]), int(t_ns[-1]))
-
-
-def _read_into(descriptor: int, view: memoryview, at: int) -> None:
-    done = 0
-    while done < len(view):
-        got = os.preadv(descriptor, [view[done:]], at + done)
-        if not got:
-            raise EOFError("a temporary file has become shorter")
-        done += got
 
 
 @dataclass
