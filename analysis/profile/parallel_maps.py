@@ -12,8 +12,10 @@ from __future__ import annotations
 import os
 import signal
 from collections import deque
+from collections.abc import Generator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import connection, get_context, parent_process
 from threading import Thread
@@ -94,6 +96,16 @@ class Processes:
             yield from _in_order(pool, self.count, _call, items)
         except BrokenProcessPool:
             raise TprofError(_KILLED) from None
+
+
+@contextmanager
+def ended(results: Iterable[Result]) -> Iterator[Iterable[Result]]:
+    """Let the threads or processes that compute results end with the block, also if an error ends it."""
+    try:
+        yield results
+    finally:
+        if isinstance(results, Generator):
+            results.close()
 
 
 def _in_order(

@@ -15,7 +15,7 @@ from tprof.analysis.attribution.stack_samples import SampledStacks, ThreadReach
 from tprof.trace.long_arrays import is_any, release, zeros
 
 from .instances import SampleIndex
-from .parallel_maps import Processes, Threads, usual_threads
+from .parallel_maps import Processes, Threads, ended, usual_threads
 from .profile_warnings import Facts, SampleFacts, stuck_sensor_warnings
 from .stack_shares import StoredStacks
 from .stored_instances import Piece
@@ -166,27 +166,28 @@ class WindowStream:
         shared: Iterable[WindowShares[Part]] = (usual_threads(len(self.found.threads)) if self._is_large else self.map)(
             share, taken
         )
-        for number, (window, shares) in enumerate(zip(self.windows, shared, strict=True)):
-            _add(domains, shares, window, instances)
-            facts.add(shares.samples)
-            served = served.plus(shares.served)
-            held = None if self.pools is None else self.pools.held[number]
-            rows, totals = instances.advance(window, shares.ids, shares.parts, held)
-            if pools is not None:
-                pools.add(shares.pools)
-            if stacks is not None and shares.stacks is not None:
-                stacks.add(window, shares.stacks)
-            every = np.ones(len(rows), bool)
-            if gpus is not None and shares.gpus is not None:
-                gpus.add(window, shares.gpus, rows, totals)
-            later = keep(rows, totals, every, is_last=window.is_last)
-            sink(shares.kept.plus(later))
-            for one in domains:
-                one.quanta.release()
-            for fitted in self.fitted.values():
-                fitted.release()
-            if progress is not None:
-                progress("instances", number + 1, len(self.windows))
+        with ended(shared):
+            for number, (window, shares) in enumerate(zip(self.windows, shared, strict=True)):
+                _add(domains, shares, window, instances)
+                facts.add(shares.samples)
+                served = served.plus(shares.served)
+                held = None if self.pools is None else self.pools.held[number]
+                rows, totals = instances.advance(window, shares.ids, shares.parts, held)
+                if pools is not None:
+                    pools.add(shares.pools)
+                if stacks is not None and shares.stacks is not None:
+                    stacks.add(window, shares.stacks)
+                every = np.ones(len(rows), bool)
+                if gpus is not None and shares.gpus is not None:
+                    gpus.add(window, shares.gpus, rows, totals)
+                later = keep(rows, totals, every, is_last=window.is_last)
+                sink(shares.kept.plus(later))
+                for one in domains:
+                    one.quanta.release()
+                for fitted in self.fitted.values():
+                    fitted.release()
+                if progress is not None:
+                    progress("instances", number + 1, len(self.windows))
         accounts = {one.quanta.name: one.account() for one in domains}
         stuck = {
             one.quanta.name: stuck_sensor_warnings(one.quanta, one.ran, self.trace.start_ns)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import pytest
 from support import nested_runs, traces
 from tprof.analysis.export import format_named
 from tprof.analysis.profile.instances import SummedInstances
-from tprof.analysis.profile.parallel_maps import AHEAD, Processes, Threads
+from tprof.analysis.profile.parallel_maps import AHEAD, Processes, Threads, ended
 
 import tprof
 from tprof.errors import TprofError
@@ -92,6 +93,15 @@ def test_results_come_in_order_and_never_pile_up(kind) -> None:
     assert next(results) == 0
     assert len(taken) <= 2 * AHEAD + 1
     assert list(results) == list(range(1, 40))
+
+
+def test_an_error_of_what_takes_results_ends_the_threads_that_compute_them() -> None:
+    """Not only once somebody drops the error, which holds all that was going on."""
+    with pytest.raises(ZeroDivisionError) as error, ended(Threads(2)(abs, range(100))) as results:
+        print(next(iter(results)) / 0)
+
+    assert error.tb is not None
+    assert not [one for one in threading.enumerate() if one.name.startswith("tprof-window")]
 
 
 def test_a_process_that_is_killed_is_one_sentence() -> None:

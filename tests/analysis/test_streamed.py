@@ -28,7 +28,7 @@ from tprof.analysis.profile.memory import available_bytes
 import tprof
 from tprof.comparison import figures_of_session
 from tprof.errors import TprofError, UsageError
-from tprof.trace import Kind
+from tprof.trace import Kind, layout
 from tprof.trace.compress import compress
 
 if TYPE_CHECKING:
@@ -216,15 +216,16 @@ def test_a_table_that_does_not_fit_is_refused_with_what_to_do(tmp_path, monkeypa
 def test_a_recording_that_does_not_fit_is_read_in_windows_or_refused(tmp_path, monkeypatch) -> None:
     """In one sentence with the reason and what to do, if other windows' samples decide what one holds."""
     trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(0)))
-    t_ns = np.arange(4) * traces.SECOND_NS
-    thread = {"t_ns": t_ns, "instance": [1, 2, 3, 0], "task": [0, 1, 0, -1], "kind": [1, 1, 1, 2], "cpu_ns": t_ns}
-    uncounted = traces.write(tmp_path / "uncounted.tprof", threads=[thread | {"cycles": t_ns, "flags": [0, 4, 0, 0]}])
+    back = traces.write(tmp_path / "back.tprof")
+    content = bytearray(traces.samples_of(back).read_bytes())
+    np.frombuffer(content, layout.sample_dtype(("",) * 5), offset=4096)["t_ns"] = [2, 2, 1, 3]
+    traces.samples_of(back).write_bytes(bytes(content))
     monkeypatch.setattr("tprof.analysis.profile.memory.LEAST_RECORDS", 1)
     monkeypatch.setattr("tprof.analysis.profile.memory.available_bytes", lambda: 2)
 
     assert isinstance(trace.profile().instances, SummedInstances)
-    with pytest.raises(UsageError, match=r"samples and .* cannot be read in parts, since counts of some"):
-        tprof.load(uncounted).profile()
+    with pytest.raises(UsageError, match=r"samples and .* cannot be read in parts, since its time"):
+        tprof.load(back).profile()
 
 
 def test_memory_is_what_the_machine_and_control_groups_leave(tmp_path) -> None:
