@@ -98,7 +98,7 @@ def test_results_come_in_order_and_never_pile_up(kind) -> None:
 def test_an_error_of_what_takes_results_ends_the_threads_that_compute_them() -> None:
     """Not only once somebody drops the error, which holds all that was going on."""
     with pytest.raises(ZeroDivisionError) as error, ended(Threads(2)(abs, range(100))) as results:
-        print(next(iter(results)) / 0)
+        assert next(iter(results)) / 0
 
     assert error.tb is not None
     assert not [one for one in threading.enumerate() if one.name.startswith("tprof-window")]
