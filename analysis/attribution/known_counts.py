@@ -16,7 +16,7 @@ from tprof.trace.kinds import Flag
 from tprof.trace.thread import read_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -118,7 +118,7 @@ class KnownCounts:
     step: int
 
     def around(
-        self, first: int, last: int, lost: tuple[bool, bool], names: Collection[str], end_ns: int
+        self, first: int, last: int, lost: Sequence[bool], names: Collection[str], end_ns: int
     ) -> tuple[Known | None, Known | None]:
         """Return known samples before and after some, as far as the first and the last of these are lost."""
         before = self.before(first, names, end_ns) if lost[0] else None

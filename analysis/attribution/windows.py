@@ -313,13 +313,14 @@ def known_around(
     first_numbers, begin : of the samples of each thread that were read, the number of the first and its place in fields
     first, last : places of those that are looked at
     """
-    lost = are_lost(fields["flags"])
     names = [one for one in threads[0].thread.columns if one in fields and one != "cpu_ns"]
+    if not names:
+        return {}
+    lost = are_lost(fields["flags"][np.stack((first, last))])
     found = {}
-    for place in np.flatnonzero(lost[first] | lost[last]).tolist() if names else ():
+    for place in np.flatnonzero(lost.any(axis=0)).tolist():
         one, offset = threads[place], first_numbers[place] - int(begin[place])
         if one.known is not None:
-            places = int(first[place]), int(last[place])
-            is_lost = bool(lost[places[0]]), bool(lost[places[1]])
-            found[place] = one.known.around(places[0] + offset, places[1] + offset, is_lost, names, one.end_ns)
+            numbers = int(first[place]) + offset, int(last[place]) + offset
+            found[place] = one.known.around(*numbers, lost[:, place].tolist(), names, one.end_ns)
     return found
