@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 NO_JOINTS = np.empty(0, np.intp)
+BAND_BITS = 20
+"""Rates within a factor of 2 to this power are of one order. A running sum of millions of them has 64 bits."""
 _LARGEST = 1 << 18
 """Whole quanta within segments that are added at once."""
 
@@ -191,16 +193,36 @@ def _whole_quanta(parts: Crossing) -> Iterator[tuple[NDArray[np.int64], NDArray[
 
 @dataclass(frozen=True)
 class Rate:
-    """Joules per unit of modelled energy in each quantum, padded, with its running sum over time."""
+    """Joules per unit of modelled energy in each quantum, padded, with its running sums over time.
+
+    Attributes
+    ----------
+    running : (bands, k + 2), of the quanta whose rates are of one order: beside a sum of far greater rates, as where
+        counters stood still and nearly nothing is modelled, the others would lose all their digits
+    """
 
     per_quantum: Floats
     running: NDArray[np.longdouble]
 
     @classmethod
     def of(cls, per_quantum: Floats, edges_ns: NDArray[np.int64]) -> Rate:
-        """Prepare the running sum in extended precision."""
+        """Prepare the running sums in extended precision."""
         length_ns = padded(np.diff(edges_ns).astype(np.float64))
-        return cls(per_quantum, np.cumsum(per_quantum.astype(np.longdouble) * length_ns))
+        return cls(
+            per_quantum, np.cumsum(_in_bands(per_quantum.astype(np.longdouble) * length_ns, per_quantum), axis=1)
+        )
+
+
+def _in_bands(values: NDArray[np.longdouble], rate: Floats) -> NDArray[np.longdouble]:
+    """Return a row of values for each order of rates, with zeros elsewhere; one row, if all are near each other."""
+    there = rate > 0
+    if not there.any():
+        return values[np.newaxis]
+    exponent = np.frexp(rate)[1]
+    band = np.where(there, (exponent - exponent[there].min()) // BAND_BITS, 0)
+    if not band.any():
+        return values[np.newaxis]
+    return np.where(band == np.unique(band)[:, np.newaxis], values, np.longdouble(0))
 
 
 @dataclass(frozen=True)
@@ -221,8 +243,10 @@ def gather(segments: LocatedSegments, edges_ns: NDArray[np.int64], rate: Rate) -
     parts = crossing(segments, edges_ns)
     head_j = parts.head * rate.per_quantum[parts.first]
     tail_j = parts.tail * rate.per_quantum[parts.last]
-    whole = rate.running[parts.last - 1] - rate.running[parts.first]
-    energy_j[parts.at] = head_j + tail_j + (parts.per_ns * whole).astype(np.float64)
+    energy_j[parts.at] = head_j + tail_j
+    for running in rate.running:
+        whole = running[parts.last - 1] - running[parts.first]
+        energy_j[parts.at] += (parts.per_ns * whole).astype(np.float64)
     return Shares(energy_j, parts.at, head_j, tail_j)
 
 

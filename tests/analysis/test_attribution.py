@@ -121,3 +121,18 @@ def test_a_task_of_10_us_keeps_its_digits_in_a_recording_of_hours() -> None:
     (energy,) = attribute([t_ns], [modelled], edges, energy_j)
 
     assert energy[1] == pytest.approx(70.0 * 10e-6, rel=1e-9)
+
+
+@pytest.mark.parametrize("nearly_nothing", [1e-15, 1e-9, 1e-3])
+def test_tasks_after_hours_of_which_nearly_nothing_is_modelled_keep_their_digits(nearly_nothing) -> None:
+    """As where counters stand still: the joules of a modelled unit are far more there than in the quanta after."""
+    quanta, length_ns = 400_000, 10_000_000
+    late = quanta - 1000
+    edges_ns = np.arange(quanta + 1) * length_ns
+    t_ns = np.concatenate(([0], np.arange(late * length_ns, quanta * length_ns, 35_000_000), edges_ns[-1:]))
+    modelled = np.diff(t_ns).astype(float) * 1e-9
+    modelled[0] *= nearly_nothing
+
+    (energy_j,) = attribute([t_ns], [modelled], edges_ns, np.full(quanta, 0.5))
+
+    assert energy_j == pytest.approx(np.diff(t_ns) * 5e-8, rel=1e-12)
