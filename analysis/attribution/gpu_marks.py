@@ -53,7 +53,7 @@ def marked_work(parts: Sequence[GpuSegments], edges_ns: Times) -> Iterator[tuple
         work = [reader.read(int(near_ns[0]), int(near_ns[-1])) for reader in readers]
         ids = np.unique(np.concatenate([np.empty(0, np.uint64), *(one.instance for one in work)]))
         ids = ids[ids != 0]
-        yield own, ids, GpuWork(near_ns, [stream for one in work for stream in one.streams(ids, near_ns)])
+        yield own, ids, GpuWork(near_ns, [one.located(ids, near_ns) for one in work if len(one.stream)])
         release(edges_ns)
 
 
@@ -86,13 +86,11 @@ class _Segments(NamedTuple):
     def taken(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> _Segments:
         return _Segments.of(one[which] for one in self)
 
-    def streams(self, ids: Ids, edges_ns: Times) -> Iterator[Stream]:
-        """Yield each stream; its rows are places in ids, or -1."""
+    def located(self, ids: Ids, edges_ns: Times) -> Stream:
+        """Return all streams, joined; rows are places in ids, or -1."""
         row = np.where(self.instance != 0, np.searchsorted(ids, self.instance), -1)
-        starts = np.flatnonzero(np.diff(self.stream, prepend=self.stream[:1] - 1))
-        ends = np.append(starts[1:], len(row))[: len(starts)]
-        for first, end in zip(starts, ends, strict=True):
-            yield Stream.of(self.begin_ns[first:end], self.end_ns[first:end], row[first:end], edges_ns)
+        starts = np.flatnonzero(self.stream[1:] != self.stream[:-1]) + 1
+        return Stream.of(self.begin_ns, self.end_ns, row, edges_ns, starts)
 
 
 class _Reader:

@@ -30,20 +30,26 @@ NONE, SEVERAL = -1, -2
 
 @dataclass(frozen=True)
 class Stream:
-    """When one stream worked for which row of some instances, without gaps; row -1: of no instance."""
+    """When one stream worked for which row of some instances, without gaps; row -1: of no instance.
+
+    Or several streams, which are joined as `short_threads` joins threads.
+    """
 
     located: LocatedSegments
     row: Numbers
 
     @classmethod
-    def of(cls, begin_ns: Times, end_ns: Times, row: Numbers, edges_ns: Times) -> Stream:
-        """Fill the gaps between segments, which do not overlap, with segments that have no share."""
+    def of(cls, begin_ns: Times, end_ns: Times, row: Numbers, edges_ns: Times, starts: NDArray[np.intp]) -> Stream:
+        """Fill the gaps between segments with segments that have no share.
+
+        `starts` are the places of the first segments of all streams but the first; those of one stream do not overlap.
+        """
         t_ns = np.column_stack((begin_ns, end_ns)).reshape(-1)
         works_s = np.zeros(len(t_ns) - 1)
         works_s[::2] = (end_ns - begin_ns) * 1e-9
         rows = np.full(len(works_s), -1)
         rows[::2] = row
-        return cls(LocatedSegments(t_ns, works_s, locate(t_ns, edges_ns)), rows)
+        return cls(LocatedSegments(t_ns, works_s, locate(t_ns, edges_ns), 2 * starts - 1), rows)
 
     def spans(self, edges_ns: Times) -> tuple[NDArray[np.intp], Numbers, Numbers]:
         """Return the segments that worked, and the first and the last quantum of each, padded.
