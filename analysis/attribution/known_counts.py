@@ -45,12 +45,11 @@ class Known(NamedTuple):
     counts: Mapping[str, int]
 
 
-NOBODY: tuple[Known | None, Known | None] = (None, None)
+Around = tuple[Known | None, Known | None]
+NOT_KNOWN: Around = (None, None)
 
 
-def fill(
-    values: Values, lost: Lost, t_ns: Times, name: str, around: tuple[Known | None, Known | None] = NOBODY
-) -> None:
+def fill(values: Values, lost: Lost, t_ns: Times, name: str, around: Around = NOT_KNOWN) -> None:
     """Set what one column of lost samples had counted, in place; `around` are known samples before and after these.
 
     Before the first known sample, and after the last one, nothing is known to have been counted.
@@ -117,12 +116,10 @@ class KnownCounts:
     lasts: Times
     step: int
 
-    def around(
-        self, first: int, last: int, lost: Sequence[bool], names: Collection[str], end_ns: int
-    ) -> tuple[Known | None, Known | None]:
-        """Return known samples before and after some, as far as the first and the last of these are lost."""
-        before = self.before(first, names, end_ns) if lost[0] else None
-        return before, self.after(last, names, end_ns) if lost[1] else None
+    def around(self, numbers: Sequence[int], lost: Sequence[bool], names: Collection[str], end_ns: int) -> Around:
+        """Return known samples before the first of two and after the last, as far as these are lost."""
+        before = self.before(numbers[0], names, end_ns) if lost[0] else None
+        return before, self.after(numbers[1], names, end_ns) if lost[1] else None
 
     def before(self, number: int, names: Collection[str], end_ns: int) -> Known | None:
         """Return the last sample before one, with these columns, and no time after an end. Raises TraceError."""

@@ -18,7 +18,7 @@ from tprof.trace.thread import read_fields
 
 from . import _loops
 from .instances import number_instances
-from .known_counts import are_lost, fill
+from .known_counts import NOT_KNOWN, are_lost, fill
 from .segments import JoinedSegments, thread_end_ns
 from .short_threads import Joints, together
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tprof.trace import Thread, Trace
 
-    from .known_counts import Known
+    from .known_counts import Around
     from .segments import CutOff, Model
 
 NOTHING = 1e-15
@@ -105,7 +105,7 @@ class Part(NamedTuple):
     closed: Sequence[bool]
     means: Mapping[int, float] = MappingProxyType({})
     own_ns: tuple[int, int] | None = None
-    around: Mapping[int, tuple[Known | None, Known | None]] = MappingProxyType({})
+    around: Mapping[int, Around] = MappingProxyType({})
 
 
 def make_segments(
@@ -261,9 +261,7 @@ def _cut(t_ns: Times, reach_ns: tuple[int, int]) -> Floats:
     return np.divide(np.diff(t_ns), length_ns, out=inside, where=length_ns > 0)
 
 
-def _fill_lost(
-    group: _Group, lost: NDArray[np.bool_], t_ns: Times, around: Mapping[int, tuple[Known | None, Known | None]]
-) -> None:
+def _fill_lost(group: _Group, lost: NDArray[np.bool_], t_ns: Times, around: Mapping[int, Around]) -> None:
     """Set the counts of lost samples, in place."""
     names = [one for one in group.columns if one != "cpu_ns"]
     for name in names:
@@ -272,7 +270,7 @@ def _fill_lost(
         at = slice(part.start, part.stop + 1) if columns is None else part
         if lost[at].any():
             for name in names:
-                fill(group.fields[name][at], lost[at], t_ns[at], name, around.get(place, (None, None)))
+                fill(group.fields[name][at], lost[at], t_ns[at], name, around.get(place, NOT_KNOWN))
 
 
 def _increments(group: _Group, name: str, scale: float) -> Floats:

@@ -370,8 +370,8 @@ def _add_means(
     for piece in _pieces(thread, fields_of(thread, model.columns), step):
         part, is_in_task = piece.thread, piece.fields["instance"][-2] != 0
         count, first = len(piece.fields["t_ns"]) - 1, part.first - thread.first
-        places = np.array([0]), np.array([count if piece.closed else count - 1])
-        around = known_around([indexed], [first], piece.fields, *places, np.array([0]))
+        last = count if piece.closed else count - 1
+        around = known_around([indexed], piece.fields, np.array([0]), np.array([last]), np.array([first]))
         samples = Part([part], [0], [count], piece.fields, [piece.closed], around=around)
         of_thread = {} if cut_off is None else {part.ordinal: cut_off}
         one = make_segments(trace, samples, model, packages=len(packages) > 1, cut_off=of_thread)

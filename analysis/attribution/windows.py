@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tprof.trace import Thread, Trace
     from tprof.trace.thread import Fields
 
-    from .known_counts import Known, KnownCounts
+    from .known_counts import Around, KnownCounts
     from .quanta import Quanta
     from .segments import CutOff, JoinedSegments, Model
 
@@ -271,7 +271,7 @@ def _read_part(
     t_ns, falls = limited_times(fields["t_ns"], joints, ends_ns)
     if falls.any():
         raise UnorderedError("its time stamps go backwards")
-    first_numbers = {number: part.start for number, part in zip(numbers, samples, strict=True)}
+    starts = {number: part.start for number, part in zip(numbers, samples, strict=True)}
     found = np.empty((len(there), 2), np.intp)
     _loops.search(t_ns, joints.begin, joints.end, (window.own_ns[0], window.until_ns), found)
     begin, closing = np.maximum(found[:, 0] - 2, joints.begin), found[:, 1]
@@ -280,10 +280,9 @@ def _read_part(
         return None
     begin, closing, closed = begin[which], closing[which], (closing < joints.end)[which]
     fields = {name: np.ascontiguousarray(column) for name, column in fields.items()}
-    around = known_around(
-        [threads[there[place]] for place in which], [first_numbers[there[place]] for place in which],
-        fields, begin, np.where(closed, closing, closing - 1), joints.begin[which],
-    )  # fmt: skip
+    offsets = np.array([starts[there[place]] for place in which]) - joints.begin[which]
+    lasts = np.where(closed, closing, closing - 1)
+    around = known_around([threads[there[place]] for place in which], fields, begin, lasts, offsets)
     _loops.compact(tuple(fields.values()), begin, closing + 1)
     kept = closing - begin
     whole = slice(int(begin[0]), int(begin[0] + kept.sum() + len(kept)))
@@ -300,27 +299,25 @@ def _read_part(
 
 def known_around(
     threads: Sequence[IndexedThread],
-    first_numbers: Sequence[int],
     fields: Fields,
     first: NDArray[np.intp],
     last: NDArray[np.intp],
-    begin: NDArray[np.intp],
-) -> dict[int, tuple[Known | None, Known | None]]:
+    offsets: NDArray[np.intp],
+) -> dict[int, Around]:
     """Return known counts around some samples of threads, as of `Part`.
 
     Parameters
     ----------
-    first_numbers, begin : of the samples of each thread that were read, the number of the first and its place in fields
-    first, last : places of those that are looked at
+    first, last : (threads,) places in the fields
+    offsets : (threads,) what a sample's number in its thread is more than its place
     """
     names = [one for one in threads[0].thread.columns if one in fields and one != "cpu_ns"]
     if not names:
         return {}
     lost = are_lost(fields["flags"][np.stack((first, last))])
-    found = {}
-    for place in np.flatnonzero(lost.any(axis=0)).tolist():
-        one, offset = threads[place], first_numbers[place] - int(begin[place])
-        if one.known is not None:
-            numbers = int(first[place]) + offset, int(last[place]) + offset
-            found[place] = one.known.around(*numbers, lost[:, place].tolist(), names, one.end_ns)
-    return found
+    numbers = np.stack((first, last)) + offsets
+    return {
+        place: one.known.around(numbers[:, place].tolist(), lost[:, place].tolist(), names, one.end_ns)
+        for place in np.flatnonzero(lost.any(axis=0)).tolist()
+        if (one := threads[place]).known is not None
+    }
