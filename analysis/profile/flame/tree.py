@@ -130,9 +130,9 @@ class NodeTotals:
     )  # fmt: skip
 
     def __init__(self, summary: pd.DataFrame) -> None:
-        """Begin with none; `summary` is that of the tasks, from which the intervals are."""
+        """Begin with the root alone; `summary` is that of the tasks, from which the intervals are."""
         self._summary = summary
-        self._totals = np.zeros((len(self._COLUMNS), 0))
+        self._totals = np.zeros((len(self._COLUMNS), 1))
 
     def add(self, tasks: pd.DataFrame, own_s: Floats, node: Integers, count: int) -> None:
         """Add instances.
