@@ -29,7 +29,7 @@ ALLOWED = {
     ),
     "budgets": "_core declarations errors frequency live sensors session",
     "cli": (
-        "_core analysis benchmarks comparison configuration distribution doctor errors importing launch live log "
+        "_core analysis benchmarks comparison configuration distribution doctor errors launch live log "
         "metrics mpi notebook operating_points sensors session theory trace"
     ),
     "comparison": "analysis errors trace",
@@ -42,7 +42,6 @@ ALLOWED = {
     "distribution": "_core conflicts",
     "doctor": "_core conflicts counters distribution errors frequency sensors session tprof trace",
     "frequency": "errors sensors session trace",
-    "importing": "errors lazy_names sensors trace",
     "launch": "_core dask errors mpi otel ray session task trace",
     "live": "_core attribution errors trace",
     "log": "",

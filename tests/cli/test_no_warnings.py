@@ -46,7 +46,6 @@ COMMANDS = [
     "top a.tprof --once",
     "export a.tprof csv -o tables",
     "export a.tprof chrome -o a.json",
-    "import a.json -o imported.tprof",
     "compress a.tprof",
     "summary a.tprof",
     "top a.tprof --once --json",

@@ -10,7 +10,6 @@ whose library is not installed are named, and left out.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
@@ -45,17 +44,8 @@ def main() -> None:
     names = sys.argv[3:] or [*TARGETS, *([FOLLOW] if (found / ".follow").exists() else [])]
     if unknown := set(names) - {*TARGETS, FOLLOW}:
         sys.exit(f"no target is called {unknown.pop()}; there are {', '.join([*TARGETS, FOLLOW])}")
-    names = [name for name in names if _can_search(name)]
     broken = [name for place, name in enumerate(names) if not _search(name, found, end_s, len(names) - place)]
     sys.exit(bool(broken))
-
-
-def _can_search(name: str) -> bool:
-    needs = TARGETS[name].needs if name != FOLLOW else None
-    if needs is None or importlib.util.find_spec(needs) is not None:
-        return True
-    _say(f"there is no {needs} in this Python: not fuzzed: {name}")
-    return False
 
 
 def _search(name: str, found: Path, end_s: float, left: int) -> bool:

@@ -26,7 +26,6 @@ import tprof
 from tprof.cli.run_start import options_of_run
 from tprof.configuration import CHOSEN_FILE, configured
 from tprof.errors import TprofError
-from tprof.importing import Request, import_file
 from tprof.sensors.contract import Machine
 from tprof.sensors.meter import Meter
 from tprof.trace.archive import Unpacker, pack
@@ -47,12 +46,10 @@ class Target:
     ----------
     take : takes them; may leave files in the given empty folder
     seeds : what is right for it, of which the search makes others
-    needs : a module without which it cannot be tried
     """
 
     take: Callable[[bytes, Path], None]
     seeds: Callable[[Path], Iterable[bytes]]
-    needs: str | None = None
 
 
 def sentence_of(read: Callable[[], object]) -> str | None:
@@ -78,37 +75,6 @@ def _reader(reader: Reader) -> Target:
         return [reader.right()] if reader.plain is not None or reader.table is not None else []
 
     return Target(take, seeds)
-
-
-def _import(data: bytes, folder: Path) -> None:
-    path, session = folder / "foreign", folder / "s.tprof"
-    path.write_bytes(data)
-    said = sentence_of(lambda: import_file(Request(path, session, energy="none")))
-    assert session.exists() == (said is None)
-    assert {one.name for one in folder.iterdir()} <= {path.name, session.name}
-    if said is None:
-        traces.read_or_refuse(session)
-
-
-def _exported(form: str) -> Callable[[Path], Iterable[bytes]]:
-    def seeds(folder: Path) -> Iterable[bytes]:
-        path = folder / f"exported.{form}"
-        getattr(tprof.load(traces.write(folder / "s.tprof")).profile(), f"to_{form}")(path)
-        yield path.read_bytes()
-
-    return seeds
-
-
-def _chrome(_: Path) -> Iterable[bytes]:
-    slices = [
-        {"ph": "X", "name": "f", "pid": 1, "tid": 2, "ts": 5, "dur": 100, "tts": 1, "tdur": 50, "args": {"cpu": 0}},
-        {"ph": "B", "name": "g", "pid": 1, "tid": 2, "ts": 10.5},
-        {"ph": "E", "pid": 1, "tid": 2, "ts": 50},
-        {"ph": "C", "name": "package-0", "pid": 1, "ts": 60, "args": {"J": 5.5}},
-        {"ph": "M", "name": "thread_name", "pid": 1, "tid": 2, "args": {"name": "main"}},
-    ]
-    yield json.dumps({"traceEvents": slices, "otherData": {"quality": "measured"}}).encode()
-    yield json.dumps(slices).encode()
 
 
 @functools.cache
@@ -219,8 +185,6 @@ def _meter(data: bytes, folder: Path) -> None:
 
 TARGETS: dict[str, Target] = {
     **{name.replace(" ", "-"): _reader(reader) for name, reader in READERS.items() if name != "compressed table"},
-    "trace-events": Target(_import, _chrome),
-    "perfetto": Target(_import, _exported("perfetto"), needs="perfetto"),
     "trace": Target(_trace, _patches),
     "profile": Target(_profile, _patches),
     "compressed": Target(_compressed, changes),

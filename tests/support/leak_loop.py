@@ -23,14 +23,12 @@ from tprof.runtime import Runtime
 import tprof
 import tprof.metrics
 from tprof.cli import main as command_line
-from tprof.importing import Request, import_file
 from tprof.trace.compress import compress as compress_session
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 PLACE = Path.cwd()
 SESSION = PLACE / "kept.tprof"
 OTHER = PLACE / "other.tprof"
-TRACE = PLACE / "trace.json"
 
 
 @tprof.task(name="short")
@@ -160,11 +158,6 @@ def label():
     shutil.rmtree(PLACE / "n.tprof")
 
 
-def import_trace():
-    import_file(Request(TRACE, PLACE / "imported.tprof", (), "estimate", "10,5"))
-    shutil.rmtree(PLACE / "imported.tprof")
-
-
 def job():
     command("merge", SESSION, OTHER, "-o", "job.tprof")
     tprof.load(PLACE / "job.tprof").profile().summary()
@@ -248,7 +241,6 @@ WAYS = {
     "metrics": metrics,
     "metrics of a recording": metrics_of_recording,
     "label": label,
-    "import": import_trace,
     "top of what runs": top_of_running,
     "compress": compress,
     "refusals": refuse,
@@ -258,7 +250,6 @@ COMMANDS = {
     "top": ["top kept.tprof --once --interval 0.05"],
     "merge": ["merge kept.tprof other.tprof -o both.tprof"],
     "compress": ["merge kept.tprof -o one.tprof", "compress one.tprof"],
-    "import": ["import trace.json -o imported.tprof --watts 10,5"],
     "summary": ["summary kept.tprof", "summary kept.tprof --json"],
     "report": ["report kept.tprof -o kept.html"],
     "compare": ["compare kept.tprof other.tprof", "compare kept.tprof other.tprof -o compare.html"],
@@ -314,14 +305,12 @@ def main():
     warm, rounds, names = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     record(SESSION)
     record(OTHER)
-    event = {"ph": "X", "dur": 8, "pid": 1, "tid": 2}
     for name, text in (
         ("program.py", PROGRAM),
         ("points.csv", POINTS),
         ("runs.csv", "\n".join(["kernel,ipc,watts", *RUNS])),
     ):
         (PLACE / name).write_text(text, "utf-8")
-    TRACE.write_text(json.dumps([event | {"name": f"f{at % 7}", "ts": at * 10} for at in range(200)]))
     for _ in range(warm):
         for name in names:
             WAYS[name]()

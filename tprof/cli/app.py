@@ -16,11 +16,10 @@ from .configured_options import options_of
 from .options import Verbose
 
 COMMANDS = (
-    "run", "top", "merge", "compress", "import", "summary", "report", "compare", "check", "export", "bench", "sweep",
+    "run", "top", "merge", "compress", "summary", "report", "compare", "check", "export", "bench", "sweep",
     "advise", "calibrate", "validate", "roofline", "scaling", "doctor", "sensors", "config",
 )  # fmt: skip
-"""Their modules have the same names, but for words of Python; the help lists them in this order."""
-MODULES = {"import": "import_trace"}
+"""Their modules have the same names; the help lists them in this order."""
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
@@ -108,7 +107,7 @@ def make_app(word: str | None = None) -> typer.Typer:
     )
     app.callback()(_options)
     for name in (word,) if word in COMMANDS else COMMANDS:
-        importlib.import_module(f".{MODULES.get(name, name)}", __package__).register(app)
+        importlib.import_module(f".{name}", __package__).register(app)
     for command in app.registered_commands:
         command.cls = _Command
         command.help = command.help and _as_paragraphs(command.help)
