@@ -101,20 +101,11 @@ FORMATS = (
         "speedscope:write_speedscope",
     ),
     Format(
-        "collapsed", "energy of nested tasks in microjoules, for flamegraph.pl and its kin", ".collapsed.txt",
-        "collapsed:write_collapsed",
-    ),
-    Format(
         "perfetto", "timeline with joules and watts, for ui.perfetto.dev", ".pftrace", "perfetto:write_perfetto",
         needs="perfetto", install="tprof-energy[perfetto]",
     ),
     Format("chrome", "timeline as trace events in JSON, for many tools", ".json", "chrome:write_chrome"),
     Format("otlp", "spans of OpenTelemetry in JSON, a line for each batch", ".otlp.jsonl", "otlp:write_otlp"),
-    Format("openmetrics", "sums by task and account as text", ".metrics.txt", "openmetrics:write_openmetrics"),
-    Format(
-        "arrow", "all tables as Feather, each column with its unit", ".arrow", "tables:write_arrow",
-        is_folder=True, needs="pyarrow", install="tprof-energy[parquet]", takes_sums=True,
-    ),
 )  # fmt: skip
 
 

@@ -1,8 +1,7 @@
-"""Files that take a table in one piece or in several, one after the other: CSV, Parquet and Feather."""
+"""Files that take a table in one piece or in several, one after the other: CSV and Parquet."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -44,8 +43,8 @@ class CsvFile:
         """Do nothing: the file is complete after each piece."""
 
 
-class _ArrowWriter(ABC):
-    """Writes pieces with one of pyarrow's writers, which needs the schema of the first."""
+class ParquetFile:
+    """A table as Parquet; a piece is a group of rows, which readers take alone. The first piece has the schema."""
 
     def __init__(self, path: Path) -> None:
         """Begin without rows."""
@@ -59,23 +58,13 @@ class _ArrowWriter(ABC):
         table = table_of(self._path.name, frame)
         if self._writer is None:
             self._writer = self._open(table.schema)
-        self._write(table)
-
-    def _write(self, table: Any) -> None:
-        self._writer.write_table(table)
+        # By default a group has a million rows at most.
+        self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
 
     def close(self) -> None:
         """Complete the file. Raises OSError."""
         if self._writer is not None:
             self._writer.close()
-
-    @abstractmethod
-    def _open(self, schema: Any) -> Any:
-        """Return a writer of `pyarrow` for this file."""
-
-
-class ParquetFile(_ArrowWriter):
-    """A table as Parquet; a piece is a group of rows, which readers take alone."""
 
     def _open(self, schema: Any) -> Any:
         import pyarrow as pa  # noqa: PLC0415 - as above
@@ -84,17 +73,3 @@ class ParquetFile(_ArrowWriter):
         # Figures hardly repeat: to look for those that do takes most of the time, and makes the file larger.
         of_text = [one.name for one in schema if pa.types.is_dictionary(one.type) or pa.types.is_string(one.type)]
         return pq.ParquetWriter(self._path.with_suffix(".parquet"), schema, use_dictionary=of_text)
-
-    def _write(self, table: Any) -> None:
-        # By default a group has a million rows at most.
-        self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
-
-
-class FeatherFile(_ArrowWriter):
-    """A table as Feather, which is Arrow's file format."""
-
-    def _open(self, schema: Any) -> Any:
-        import pyarrow as pa  # noqa: PLC0415 - as above
-
-        options = pa.ipc.IpcWriteOptions(compression="lz4")
-        return pa.ipc.new_file(str(self._path.with_suffix(".arrow")), schema, options=options)

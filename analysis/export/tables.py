@@ -1,4 +1,4 @@
-"""The tables of a profile as files: CSV that a spreadsheet opens without running anything, Parquet and Feather."""
+"""The tables of a profile as files: CSV that a spreadsheet opens without running anything and Parquet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tprof.analysis.profile.job_instances import JobColumns, placed_on_job
 from tprof.trace.plain_values import FORMULA
 
 from .hosts import hosts_of
-from .table_files import CsvFile, FeatherFile, ParquetFile
+from .table_files import CsvFile, ParquetFile
 from .whole_file import written_folder
 
 if TYPE_CHECKING:
@@ -68,22 +68,6 @@ def write_parquet(
         A file cannot be written.
     """
     _write(profile, directory, ParquetFile, progress)
-
-
-def write_arrow(
-    profile: Profile | ClusterProfile | SumsProfile,
-    directory: str | os.PathLike[str],
-    *,
-    progress: Progress | None = None,
-) -> None:
-    """Write the files of `write_csv`, the tables as Feather, which is Arrow's file format.
-
-    Raises
-    ------
-    TprofError
-        A file cannot be written.
-    """
-    _write(profile, directory, FeatherFile, progress)
 
 
 def tables_of(profile: Profile | ClusterProfile | SumsProfile) -> dict[str, pd.DataFrame]:

@@ -381,15 +381,6 @@ class Profile:
 
         return polars_of(self)
 
-    def to_xarray(self) -> Any:
-        """Return a dataset of xarray: the summary, the accounts and the power; needs ``tprof-energy[xarray]``."""
-        from tprof.analysis.export.formats import need  # noqa: PLC0415 - loaded when used
-
-        need("xarray", "xarray", "to_xarray")
-        from tprof.analysis.export.xarray_of import dataset_of  # noqa: PLC0415 - for the same reason
-
-        return dataset_of(self)
-
     def _write(self, form: str, path: str | os.PathLike[str]) -> None:
         from tprof.analysis.export import format_named  # noqa: PLC0415 - loaded when used
 

@@ -100,14 +100,13 @@ def test_a_job_of_one_host_scatters_as_that_host(tmp_path) -> None:
         )  # fmt: skip
 
 
-@pytest.mark.parametrize(("form", "read"), [("parquet", pd.read_parquet), ("arrow", pd.read_feather)])
-def test_files_hold_the_instances_of_all_hosts_as_they_end(job, tmp_path, form, read) -> None:
+def test_parquet_holds_the_instances_of_all_hosts_as_they_end(job, tmp_path) -> None:
     pytest.importorskip("pyarrow")
-    format_named(form).write(job.profile(), tmp_path / "whole")
-    format_named(form).write(in_windows(job), tmp_path / "parts")
+    format_named("parquet").write(job.profile(), tmp_path / "whole")
+    format_named("parquet").write(in_windows(job), tmp_path / "parts")
 
     assert {one.name for one in (tmp_path / "parts").iterdir()} == {one.name for one in (tmp_path / "whole").iterdir()}
-    whole, parts = (read(tmp_path / name / f"tasks.{form}") for name in ("whole", "parts"))
+    whole, parts = (pd.read_parquet(tmp_path / name / "tasks.parquet") for name in ("whole", "parts"))
     assert list(parts.columns) == list(whole.columns)
     pd.testing.assert_frame_equal(by_id(parts), by_id(whole), rtol=1e-9, atol=1e-12)
 
@@ -120,8 +119,7 @@ def test_csv_holds_the_instances_of_all_hosts_as_they_end(job, tmp_path) -> None
     pd.testing.assert_frame_equal(by_id(parts), by_id(whole), rtol=1e-9, atol=1e-12)
 
 
-def test_feather_takes_windows_whose_labels_differ(tmp_path) -> None:
-    """A file of Arrow has one dictionary for each column."""
+def test_parquet_takes_windows_whose_labels_differ(tmp_path) -> None:
     pytest.importorskip("pyarrow")
     t_ns = np.arange(0, 3) * traces.SECOND_NS
     threads = [
@@ -136,9 +134,9 @@ def test_feather_takes_windows_whose_labels_differ(tmp_path) -> None:
         (path / "labels" / f"{number:08}.jsonl").write_text(json.dumps({"rank": str(number)}))
 
     profile = tprof.load(path).profile(tables=False, window_samples=2)
-    format_named("arrow").write(profile, tmp_path / "out")
+    format_named("parquet").write(profile, tmp_path / "out")
 
-    found = pd.read_feather(tmp_path / "out" / "tasks.arrow")
+    found = pd.read_parquet(tmp_path / "out" / "tasks.parquet")
     assert found.sort_values("instance")["label_rank"].astype(str).tolist() == ["0", "0", "1", "1"]
 
 

@@ -320,9 +320,7 @@ def test_ids_that_return_give_the_figures_of_the_whole(tmp_path, instance) -> No
     assert parts.info == trace.profile().info
 
 
-@pytest.mark.parametrize(
-    ("form", "read"), [("csv", pd.read_csv), ("parquet", pd.read_parquet), ("arrow", pd.read_feather)]
-)
+@pytest.mark.parametrize(("form", "read"), [("csv", pd.read_csv), ("parquet", pd.read_parquet)])
 def test_instances_are_written_as_they_end_with_the_same_columns(tmp_path, form, read) -> None:
     """Files of a streamed profile hold what those of the whole one do, tasks in the order in which they ended."""
     trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(1)))

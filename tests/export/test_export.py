@@ -7,13 +7,8 @@ import pandas as pd
 import pytest
 from support import traces
 from support.full_disk import short_files
-from tprof.analysis.export.openmetrics import write_openmetrics
 
 import tprof
-
-text_string_to_metric_families = pytest.importorskip(
-    "prometheus_client.openmetrics.parser"
-).text_string_to_metric_families
 
 
 @pytest.fixture(scope="module")
@@ -86,13 +81,3 @@ def test_a_full_disk_leaves_the_tables_that_were_there(profile, tmp_path):
 
     profile.to_csv(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-def test_openmetrics_shows_control_characters_as_text(profile, tmp_path):
-    write_openmetrics(profile, tmp_path / "metrics")
-
-    text = (tmp_path / "metrics").read_text("utf-8")
-    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
-    tasks = {sample.labels["task"] for sample in samples if "task" in sample.labels}
-    assert any(name.startswith(r"\x1b[31mred") for name in tasks)
-    assert "\x1b" not in text

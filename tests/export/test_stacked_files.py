@@ -1,4 +1,4 @@
-"""Flame graphs for other programs: collapsed stacks, and the file of speedscope."""
+"""Flame graphs for another program: the file of speedscope."""
 
 import json
 
@@ -51,13 +51,6 @@ WHOLE["properties"] |= {"name": TEXT, "activeProfileIndex": NUMBER, "exporter": 
 def session(tmp_path_factory):
     path = tmp_path_factory.mktemp("trace") / "nested.tprof"
     return traces.write(path, tasks=("out;er\x1b", "inner"), threads=(NESTED,), energy=ENERGY, quality="simulated")
-
-
-def test_collapsed_stacks_hold_the_own_microjoules_of_each_path(session, tmp_path):
-    finished = run("export", session, "collapsed", "-o", tmp_path / "stacks", cwd=tmp_path)
-
-    assert finished.returncode == 0
-    assert (tmp_path / "stacks").read_text("utf-8").splitlines() == ["out:er 2000", "out:er;inner 2000"]
 
 
 def test_speedscope_has_a_profile_of_energy_and_one_of_time(session, tmp_path):
@@ -117,9 +110,8 @@ def test_samples_have_weights_and_frames_that_are_there(speedscope):
         assert profile["startValue"] <= profile["endValue"]
 
 
-@pytest.mark.parametrize("form", ["collapsed", "speedscope"])
-def test_a_place_that_cannot_be_written_is_named_in_one_sentence(session, tmp_path, form):
-    finished = run("export", session, form, "-o", tmp_path / "none" / "file", cwd=tmp_path)
+def test_a_place_that_cannot_be_written_is_named_in_one_sentence(session, tmp_path):
+    finished = run("export", session, "speedscope", "-o", tmp_path / "none" / "file", cwd=tmp_path)
 
     assert finished.returncode == 1
     assert finished.stderr.count("\n") == 1

@@ -1,4 +1,4 @@
-"""The joules of a call: for asv, for pytest-benchmark, and as a function."""
+"""The joules of a call: for pytest-benchmark, and as a function."""
 
 import json
 import subprocess
@@ -8,7 +8,6 @@ import pytest
 
 import tprof
 from tprof.testing import joules
-from tprof.testing.asv import track_joules
 
 
 def work(count=20_000):
@@ -29,15 +28,6 @@ def test_tasks_inside_the_call_are_its_joules_too():
     taken = joules(lambda: inner(200_000), seconds=0.05, energy="estimate")
 
     assert taken.energy_j > 0
-
-
-def test_asv_gets_a_function_with_a_unit():
-    track = track_joules(work, seconds=0.02, energy="estimate")
-
-    assert track.unit == "J"
-    assert track.__name__ == "track_work_joules", "asv names a benchmark by its function"
-    assert track_joules.skip_benchmark, "asv takes imported functions for benchmarks"
-    assert track() > 0
 
 
 def test_a_recording_inside_a_recording_is_refused(tmp_path):

@@ -1,4 +1,4 @@
-"""Energy in tools that test and benchmark: pytest, pytest-benchmark and asv."""
+"""Energy in tools that test and benchmark: pytest and pytest-benchmark."""
 
 from __future__ import annotations
 
