@@ -11,7 +11,6 @@ import base64
 import json
 import socket
 import threading
-import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
@@ -129,7 +128,7 @@ class FakeController:
     resources : by path; `WATTS` in them is what `watts` is.
     has_login, has_sessions : whether it asks for credentials, and opens sessions.
     keeps_open : whether a connection serves several requests.
-    delay_s : before each answer.
+    may_answer : each answer waits for it.
     status : of every answer; None: as it should be.
     requests : method, path and kind of authorisation of each.
     """
@@ -138,7 +137,8 @@ class FakeController:
         """Begin to serve."""
         self.resources, self.watts = resources, 100.0
         self.has_login = self.has_sessions = self.keeps_open = True
-        self.delay_s = 0.0
+        self.may_answer = threading.Event()
+        self.may_answer.set()
         self.status: int | None = None
         self.requests: list[tuple[str, str, str]] = []
         self.sessions = 0
@@ -185,7 +185,7 @@ class FakeController:
         basic = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
         given = "basic" if request.headers.get("Authorization") == f"Basic {basic}" else given
         self.requests.append((request.command, request.path, given))
-        time.sleep(self.delay_s)
+        self.may_answer.wait(60)
         status, headers, document = self._result(request.command, request.path, given, body)
         status = self.status or status
         data = json.dumps(document).replace(f'"{WATTS}"', str(self.watts)).encode()
