@@ -181,7 +181,7 @@ def test_a_forked_child_holds_neither_the_port_nor_the_thread(port):
     answered = page(port)
     tprof.metrics.stop()
     with pytest.raises(OSError, match="refused"):
-        socket.create_connection(("127.0.0.1", port), timeout=1)
+        socket.create_connection(("127.0.0.1", port), timeout=60)
     os.close(ends)
     os.waitpid(child, 0)
 

@@ -9,7 +9,7 @@ from tprof.runtime import Runtime, current
 
 import tprof
 
-BARRIER_S = 20
+BARRIER_S = 120
 
 
 @tprof.task(updates="data")
@@ -115,7 +115,7 @@ def test_a_task_outside_the_runtime_does_not_run_while_it_waits_for_it(tmp_path)
         with tprof.region("outer"):
             future = runtime.submit(inner, np.zeros(1))
             assert begun.wait(BARRIER_S)
-            threading.Timer(0.05, opened.set).start()
+            threading.Timer(0.5, opened.set).start()
             future.result()
 
     profile = recorded(tmp_path / "x.tprof", outer, workers=1)

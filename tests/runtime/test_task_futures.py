@@ -38,7 +38,7 @@ def test_a_call_gives_a_future_with_the_result():
         task = give([1, 2])
         assert isinstance(task, cf.Future)
         assert isinstance(task, Task)
-        assert task.result() is task.result(timeout=5)
+        assert task.result() is task.result(timeout=60)
         assert task.exception() is None
         assert task.exception(timeout=0) is None
     assert (task.done(), task.running(), task.cancelled()) == (True, False, False)

@@ -100,7 +100,7 @@ def test_an_exception_of_the_block_cancels_what_has_not_begun(gate):
             begun = running(hold(gate))
             tasks = [give(number) for number in range(10)]
             deep = give(begun)
-            threading.Timer(0.01, gate.set).start()
+            threading.Timer(0.5, gate.set).start()
             raise ZeroDivisionError
         assert begun.state == "finished"
         assert all(task.state == "cancelled" for task in [*tasks, deep])
