@@ -194,7 +194,7 @@ def test_a_very_deep_stack_is_cut_and_says_so(tmp_path):
         if count:
             deep(count - 1, session)
         else:
-            wait_for(3, session)
+            wait_for(committed(session) + LEAST, session)
 
     sys.setrecursionlimit(5000)
     try:
