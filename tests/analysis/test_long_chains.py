@@ -159,6 +159,7 @@ def renumbered(path: Path, lanes: list[Lane], count: int, rng: np.random.Generat
     return WRITE(path, lanes, count)
 
 
+@examples(100)
 @given(
     st.lists(st.tuples(st.integers(-1, 2), st.integers(0, 2), st.integers(1, 4), st.sampled_from([0.5, np.nan]))),
     st.integers(1, 5),

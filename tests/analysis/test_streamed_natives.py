@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import nested_runs, traces
 from support.native_truth import MS, Program
-from support.properties import examples
+from support.properties import THOROUGH, examples
 from support.streamed_profiles import assert_same, streamed
 from tprof.analysis.export import format_named
 from tprof.analysis.profile.parallel_maps import Processes
@@ -30,7 +31,7 @@ SLEEPS = {"pool_settings": {"OPENBLAS_THREAD_TIMEOUT": "20"}}
 @examples(100, quick=10)
 @given(
     st.integers(0, 2**31), st.integers(1, 300), st.sampled_from(["cputime", "ipc"]), st.integers(1, 4),
-    st.integers(1, 4), st.booleans(), st.sampled_from([None, 3, 20]),
+    st.integers(1, 4), st.booleans(), st.sampled_from([None, 20, *([3] if THOROUGH in os.environ else [])]),
 )  # fmt: skip
 def test_windows_of_any_size_give_the_figures_of_the_whole(seed, samples, model, domains, pools, spins, block) -> None:
     """Pools known by calls, by creators and not at all, which spin on in other windows; readings in blocks too."""
