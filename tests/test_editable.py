@@ -27,7 +27,7 @@ def use(runtime: Runtime, profile: Profile) -> None:
     reveal_type(profile.summary)
 """
 
-pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.thorough
 
 
 def run(words, **how):

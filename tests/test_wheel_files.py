@@ -115,7 +115,6 @@ def committed():
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(900)
 class TestArchives:
     def test_the_source_distribution_holds_what_is_tracked(self, archives, committed):
         with tarfile.open(next(archives.glob("*.tar.gz"))) as archive:

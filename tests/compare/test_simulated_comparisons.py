@@ -42,7 +42,6 @@ def test_a_task_that_draws_a_quarter_more_is_found_and_the_others_are_not(tmp_pa
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(900)
 def test_pairs_of_runs_that_are_alike_differ_at_the_level_and_intervals_hold_the_truth(tmp_path):
     runs = [simulated(tmp_path / str(seed), BEFORE, seed) for seed in range(24)]
     changed = [simulated(tmp_path / f"more{seed}", AFTER, 100 + seed) for seed in range(12)]
