@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from support.properties import THOROUGH
 from support.sensor_conformance import BENCH
 
@@ -22,8 +22,10 @@ os.environ["PYTHONSAFEPATH"] = "1"
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
-# Hypothesis repeats the same examples wherever CI is set; new ones each time find what is still wrong.
-settings.register_profile("tprof", derandomize=False, deadline=None, print_blob=True)
+# Hypothesis repeats the same examples wherever CI is set; new ones each time find what is still wrong. How
+# long it takes to draw them is up to how busy the machine is.
+TOO_SLOW = [HealthCheck.too_slow]
+settings.register_profile("tprof", derandomize=False, deadline=None, print_blob=True, suppress_health_check=TOO_SLOW)
 settings.load_profile("tprof")
 
 
