@@ -281,7 +281,7 @@ def joules(blocks):
 
 @examples(60)
 @given(st.integers(1, 6), st.floats(0, 1), st.booleans())
-def test_a_cut_or_damaged_file_has_the_blocks_before(tmp_path_factory, count, place, cut):
+def test_a_cut_or_damaged_file_has_the_other_blocks(tmp_path_factory, count, place, cut):
     session = tmp_path_factory.mktemp("sums")
     path = written(session, count)
     content = bytearray(path.read_bytes())
@@ -293,12 +293,48 @@ def test_a_cut_or_damaged_file_has_the_blocks_before(tmp_path_factory, count, pl
         content[at] ^= 0xFF
     path.write_bytes(bytes(content))
 
-    found = joules(SumsReader(session).blocks())
-    assert found == joules(blocks_of(count))[: len(found)]
-    assert len(found) < count
+    reader = SumsReader(session)
+    found, whole = joules(reader.blocks()), joules(blocks_of(count))
+    lost = [number for number, one in enumerate(whole) if one not in found]
+    assert found == [one for one in whole if one in found]
+    assert lost == list(range(len(found), count)) if cut else len(lost) == 1
+    assert bool(reader.lost_ns) == (not cut and lost != [count - 1])
     file = SumsFile(session, 0, 1)
     file.append(Block(7, 8, np.zeros(0, TASK_SUMS), np.ones(1, DOMAIN_SUMS)))
     assert joules(SumsReader(session).blocks()) == [*found, [1.0]]
+
+
+def figures_of(session):
+    """Return energy and instances of the kept sums, and what is said of them; no figures of what is refused."""
+    try:
+        profile = tprof.load(session).profile()
+    except TraceError as error:
+        return None, [str(error)]
+    summary = profile.summary()
+    return (profile.measured_j, summary[["instances", "energy_j"]].to_dict()), profile.info["warnings"]
+
+
+def test_damage_anywhere_in_the_sums_is_said_or_changes_no_figure(tmp_path):
+    with keep(tmp_path / "t.tprof") as recording:
+        work_until(lambda: spans_in(recording.path) >= 3)
+    path, (right, _) = recording.path / "sums", figures_of(recording.path)
+    content = path.read_bytes()
+    damaged = [content[:at] + bytes([content[at] ^ 4]) + content[at + 1 :] for at in range(0, len(content), 13)]
+
+    for one in [*damaged, *(content[:at] for at in range(0, len(content), 41))]:
+        path.write_bytes(one)
+
+        found, said = figures_of(recording.path)
+
+        assert found == right or said
+
+
+def test_sums_of_tasks_whose_table_is_missing_are_said(tmp_path):
+    with keep(tmp_path / "t.tprof") as recording:
+        several(3)
+    (recording.path / "tasks" / "00000000.jsonl").unlink()
+
+    assert any("the table of tasks of process 0 is missing" in one for one in recording.profile().info["warnings"])
 
 
 def test_a_full_disk_delays_blocks_and_loses_none(tmp_path):

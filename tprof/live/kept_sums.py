@@ -120,6 +120,11 @@ class KeptSums:
             pass
         self._sums.finish(self._meter.until_ns)
         self._write()
+        if self.problem is None:
+            try:
+                self._file.end(self._written_ns)
+            except OSError as error:
+                self.problem = error
 
     def remove_streams(self) -> None:
         """Remove all samples and readings, of which the sums are written."""

@@ -1,7 +1,8 @@
 """The sums that a recording with `keep="summary"` keeps instead of its samples: one file, to which blocks are appended.
 
-A block is whole or not there: it has a checksum, and a reader stops at the first one that contradicts it. Rows of
-several blocks with the same key add up, so a block never has to be changed.
+A block is whole or damaged: it has a checksum, and says from when to when it is. Blocks follow each other without a gap,
+and one without rows and duration ends the file, so a reader knows what is lost. Rows of several blocks with the same key
+add up, so a block never has to be changed.
 """
 
 from __future__ import annotations
@@ -36,6 +37,9 @@ MAGIC = b"TPROFS\r\n"
 BLOCK_MARK = 0x534D5553
 MOST_ROWS = 1 << 24
 """Of a block; a header with more is damaged."""
+PIECE_BYTES = 1 << 20
+MOST_SEARCHED = 1 << 26
+"""Bytes behind a damaged block in which the next one is looked for: a hostile file can be terabytes of holes."""
 
 HEADER = np.dtype([("magic", "V8"), ("major", "<u4"), ("endian", "<u4"), ("begin_ns", "<i8"), ("span_ns", "<i8")])
 """The first 32 bytes: spans are counted from `begin_ns`."""
@@ -118,6 +122,11 @@ class Block:
     domains: Table
     threads: Table = field(default_factory=lambda: np.empty(0, THREAD))
 
+    @property
+    def is_closing(self) -> bool:
+        """Whether it ends the file: it has neither rows nor duration."""
+        return self.since_ns == self.until_ns and not (len(self.tasks) or len(self.domains) or len(self.threads))
+
     def encode(self) -> bytes:
         """Return the block's bytes."""
         head = np.zeros(1, BLOCK)
@@ -142,6 +151,7 @@ class SumsFile:
             known = SumsReader(session)
             for block in known.blocks():
                 self.until_ns = block.until_ns
+            # Behind the last whole block is what a writer that was killed began.
             self._bytes, self.begin_ns, self.span_ns = known.whole_bytes, known.begin_ns, known.span_ns
             os.ftruncate(self._descriptor, self._bytes)
             return
@@ -155,6 +165,10 @@ class SumsFile:
         """Append a block, or leave the file as it was. Raises OSError, as on a full disk."""
         self._append(block.encode())
         self.until_ns = block.until_ns
+
+    def end(self, until_ns: int) -> None:
+        """Append the block that ends the file. Raises OSError."""
+        self.append(Block(until_ns, until_ns, np.empty(0, TASK_SUMS), np.empty(0, DOMAIN_SUMS)))
 
     def close(self) -> None:
         """Close it."""
@@ -178,7 +192,9 @@ class SumsReader:
     ----------
     path : of the file
     begin_ns, span_ns : when the first span begins, and how long each is
-    whole_bytes : of the header and the whole blocks that were read so far
+    whole_bytes, until_ns : up to the end of the blocks that were read so far
+    lost_ns : from when to when there are no sums, since blocks are damaged
+    is_closed : whether the last of them ends the file
     """
 
     def __init__(self, session: Path) -> None:
@@ -195,31 +211,61 @@ class SumsReader:
         self.begin_ns, self.span_ns = int(header["begin_ns"]), int(header["span_ns"])
         if self.begin_ns < 0 or self.span_ns <= 0:
             raise TraceError(f"{self.path} is damaged: its header contradicts itself; leave the session out")
-        self.whole_bytes = HEADER.itemsize
+        self.whole_bytes, self.until_ns = HEADER.itemsize, self.begin_ns
+        self.lost_ns: list[tuple[int, int]] = []
+        self.is_closed = False
 
     def blocks(self) -> Iterator[Block]:
         """Yield the whole blocks that were not read yet. Raises TraceError."""
-        while True:
-            head = self._read(self.whole_bytes, BLOCK.itemsize)
-            if len(head) < BLOCK.itemsize:
-                return
-            block = np.frombuffer(head, BLOCK)[0]
-            counts = [int(block[name]) for name in ("tasks", "domains", "threads")]
-            if int(block["mark"]) != BLOCK_MARK or max(counts) > MOST_ROWS:
-                return
-            sizes = [count * of.itemsize for count, of in zip(counts, (TASK_SUMS, DOMAIN_SUMS, THREAD), strict=True)]
-            size, second, third = sum(sizes), sizes[0], sizes[0] + sizes[1]
-            rows = self._read(self.whole_bytes + BLOCK.itemsize, size)
-            if len(rows) < size or zlib.crc32(head[8:] + rows) != int(block["checksum"]):
-                return
-            self.whole_bytes += BLOCK.itemsize + size
-            yield Block(
-                int(block["since_ns"]),
-                int(block["until_ns"]),
-                np.frombuffer(rows[:second], TASK_SUMS),
-                np.frombuffer(rows[second:third], DOMAIN_SUMS),
-                np.frombuffer(rows[third:], THREAD),
-            )
+        while (found := self._next()) is not None:
+            block, self.whole_bytes = found
+            if block.since_ns != self.until_ns:
+                self.lost_ns.append((self.until_ns, block.since_ns))
+            self.until_ns, self.is_closed = block.until_ns, block.is_closing
+            yield block
+
+    def _next(self) -> tuple[Block, int] | None:
+        """Return the next whole block, and where it ends; by the mark of its header if damage is before it."""
+        at = self.whole_bytes
+        while (found := self._block(at)) is None:
+            place = self._mark_behind(at)
+            if place is None:
+                return None
+            at = place
+        return found
+
+    def _mark_behind(self, at: int) -> int | None:
+        mark = BLOCK_MARK.to_bytes(4, "little")
+        for begin in range(at + 1, self.whole_bytes + MOST_SEARCHED, PIECE_BYTES):
+            piece = self._read(begin, PIECE_BYTES + len(mark) - 1)
+            if (place := piece.find(mark)) >= 0:
+                return begin + place
+            if len(piece) < PIECE_BYTES:
+                return None
+        return None
+
+    def _block(self, at: int) -> tuple[Block, int] | None:
+        """Return the block at a place of the file, and where it ends; None if none is, or it is damaged."""
+        head = self._read(at, BLOCK.itemsize)
+        if len(head) < BLOCK.itemsize:
+            return None
+        block = np.frombuffer(head, BLOCK)[0]
+        counts = [int(block[name]) for name in ("tasks", "domains", "threads")]
+        if int(block["mark"]) != BLOCK_MARK or max(counts) > MOST_ROWS:
+            return None
+        sizes = [count * of.itemsize for count, of in zip(counts, (TASK_SUMS, DOMAIN_SUMS, THREAD), strict=True)]
+        size, second, third = sum(sizes), sizes[0], sizes[0] + sizes[1]
+        rows = self._read(at + BLOCK.itemsize, size)
+        if len(rows) < size or zlib.crc32(head[8:] + rows) != int(block["checksum"]):
+            return None
+        found = Block(
+            int(block["since_ns"]),
+            int(block["until_ns"]),
+            np.frombuffer(rows[:second], TASK_SUMS),
+            np.frombuffer(rows[second:third], DOMAIN_SUMS),
+            np.frombuffer(rows[third:], THREAD),
+        )
+        return found, at + BLOCK.itemsize + size
 
     def _read(self, offset: int, size: int) -> bytes:
         try:

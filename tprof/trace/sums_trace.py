@@ -11,6 +11,8 @@ from tprof.errors import UsageError
 from .directory import has_helper
 from .manifest import END, read_end, read_manifest
 from .metadata import sound_end, sound_manifest, start_ns_of, written
+from .missing_files import missing_tables
+from .plain_values import is_finite
 from .running import is_running
 from .sums import SumsReader
 from .tasks import MAX_BYTES, TaskTable
@@ -83,14 +85,18 @@ def load_sums(directory: Path) -> SumsTrace:
     end, more = ({}, []) if found is None else sound_end(found)
     reader = SumsReader(directory)
     start_ns = start_ns_of(manifest) or reader.begin_ns
-    until_ns = max((block.until_ns for block in reader.blocks()), default=start_ns)
-    notes += [*more, *end.get("notes", ()), *_missing(directory, end, until_ns)]
     table = TaskTable()
     lengths = written(end, "table_bytes")
     for path in sorted((directory / "tasks").glob("*.jsonl")):
         process = int(path.stem) if path.stem.isdecimal() else 0
         table.read(path, process, lengths.get(process, MAX_BYTES))
-    complete = found is not None and not any((directory / "readings").iterdir())
+    unnamed = set()
+    for block in reader.blocks():
+        unnamed |= {one for one in block.tasks["process"].tolist() if not table.numbers(one)}
+    until_ns = max(reader.until_ns, start_ns)
+    missing = [*_missing(directory, end, until_ns), *_damage(directory, manifest, reader, is_over=found is not None)]
+    notes += [*more, *end.get("notes", ()), *missing, *missing_tables(unnamed)]
+    complete = found is not None and not missing
     return SumsTrace(
         directory, manifest, end, table, complete, start_ns, until_ns, reader.span_ns, (*notes, *table.notes)
     )
@@ -111,9 +117,31 @@ def _missing(directory: Path, end: dict[str, Any], until_ns: int) -> list[str]:
             return ["incomplete: the recording still runs; these are the sums so far"]
         return ["incomplete: the recording did not end by itself; the sums up to its last written span are here"]
     late_s = (end.get("end_ns", until_ns) - until_ns) * 1e-9
-    if not any((directory / "readings").iterdir()):
+    if not _has_readings(directory):
         return []
     return [f"incomplete: the sums of the last {late_s:.3g} s could not be written"]
+
+
+def _has_readings(directory: Path) -> bool:
+    """Return whether there are readings, which are removed when their sums are written."""
+    return any((directory / "readings").glob("*"))
+
+
+def _damage(directory: Path, manifest: dict[str, Any], reader: SumsReader, *, is_over: bool) -> list[str]:
+    """Return sentences on sums that were written, and cannot be read."""
+    times = [[(at_ns - reader.begin_ns) * 1e-9 for at_ns in lost_ns] for lost_ns in reader.lost_ns]
+    found = [
+        f"{reader.path} is damaged: the sums from {begin_s:.6g} s to {end_s:.6g} s of the recording are lost"
+        for begin_s, end_s in times
+    ]
+    if is_over and not reader.is_closed and not _has_readings(directory):
+        until_s = (reader.until_ns - reader.begin_ns) * 1e-9
+        found.append(f"{reader.path} is damaged: the sums from {until_s:.6g} s of the recording on are lost")
+    span_s = manifest.get("span_s")
+    same_span = is_finite(span_s) and round(span_s * 1e9) == reader.span_ns
+    if start_ns_of(manifest) != reader.begin_ns or not same_span:
+        found.append(f"{reader.path} is damaged: the begin or the length of its spans is not that of manifest.json")
+    return found
 
 
 def await_last(directory: Path) -> None:
