@@ -97,6 +97,38 @@ def test_a_worker_that_is_killed_in_a_task_leaves_its_time_and_the_others_whole(
     assert profile.hosts.loc["node1", "power_w"] == pytest.approx(40.0, rel=0.02)
 
 
+def test_a_worker_and_its_recorder_that_are_ended_together_leave_the_part_whole(tmp_path):
+    """As a job manager ends a job: by a signal to each process of it."""
+    job = tmp_path / "job.tprof"
+    with fake_hosts(tmp_path, {"node1": 40.0}) as found:
+        victim = worker(job, "endless", found["node1"].python)
+        assert victim.stdout.readline() == "in the task\n"
+        counter = found["node1"].tree.energy_of("intel-rapl:0")
+        enough_uj = int(counter.read_text()) + 20_000_000
+        wait_until(lambda: int(counter.read_text()) >= enough_uj)
+        os.kill(json.loads((job / "hosts/node1/manifest.json").read_text())["pid"], signal.SIGTERM)
+        victim.terminate()
+        victim.wait(60)
+        wait_until(lambda: not is_running(job / "hosts/node1"))
+
+    profile = tprof.load(job).profile()
+    assert profile.summary()["instances"].to_dict() == {"endless": 1}
+    assert profile.hosts.loc["node1", "power_w"] == pytest.approx(40.0, rel=0.05)
+    assert profile.hosts.loc["node1", "energy_j"] > 18
+
+
+def test_an_end_before_what_was_recorded_is_not_believed(tmp_path):
+    path = traces.write(tmp_path / "a.tprof")
+    traces.set_json(path / "manifest.json", clock={"name": "CLOCK_MONOTONIC", "start_ns": 1})
+    right = tprof.load(path).profile().measured_j
+
+    traces.set_json(path / "end.json", end_ns=0)
+
+    trace = tprof.load(path)
+    assert trace.notes == ("end.json: 'end_ns' is before what was recorded, and left out: the last record is the end",)
+    assert trace.profile().measured_j == right
+
+
 def test_a_full_disk_on_one_host_stops_its_part_and_nothing_else(tmp_path):
     with small(tmp_path / "disk", "900k") as disk:
         full = worker(disk / "job.tprof", "full")

@@ -50,6 +50,7 @@ class HostRecorder:
         self._linger_s = options.linger_s
         self._expected = max(options.members, 1)
         self._expects_members = False
+        self._alone_ns: int | None = None
         self._session = OwnedSession(part, options)
         try:
             self._own = self._session.begin()
@@ -63,7 +64,7 @@ class HostRecorder:
 
     def serve(self) -> None:
         """Record until the last member has left for a while, or the end is asked for."""
-        left_s = came_s = time.monotonic()
+        came_s = time.monotonic()
         asked_s: float | None = None
         members = 0
         while True:
@@ -77,18 +78,18 @@ class HostRecorder:
             if (joined := len(_core.session_processes()) - 1) > members:
                 members, came_s = joined, now_s
             are_there = members >= self._expected or now_s - came_s >= FIRST_S
-            if self._running():
-                left_s = now_s
-            elif asked_s is not None or (are_there and now_s - left_s >= self._linger_s):
-                return
+            self._alone_ns = None if self._running() else self._alone_ns or _core.now_ns()
+            if self._alone_ns is not None:
+                alone_s = (_core.now_ns() - self._alone_ns) * 1e-9
+                if asked_s is not None or (are_there and alone_s >= self._linger_s):
+                    return
             if asked_s is not None and now_s - asked_s >= ASKED_S:
                 return
 
     def end(self) -> Sequence[str]:
         """Write the end: that of the last member, or now if one still runs. Returns sentences on failures."""
         running = self._running()
-        ends = [ended_ns for ordinal, _, _, ended_ns in _core.session_processes() if ordinal != self._own]
-        end_ns = _core.now_ns() if running or not ends else max(ends)
+        end_ns = _core.now_ns() if running else self._last_end_ns()
         notes = self._session.stop_sensors()
         ending = self._session.ending("end", lost_definitions=0, notes=notes)
         numbers = ", ".join(map(str, running))
@@ -98,16 +99,25 @@ class HostRecorder:
         self._session.await_disk()
         return problems
 
+    def _last_end_ns(self) -> int:
+        """Return when the last member left. One that was killed did not say when: it was before none was found."""
+        ends = [ended_ns for ordinal, _, _, ended_ns in _core.session_processes() if ordinal != self._own]
+        return max(ends) if ends and all(ends) else self._alone_ns or _core.now_ns()
+
     def _running(self) -> list[int]:
         """Return the process numbers of members that have not left; one that was killed has."""
-        known = _core.session_processes()
-        running = [
-            pid
-            for ordinal, pid, _, ended_ns in known
-            if ordinal != self._own and not ended_ns and pid and _is_alive(pid)
-        ]
+        running = running_members()
         # The page has no room for more. Further members have it mapped, as long as they run.
-        return running if running or len(known) < MOST_PROCESSES else _mapping(self._session.path / LIVE)
+        is_full = len(_core.session_processes()) >= MOST_PROCESSES
+        return _mapping(self._session.path / LIVE) if is_full and not running else running
+
+
+def running_members() -> list[int]:
+    """Return the process numbers of members of this process's part that have not left, nor were killed."""
+    # Ordinal 0 is the recorder's.
+    return [
+        pid for ordinal, pid, _, ended_ns in _core.session_processes() if ordinal and not ended_ns and _is_alive(pid)
+    ]
 
 
 def _mapping(page: Path) -> list[int]:

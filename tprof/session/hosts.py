@@ -28,7 +28,7 @@ from tprof.trace.manifest import read_manifest
 from tprof.trace.running import is_running
 
 from .children import enter_until_exit
-from .host_recorder import END_WITH_MEMBERS
+from .host_recorder import END_WITH_MEMBERS, running_members
 from .labels import set_labels
 from .options import RecordingOptions
 from .preparation import FORMAT
@@ -179,8 +179,7 @@ def await_end(part: Path, longest_s: float = LAST_S) -> None:
 
     A cluster's job ends with its last process, and then whatever still runs on the host may be killed.
     """
-    others = [ended_ns for ordinal, pid, _, ended_ns in _core.session_processes() if ordinal and pid != os.getpid()]
-    if all(others):
+    if set(running_members()) <= {os.getpid()}:
         _await(lambda: not is_running(part), longest_s)
 
 

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 CHUNK_RECORDS = 1 << 16
 UNREAD_NS = 500_000_000
+LATE_NS = 5_000_000_000
+"""By so much threads may end later than the recording, whose end is noted before theirs."""
 MAX_LOST = 100_000
 T = TypeVar("T")
 OfThread = TypeVar("OfThread", Thread, EventFile)
@@ -149,7 +151,11 @@ class _Loader:
         for path in tables:
             process = _ordinal(path)
             self._try(path, partial(self.table.read, process=process, length=self.late.length("table_bytes", process)))
-        threads, readings, events, native = self._threads(), self._readings(), self._events(), self._native()
+        threads, readings = self._threads(), self._readings()
+        end = self._with_sound_end(end, threads, readings)
+        self.late = Outliving.of(end)
+        threads = [kept for one in threads if (kept := self.late.thread(one)) is not None]
+        events, native = self._events(), self._native()
         unnamed = {one.process for one in threads} - {_ordinal(path) for path in tables}
         if end is None or self.table.notes or end.get("lost_definitions") or unnamed or not self.table.entries:
             _name_lost(self.table, threads, events)
@@ -186,6 +192,23 @@ class _Loader:
             gone=gone,
         )
         return whole if whole.kept_ns <= start_ns else whole.window(whole.kept_ns, end_ns)
+
+    def _with_sound_end(
+        self, end: dict[str, Any] | None, threads: list[Thread], readings: dict[str, Readings]
+    ) -> dict[str, Any] | None:
+        """Return the end without its time if that is before what was recorded: the last record then says it."""
+        if end is None or "end_ns" not in end:
+            return end
+        end_ns, start_ns, left = int(end["end_ns"]), start_ns_of(self.manifest), process_ends(end)
+        had_left = [one for one in threads if one.process in left or not end.get("processes")]
+        ends = [one.end_ns for one in had_left if one.end_ns is not None]
+        is_early = max(ends, default=0) > end_ns + LATE_NS
+        if start_ns is not None and end_ns < start_ns and not is_early:
+            is_early = _end_ns(None, readings, threads, []) >= start_ns
+        if not is_early:
+            return end
+        self.notes.append("end.json: 'end_ns' is before what was recorded, and left out: the last record is the end")
+        return {name: value for name, value in end.items() if name != "end_ns"}
 
     def _block(
         self,
@@ -249,7 +272,7 @@ class _Loader:
     def _threads(self) -> list[Thread]:
         packages = packages_of_cpus(self.manifest)
         files = self._files("threads", ".samples")
-        return self._of_threads(files, lambda path: self.late.thread(open_thread(path, self.table, packages)))
+        return self._of_threads(files, lambda path: open_thread(path, self.table, packages))
 
     def _of_threads(self, files: list[Path], read: Callable[[Path], OfThread | None]) -> list[OfThread]:
         """Return the readable ones of these files, one per thread."""

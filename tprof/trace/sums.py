@@ -1,8 +1,8 @@
 """The sums that a recording with `keep="summary"` keeps instead of its samples: one file, to which blocks are appended.
 
-A block is whole or damaged: it has a checksum, and says from when to when it is. Blocks follow each other without a gap,
-and one without rows and duration ends the file, so a reader knows what is lost. Rows of several blocks with the same key
-add up, so a block never has to be changed.
+A block is whole or damaged: it has a checksum. It says from when to when it is, blocks follow each other without a gap,
+and one without rows and duration ends the file: so a reader knows what is lost. Rows of several blocks with the same
+key add up, so a block never has to be changed.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def _missing(directory: Path, end: dict[str, Any], until_ns: int) -> list[str]:
         if is_running(directory):
             return ["incomplete: the recording still runs; these are the sums so far"]
         return ["incomplete: the recording did not end by itself; the sums up to its last written span are here"]
-    late_s = (end.get("end_ns", until_ns) - until_ns) * 1e-9
+    late_s = max(end.get("end_ns", until_ns) - until_ns, 0) * 1e-9
     if not _has_readings(directory):
         return []
     return [f"incomplete: the sums of the last {late_s:.3g} s could not be written"]

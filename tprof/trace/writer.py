@@ -139,7 +139,8 @@ def _write_all(
     ends = [int(thread.t_ns[-1]) for thread in threads if len(thread.t_ns)]
     ends += [int(thread.events["t_ns"][-1]) for thread in threads if thread.events is not None and len(thread.events)]
     ends += [int(domain.t_ns[-1]) for domain in domains if len(domain.t_ns)]
-    write_end(directory, {"end_ns": max(ends, default=0), "stopped": "end", "processes": [], "dropped": {}})
+    known = {"end_ns": max(ends)} if ends else {}
+    write_end(directory, {**known, "stopped": "end", "processes": [], "dropped": {}})
 
 
 def _write_thread(directory: Path, ordinal: int, thread: GivenThread, begins: Any) -> None:
