@@ -41,7 +41,9 @@ def all_tasks(profile: ClusterProfile) -> pd.DataFrame:
         return pd.DataFrame({"host": pd.Categorical([])})
     placed = [placed_on_job(profile, part, tasks) for part, tasks in frames]
     texts = [name for name in columns_of(placed) if any(_is_categorical(frame, name) for frame in placed)]
-    joined = pd.concat(placed, ignore_index=True)
+    # As in `cluster._accounts`: tables without rows are left out.
+    joined = pd.concat([one for one in placed if len(one)] or placed, ignore_index=True)
+    joined = joined.reindex(columns=columns_of(placed))
     joined = joined.astype(dict.fromkeys(texts, "category")).astype({"host": "category"})
     return joined[["host", *(name for name in joined.columns if name != "host")]]
 

@@ -161,7 +161,11 @@ def _pooled(rows: pd.DataFrame, groups: DataFrameGroupBy[Any, Any]) -> tuple[pd.
     count = rows["resolved_instances"]
     means = rows["energy_j"] / count.where(count > 0), rows["resolved_duration_s"]
     centres = [_sum(rows, (mean * count).fillna(0.0)) / groups["resolved_instances"].sum() for mean in means]
-    off_j, off_s = ((mean - rows["task"].map(centre)).fillna(0.0) for mean, centre in zip(means, centres, strict=True))
+    # Not by `map`, whose result for no rows is a column of text in pandas 3.
+    off_j, off_s = (
+        (mean - centre.reindex(rows["task"]).to_numpy()).fillna(0.0)
+        for mean, centre in zip(means, centres, strict=True)
+    )
     return (
         _sum(rows, rows["energy_m2"] + count * off_j**2),
         _sum(rows, rows["duration_m2"] + count * off_s**2),
