@@ -2,6 +2,7 @@
 
 import os
 import re
+import select
 import socket
 import subprocess
 import time
@@ -192,6 +193,62 @@ def test_a_forked_child_holds_neither_the_port_nor_the_thread(port):
 
 def test_a_client_that_says_nothing_delays_nobody_for_long(port):
     with socket.create_connection(("127.0.0.1", port)):
+        assert isinstance(page(port), dict)
+
+
+def answer_to(port, request):
+    """Return status and content of the answer to these bytes."""
+    with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE_S) as client:
+        client.sendall(request)
+        head, _, content = client.makefile("rb").read().partition(b"\r\n\r\n")
+    return int(head.split()[1]), content
+
+
+def get(*lines, path="/metrics", method="GET"):
+    return "\r\n".join([f"{method} {path} HTTP/1.1", *lines, "", ""]).encode()
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (get("Host: localhost:9464"), 200),
+        (get("Host: 127.0.0.1"), 200),
+        (get("Host: [::1]:9464"), 200),
+        (get(f"Host: {socket.gethostname()}:9464"), 200),
+        (get("Host: 127.0.0.1.shop.example:9464"), 403),
+        (get("Host: shop.example"), 403),
+        (get(), 200),
+        (get(path="/metrics?name[]=x"), 200),
+        (get(path="/"), 404),
+        (get(path="/metrics/../etc/passwd"), 404),
+        (get(method="HEAD"), 200),
+        (get(method="POST"), 405),
+        (get("Accept: application/openmetrics-text;version=latest"), 200),
+        (get("Accept: text/plain;version=1.x, */*;q=y"), 200),
+        (get("Accept: ;;;,=,;version=,"), 200),
+        (b"\r\n\r\n", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\xff\r\n\r\n", 400),
+        (b"x" * (1 << 14), 400),
+    ],
+)
+def test_any_request_is_answered_and_nothing_is_printed(port, capfd, request_, status):
+    found, content = answer_to(port, request_)
+
+    assert found == status
+    assert (b"# HELP tprof_energy" in content) == (status == 200 and not request_.startswith(b"HEAD"))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_client_that_drips_bytes_is_let_go(port):
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        deadline_s = time.monotonic() + DEADLINE_S
+        with suppress(ConnectionError):
+            client.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+            while not select.select([client], [], [], 0.02)[0]:
+                assert time.monotonic() < deadline_s, "it holds the page"
+                client.sendall(b"x")
+            assert client.recv(1) == b""
+
         assert isinstance(page(port), dict)
 
 
