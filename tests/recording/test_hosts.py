@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from support.programs import TPROF
 from support.pthreads import wait_until
 
 import tprof
@@ -196,3 +197,31 @@ def test_labels_are_checked_and_the_later_value_wins(tmp_path):
     tasks = tprof.load(tmp_path / "a.tprof").profile().tasks
     assert tasks["label_role"].tolist() == ["b"]
     assert tasks["label_big"].tolist() == ["x" * 200]
+
+
+def test_a_job_that_would_keep_sums_is_refused_and_not_made(tmp_path):
+    with pytest.raises(tprof.UsageError, match="keeps its samples"):
+        hosts.ensure(tmp_path / "job.tprof", hosts.RecordingOptions(keep="summary"))
+    (tmp_path / "prog.py").write_text("")
+    words = [TPROF, "run", "--hosts", "--keep", "summary", "-o", "job.tprof", "prog.py"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert "keeps its samples" in done.stderr
+    assert [one.name for one in tmp_path.iterdir()] == ["prog.py"]
+
+
+def test_a_recorder_that_dies_while_it_begins_is_said_at_once(tmp_path, monkeypatch):
+    """Its folder is there then, as if another process's recorder still began."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys\n"
+        "if 'tprof.session.host_recorder' in sys.orig_argv:\n"
+        "    import tprof.session.disk_helper as helper\n"
+        "    helper.start = lambda *_: os.kill(os.getpid(), 9)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    with pytest.raises(tprof.TprofError, match="could not begin: it ended without a message"):
+        hosts.ensure(tmp_path / "job.tprof", hosts.RecordingOptions(energy="estimate", compress=True))
+
+    parts = [one.name for one in (tmp_path / "job.tprof" / "hosts").iterdir() if one.name[0] != "."]
+    assert len(parts) == 1, "another one would have been begun after a wait"

@@ -86,8 +86,7 @@ def ensure(job: str | os.PathLike[str], options: RecordingOptions | None = None)
     SensorError, UsageError, TprofError
         If the recorder cannot begin, with its reason.
     """
-    if options is not None and options.keeps_summary:
-        raise UsageError("a job of several hosts keeps its samples: leave keep out")
+    _refuse_sums(options)
     hosts = _make_job(Path(job).absolute())
     with one_at_a_time(hosts, f".{clean_name(host_name(sysroot()))}.lock"):
         for _ in range(MOST_PARTS):
@@ -97,7 +96,7 @@ def ensure(job: str | os.PathLike[str], options: RecordingOptions | None = None)
             answer = _start(free, options or RecordingOptions())
             if "error" not in answer:
                 return free
-            if not os.path.lexists(free):
+            if answer.get("kind") != UsageError.__name__ or not os.path.lexists(free):
                 break
             # On a file system without locks another process took the name; its recorder may still be beginning.
             _await(lambda part=free: is_running(part), BEGIN_S)
@@ -105,16 +104,23 @@ def ensure(job: str | os.PathLike[str], options: RecordingOptions | None = None)
     raise kind(answer["error"])
 
 
-def enter_job(job: Path, launch: str | None) -> None:
+def _refuse_sums(options: RecordingOptions | None) -> None:
+    if options is not None and options.keeps_summary:
+        raise UsageError("a job of several hosts keeps its samples: leave keep out")
+
+
+def enter_job(job: Path, launch: str | None, options: RecordingOptions) -> None:
     """Make a job for the processes of a launch, or find the one that another of them made.
 
     Raises
     ------
     UsageError
-        If the job is of another launch. Without an identity of launches: if this host has recorded there before.
+        If the job is of another launch, or sums are asked for, which jobs do not keep. Without an identity of
+        launches: if this host has recorded there before.
     TprofError
         If it cannot be made.
     """
+    _refuse_sums(options)
     job = job.absolute()
     hosts = _make_job(job)
     try:

@@ -117,7 +117,7 @@ class Recording(Results):
         """Join the host's part of a job."""
         from . import hosts  # noqa: PLC0415 - kept off `import tprof`
 
-        hosts.enter_job(self.path, launched.launch)
+        hosts.enter_job(self.path, launched.launch, self._options)
         self.path = hosts.ensure(self.path, self._options)
         self.is_owner = False
         self._join()
@@ -172,6 +172,7 @@ class Recording(Results):
                 self._end(stopped)  # a signal may have arrived before they were held
             raise
         if self._session is not None and self._pid == os.getpid() and not self.is_left_open:
+            self.notes += self._session.await_sums()
             self._session.await_disk()
         self._raise(problem, instead_of=instead_of)
 
@@ -201,7 +202,6 @@ class Recording(Results):
         if not self.is_left_open:
             self.notes += self._ending.write(end_ns, running=describe_running(self._pid))
             session.unlock()
-            self.notes += session.await_sums()
         _core.release()
         log.info("session", "the recording %s ends", self.path)
         return problem
