@@ -61,7 +61,7 @@ ALLOWED = {
     "testing": "_core analysis errors lazy_names session task",
     "theory": "analysis errors trace",
     "tprof": "_core budgets comparison cuda distribution errors lazy_names session task trace",
-    "trace": "_core analysis errors lazy_names sensors",
+    "trace": "_core analysis errors lazy_names live sensors",
 }
 
 

@@ -150,3 +150,50 @@ def test_a_disk_that_is_full_for_a_while_loses_what_came_then_and_says_so(tmp_pa
         assert counts["work"] == 1 + 50 + 5, "the window of a file that exists needs no room"
         assert all(counts[f"after {number}"] == 1 for number in range(5))
         assert sum(name.startswith("<lost name #") for name in counts) == ended["lost_definitions"]
+
+
+KEPT = """
+import os, sys
+import tprof
+from pathlib import Path
+
+@tprof.task
+def work():
+    sum(range(2000))
+
+def fill(path):
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT)
+    try:
+        while os.write(fd, bytes(4096)): pass
+    except OSError:
+        pass
+    os.close(fd)
+
+def written():
+    return Path("disk/t.tprof/sums").stat().st_size if Path("disk/t.tprof/sums").exists() else 0
+
+with tprof.record("disk/t.tprof", energy="estimate", counters="none", keep="summary", span_s=0.1) as recording:
+    count = 100
+    while sys.argv[1] == "late" and written() < 1000:
+        work()
+        count += 1
+    fill("disk/ballast")
+    for _ in range(100):
+        work()
+print(count)
+print(*recording.notes)
+"""
+
+
+@pytest.mark.parametrize("when", ["early", "late"])
+def test_sums_for_which_a_disk_has_no_room_stay_as_samples_and_are_added_later(tmp_path, when):
+    with small(tmp_path / "disk", "1m") as disk:
+        done = programs.run(tmp_path, KEPT, when)
+        (disk / "ballast").unlink()
+
+        count, notes = done.stdout.splitlines()
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "No space left on device" in notes
+        assert f"{disk / 't.tprof'}" in notes
+        summary = tprof.load(disk / "t.tprof").profile().summary()
+        assert summary["instances"].to_dict() == {"work": int(count)}

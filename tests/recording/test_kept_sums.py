@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import disk_helpers
+from support import disk_helpers, programs
 from support.full_disk import short_files
 from support.properties import examples
 from support.pthreads import wait_until
@@ -206,6 +207,47 @@ def test_a_killed_program_leaves_its_sums(tmp_path):
     assert any("did not end by itself" in text for text in profile.info["warnings"])
     assert profile.summary().loc["step", "instances"] > 0
     assert profile.accounts["tasks_j"].sum() > 0
+
+
+HELD = """
+import sys, tprof
+
+@tprof.task
+def step():
+    sum(range(2000))
+
+with tprof.record("t.tprof", energy="estimate", counters="none", keep="summary", span_s=60):
+    for _ in range(500):
+        step()
+    print("ready", flush=True)
+    sys.stdin.readline()
+print("done")
+"""
+
+
+def test_what_no_keeper_kept_is_added_when_it_is_read(tmp_path):
+    """The program and all that keep its sums are killed before the first span ends."""
+    program = programs.start(tmp_path, HELD, stdin=-1)
+    assert program.stdout.readline() == "ready\n"
+    disk_helpers.kill_all(tmp_path / "t.tprof")
+    program.kill()
+    program.communicate()
+
+    profiles = [tprof.load(tmp_path / "t.tprof").profile() for _ in range(2)]
+
+    assert [one.summary()["instances"].to_dict() for one in profiles] == [{"step": 500}] * 2
+    assert all("did not end by itself" in text for text in profiles[0].info["warnings"])
+    assert files_in(tmp_path / "t.tprof") == []
+
+
+def test_a_session_that_is_removed_meanwhile_does_not_disturb_the_program(tmp_path):
+    program = programs.start(tmp_path, HELD, stdin=-1)
+    assert program.stdout.readline() == "ready\n"
+    shutil.rmtree(tmp_path / "t.tprof")
+
+    said, error = program.communicate("\n", timeout=programs.DEADLINE_S)
+
+    assert (program.returncode, said, error) == (0, "done\n", "")
 
 
 @pytest.mark.parametrize("place", [0, 1])

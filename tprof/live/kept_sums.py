@@ -225,6 +225,35 @@ class KeptSums:
                 remove_stream(path)
 
 
+def finish_keeping(session: Path, kept: KeptSums | None = None) -> None:
+    """Write the last sums of a recording that has ended, and remove its samples.
+
+    Parameters
+    ----------
+    session : whose lock of helpers this process holds
+    kept : who kept its sums so far; None: nobody is left who did
+
+    Raises
+    ------
+    TraceError
+        If its samples cannot be read.
+    OSError
+        If the sums cannot be written, as on a full disk: the samples stay.
+    """
+    span_ns = round(float(read_manifest(session)["span_s"]) * 1e9)
+    kept = kept or KeptSums(session, span_ns)
+    try:
+        if kept.is_empty:
+            kept.close()
+            kept = KeptSums(session, span_ns, is_over=True)
+        kept.finish()
+        if kept.problem is not None:
+            raise kept.problem
+        kept.remove_streams()
+    finally:
+        kept.close()
+
+
 def _threads_in(session: Path) -> list[np.void]:
     return [one for block in SumsReader(session).blocks() for one in block.threads]
 

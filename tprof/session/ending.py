@@ -86,11 +86,15 @@ class Ending:
         if identity_of(self.session) != self.identity:
             # The directory there now is not this session.
             return [f"{self.session} is no longer the session that was begun there: its end is not written"]
+        live = self.session / "live"
         try:
             write_end(self.session, end)
-            (self.session / "live").unlink(missing_ok=True)
+            live.unlink(missing_ok=True)
         except OSError as error:
-            # The samples are on disk nevertheless: the trace loads like that of a killed program.
+            # The samples are on disk nevertheless: the trace loads like that of a killed program. Without the page,
+            # who looks after the files knows that nobody will write an end.
+            with suppress(OSError):
+                live.unlink(missing_ok=True)
             return [f"the end of {self.session} could not be written ({error.strerror}): it reads as incomplete"]
         return []
 

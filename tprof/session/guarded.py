@@ -4,7 +4,8 @@ The guard sleeps until the worker, its child, has ended, and starts another one 
 and then whether its guard is there; if not, it stops, and becomes the guard of another worker. So the work begins anew
 after a kill of either. Both have left the process that started them, with a session of their own: no signal of the
 program's reaches them, no wait of the program's finds them. Both hold a lock on a file of the session, by which the
-owner awaits their end; the number of restarts is in it.
+owner awaits their end. In it are the number of restarts, and the system's number of the error if the work failed, as on
+a full disk: then it is not begun anew.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 START_S = 20.0
 MOST_RESTARTS = 8
+UNKNOWN = 1
+"""Exit status after an error without a number of the system's."""
 _IGNORED = (signal.SIGHUP, signal.SIGPIPE, signal.SIGINT, signal.SIGTERM)
 
 
@@ -35,7 +38,11 @@ def start(module: str, session: Path, *words: str) -> None:
 
     from .process_state import SESSION, TASKS  # noqa: PLC0415 - see above
 
-    os.close(os.open(session / DISK_LOCK, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    lock = os.open(session / DISK_LOCK, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(lock, b"0 0\n")  # so that there is room for it later
+    finally:
+        os.close(lock)
     process = subprocess.Popen(  # noqa: S603 - this interpreter and our module
         [sys.executable, "-P", "-m", module, os.fspath(session), *words],
         stdin=subprocess.DEVNULL,
@@ -83,14 +90,25 @@ def serve(lock: int, work: Work) -> None:
         False only if it is not
     """
     for restarts in range(MOST_RESTARTS + 1):
-        os.pwrite(lock, b"%d\n" % restarts, 0)
+        os.pwrite(lock, b"%d %d\n" % (restarts, 0), 0)
         guard = os.getpid()
         worker = os.fork()
         if worker:
-            if not os.waitpid(worker, 0)[1]:
+            status = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+            if status > 0:
+                os.pwrite(lock, b"%d %d\n" % (restarts, status), 0)
+            if status >= 0:
                 return
-        elif work(partial(_is_guarded, guard, is_last=restarts == MOST_RESTARTS)):
+        elif _is_done(work, partial(_is_guarded, guard, is_last=restarts == MOST_RESTARTS)):
             return
+
+
+def _is_done(work: Work, is_guarded: Callable[[], bool]) -> bool:
+    """Do the work in this process, whose exit status is the error's number if the system refuses something."""
+    try:
+        return work(is_guarded)
+    except OSError as error:
+        sys.exit(error.errno or UNKNOWN)
 
 
 def _is_guarded(guard: int, *, is_last: bool) -> bool:
@@ -98,18 +116,36 @@ def _is_guarded(guard: int, *, is_last: bool) -> bool:
     return is_last or os.getppid() == guard
 
 
+def failure(session: Path) -> str | None:
+    """Return why the work of a session's process failed, as the system says it; None if it did not."""
+    status = _noted(session)[1]
+    return None if not status else "an error" if status == UNKNOWN else os.strerror(status)
+
+
 def was_killed(session: Path) -> str | None:
-    """Return a sentence if the process was killed meanwhile; None if it was not. Only while it is needed."""
-    from tprof.trace.directory import DISK_LOCK, has_helper  # noqa: PLC0415 - as above
+    """Return a sentence if the process failed or was killed meanwhile; else None. Only while it is needed."""
+    from tprof.trace.directory import has_helper  # noqa: PLC0415 - as above
 
     if not has_helper(session):
-        return "the process beside the program that looks after its files was killed: the folder grew from then on"
-    with suppress(OSError):
-        text = (session / DISK_LOCK).read_text()
-        if text.strip().isdecimal() and int(text):
-            often = "once" if int(text) == 1 else f"{int(text)} times"
-            return (
-                f"the process beside the program that looks after its files was killed {often}, and another one took "
-                "its place: no sample is lost"
-            )
-    return None
+        why = failure(session)
+        ended = "was killed" if why is None else f"could not go on ({why})"
+        return f"the process beside the program that looks after its files {ended}: the folder grew from then on"
+    restarts = _noted(session)[0]
+    if not restarts:
+        return None
+    often = "once" if restarts == 1 else f"{restarts} times"
+    return (
+        f"the process beside the program that looks after its files was killed {often}, and another one took "
+        "its place: no sample is lost"
+    )
+
+
+def _noted(session: Path) -> tuple[int, int]:
+    """Return the number of restarts, and of the error, from the file of the lock; 0 for what it does not say."""
+    from tprof.trace.directory import DISK_LOCK  # noqa: PLC0415 - as above
+
+    try:
+        restarts, status = (session / DISK_LOCK).read_text().split()
+        return int(restarts), int(status)
+    except (OSError, ValueError):
+        return 0, 0

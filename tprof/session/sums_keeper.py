@@ -24,8 +24,6 @@ MODULE = "tprof.session.sums_keeper"
 POLL_S, BEGIN_POLL_S = 0.5, 0.02
 END_S = 10.0
 """Longest wait for the end of a recording whose process ended: another one may write it, as for ranks."""
-STILL_S = 60.0
-"""A keeper that writes nothing for so long after the end is not waited for."""
 NICE = 10
 
 
@@ -36,41 +34,31 @@ def start(session: Path) -> None:
 
 def wait(session: Path) -> list[str]:
     """Wait until all sums are written, and start another one if all were killed; returns a sentence on a failure."""
+    from tprof.trace.directory import await_disk_helper  # noqa: PLC0415 - kept off `import tprof`
+
+    why = None
     for _ in range(2):
-        _await_end(session)
-        if _is_done(session):
-            return []
-        with suppress(OSError):
+        await_disk_helper(session, remove=False)
+        why = guarded.failure(session)
+        if why is not None or not any((session / "readings").glob("*")):  # they are removed last
+            break
+        try:
             start(session)
-    _await_end(session)
-    if _is_done(session):
+        except OSError as error:
+            why = error.strerror or str(error)
+            break
+    await_disk_helper(session)
+    if not any((session / "readings").glob("*")):
         return []
-    return [f"the sums of {session} are not complete: what is missing stays there as samples; is the disk full?"]
-
-
-def _await_end(session: Path) -> None:
-    from tprof.trace.directory import SUMS_FILE, has_helper  # noqa: PLC0415 - kept off `import tprof`
-
-    file = session / SUMS_FILE
-    known, deadline_s = -1, 0.0
-    while has_helper(session):
-        size = file.stat().st_size if file.exists() else 0
-        if size != known:
-            known, deadline_s = size, time.monotonic() + STILL_S
-        if time.monotonic() > deadline_s:
-            return
-        time.sleep(0.01)
-
-
-def _is_done(session: Path) -> bool:
-    """Return whether the samples are removed, which comes last."""
-    return not any((session / "readings").iterdir())
+    why = why or "the process that keeps them has ended"
+    rest = "what is missing stays there as samples, and is added when the session is read, once there is room for it"
+    return [f"the sums of {session} are not complete ({why}): {rest}"]
 
 
 def keep(session: Path, is_guarded: Callable[[], bool]) -> bool:
     """Keep the sums of a session until it has ended: see `guarded.serve`. Raises TprofError and OSError."""
     from tprof import _core  # noqa: PLC0415 - after the fork, whose parent waits for it
-    from tprof.live.kept_sums import KeptSums  # noqa: PLC0415 - see above
+    from tprof.live.kept_sums import KeptSums, finish_keeping  # noqa: PLC0415 - see above
     from tprof.trace.directory import DISK_LOCK  # noqa: PLC0415 - see above
     from tprof.trace.manifest import read_manifest  # noqa: PLC0415 - see above
 
@@ -88,12 +76,7 @@ def keep(session: Path, is_guarded: Callable[[], bool]) -> bool:
     if not is_guarded():
         kept.close()
         return False
-    if kept.is_empty:
-        kept.close()
-        kept = KeptSums(session, span_ns, is_over=True)
-    kept.finish()
-    if kept.problem is None:
-        kept.remove_streams()
+    finish_keeping(session, kept)
     _remove_empty_log(session)
     # Whoever waited goes on now, and may begin another session here, which the guard, ending later, must not touch.
     (session / DISK_LOCK).unlink(missing_ok=True)
@@ -117,15 +100,15 @@ class _End:
     def has_come(self) -> bool:
         """Return whether nothing more will be written."""
         from tprof.trace.manifest import END  # noqa: PLC0415 - see `keep`
-        from tprof.trace.running import is_running  # noqa: PLC0415 - see `keep`
+        from tprof.trace.running import LIVE, is_running  # noqa: PLC0415 - see `keep`
 
-        if (self._session / END).exists():
+        if (self._session / END).exists() or not (self._session / LIVE).exists():
             return True
         if is_running(self._session):
             self._since_s = None
             return False
         self._since_s = time.monotonic() if self._since_s is None else self._since_s
-        return not self._session.exists() or time.monotonic() - self._since_s > END_S
+        return time.monotonic() - self._since_s > END_S
 
 
 def _log_to(session: Path) -> None:

@@ -92,8 +92,8 @@ def has_helper(session: Path) -> bool:
     return False
 
 
-def await_disk_helper(session: Path) -> None:
-    """Wait until this session has no helper any more; a signal ends the wait only."""
+def await_disk_helper(session: Path, *, remove: bool = True) -> None:
+    """Wait until this session has no helper any more; a signal ends the wait only. Without `remove` its lock stays."""
     try:
         descriptor = os.open(session / DISK_LOCK, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -101,7 +101,8 @@ def await_disk_helper(session: Path) -> None:
     try:
         with suppress(OSError):
             fcntl.flock(descriptor, fcntl.LOCK_SH)
-        (session / DISK_LOCK).unlink(missing_ok=True)  # of a helper that was killed
+            if remove:
+                (session / DISK_LOCK).unlink(missing_ok=True)  # of a helper that was killed
     finally:
         os.close(descriptor)
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tprof.errors import UsageError
+from tprof.errors import TraceError, UsageError
 
-from .directory import has_helper
+from .directory import DISK_LOCK, await_disk_helper, has_helper, one_at_a_time
 from .manifest import END, read_end, read_manifest
 from .metadata import sound_end, sound_manifest, start_ns_of, written
 from .missing_files import missing_tables
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
     from tprof.analysis.profile.sums_profile import SumsProfile
 
     from .sums import Block
-
-AWAIT_S = 60.0
-"""Longest wait for the last sums of a recording that has just ended."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +76,7 @@ class SumsTrace:
 def load_sums(directory: Path) -> SumsTrace:
     """Open the session of a recording that keeps sums, once they are complete if it has ended. Raises TraceError."""
     await_last(directory)
+    unkept = _finish_keeping(directory)
     manifest, notes = sound_manifest(read_manifest(directory))
     found = read_end(directory)
     end, more = ({}, []) if found is None else sound_end(found)
@@ -94,7 +91,11 @@ def load_sums(directory: Path) -> SumsTrace:
     for block in reader.blocks():
         unnamed |= {one for one in block.tasks["process"].tolist() if not table.numbers(one)}
     until_ns = max(reader.until_ns, start_ns)
-    missing = [*_missing(directory, end, until_ns), *_damage(directory, manifest, reader, is_over=found is not None)]
+    missing = [
+        *unkept,
+        *_missing(directory, end, until_ns),
+        *_damage(directory, manifest, reader, is_over=found is not None),
+    ]
     notes += [*more, *end.get("notes", ()), *missing, *missing_tables(unnamed)]
     complete = found is not None and not missing
     return SumsTrace(
@@ -144,8 +145,26 @@ def _damage(directory: Path, manifest: dict[str, Any], reader: SumsReader, *, is
     return found
 
 
+def _finish_keeping(directory: Path) -> list[str]:
+    """Add what a recording that does not run left as samples to its sums; returns a sentence if that fails.
+
+    Nobody else does it where the processes that keep them were killed, or the disk was full.
+    """
+    if is_running(directory) or has_helper(directory) or not any((directory / "threads").glob("*")):
+        return []
+    from tprof.live.kept_sums import finish_keeping  # noqa: PLC0415 - it reads traces
+
+    try:
+        with one_at_a_time(directory, DISK_LOCK):
+            finish_keeping(directory)
+        (directory / DISK_LOCK).unlink(missing_ok=True)
+    except (TraceError, OSError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        return [f"samples of {directory} could not be added to its sums, and are not in the figures: {why}"]
+    return []
+
+
 def await_last(directory: Path) -> None:
     """Wait while the process that keeps the sums of an ended recording writes the last ones."""
-    deadline_s = time.monotonic() + AWAIT_S
-    while (directory / END).exists() and has_helper(directory) and time.monotonic() < deadline_s:
-        time.sleep(0.02)
+    if (directory / END).exists():
+        await_disk_helper(directory)
