@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from compressed import changed, changes
 from patches import patched
-from support import stacks, traces
+from support import finished_sessions, stacks, traces
 from support.file_readers import READERS, Reader, outcome
 
 import tprof
@@ -183,12 +183,30 @@ def _meter(data: bytes, folder: Path) -> None:
     sentence_of(read)
 
 
+def _finished(kind: str) -> Target:
+    """Return a target that changes a recording that has ended, as far as its bytes are checked."""
+
+    def take(data: bytes, folder: Path) -> None:
+        whole = finished_sessions.finished(kind)
+        files = patched(data, whole.files)
+        for name, content in whole.files.items():
+            if len(files[name]) == len(content) and not finished_sessions.has_checksum(name):
+                files[name] = content
+        finished_sessions.check(_put(folder / "s.tprof", files), whole)
+
+    def seeds(_: Path) -> Iterable[bytes]:
+        return [struct.pack("<HHQ", number, 50, 1) for number in range(len(finished_sessions.finished(kind).files))]
+
+    return Target(take, seeds)
+
+
 TARGETS: dict[str, Target] = {
     **{name.replace(" ", "-"): _reader(reader) for name, reader in READERS.items() if name != "compressed table"},
     "trace": Target(_trace, _patches),
     "profile": Target(_profile, _patches),
     "compressed": Target(_compressed, changes),
     "compressed-profile": Target(_compressed_profile, changes),
+    **{f"finished-{kind}": _finished(kind) for kind in finished_sessions.KINDS},
     "manifest": _part("manifest.json"),
     "tasks": _part("tasks/00000000.jsonl"),
     "decisions": _part("decisions/00000000.jsonl"),

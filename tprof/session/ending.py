@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tprof import _core
 from tprof.trace.manifest import LENGTHS, write_end
+from tprof.trace.sealed import seal
 
 from .companions import await_companions, describe_running
 
@@ -88,7 +89,7 @@ class Ending:
             return [f"{self.session} is no longer the session that was begun there: its end is not written"]
         live = self.session / "live"
         try:
-            write_end(self.session, end)
+            write_end(self.session, seal(self.session, end))
             live.unlink(missing_ok=True)
         except OSError as error:
             # The samples are on disk nevertheless: the trace loads like that of a killed program. Without the page,

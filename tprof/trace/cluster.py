@@ -21,6 +21,7 @@ from .directory import HOSTS
 from .hosts_table import TABLE
 from .manifest import MANIFEST, read_object, write_object
 from .metadata import MAX_NS
+from .sealed import is_as_written, with_checksum
 from .stream import check_major
 
 if TYPE_CHECKING:
@@ -123,6 +124,8 @@ def load_job(directory: Path) -> ClusterTrace:
     notes: list[str] = []
     if os.path.lexists(directory / TABLE):
         table = read_object(directory / TABLE, WITHOUT_TABLE)
+        if not is_as_written(table):
+            notes.append(f"{TABLE} was changed: what it says of the hosts may be wrong")
         _check_format(directory, table)
     found = {path.name: path for path in _parts(directory)}
     listed = _listed(table.get("hosts"), notes)
@@ -151,7 +154,7 @@ def write_hosts(
         clock = dict(zip(("offset_ns", "offset_uncertainty_ns", "offset_by"), offset, strict=True))
         entries.append({"name": host.name, "directory": host.name, **clock, "missing": host.missing})
     table = {"engine": engine, "expected": None if expected is None else list(expected), "hosts": entries}
-    write_object(job / TABLE, {"format": [layout.MAJOR, layout.MINOR], **table})
+    write_object(job / TABLE, with_checksum({"format": [layout.MAJOR, layout.MINOR], **table}))
 
 
 def _placed(host: HostPart) -> HostPart:

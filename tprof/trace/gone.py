@@ -6,9 +6,12 @@ import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from tprof.errors import TraceError
+
 from .directory import GONE
 from .manifest import read_object, write_object
 from .metadata import MAX_NS
+from .sealed import is_as_written, with_checksum
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +47,7 @@ class Gone:
 def write_gone(session: Path, gone: Gone) -> None:
     """Write the file whole. Raises OSError."""
     (session / GONE).with_suffix(".tmp").unlink(missing_ok=True)  # of a helper that was killed
-    write_object(session / GONE, asdict(gone))
+    write_object(session / GONE, with_checksum(asdict(gone)))
 
 
 def read_gone(session: Path) -> Gone | None:
@@ -53,5 +56,7 @@ def read_gone(session: Path) -> Gone | None:
     if not os.path.lexists(path):
         return None
     content: dict[str, Any] = read_object(path)
+    if not is_as_written(content):
+        raise TraceError(f"{path} was changed: what the size limit removed is not known")
     sound = {name: content.get(name) for name in Gone.__annotations__}
     return Gone(**{name: min(value, MAX_NS) for name, value in sound.items() if type(value) is int and value > 0})

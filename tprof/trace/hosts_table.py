@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from .directory import HOSTS
 from .manifest import read_object, write_object
+from .sealed import with_checksum
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,8 @@ def launch_of(job: Path) -> str | None:
 def begin_table(job: Path, form: Sequence[int], *, engine: str | None, launch: str) -> None:
     """Write the first table of a job, unless there is one; `form` is the version of the format. Raises OSError."""
     own = job / HOSTS / f".{os.urandom(8).hex()}.json"
-    write_object(own, {"format": list(form), "engine": engine, "launch": launch, "expected": None, "hosts": []})
+    table = {"format": list(form), "engine": engine, "launch": launch, "expected": None, "hosts": []}
+    write_object(own, with_checksum(table))
     try:
         with suppress(FileExistsError):  # another process was first
             os.link(own, job / TABLE)

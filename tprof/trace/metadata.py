@@ -8,6 +8,7 @@ import numpy as np
 
 from .bounds import MAX_WATTS, is_between
 from .plain_values import is_finite
+from .sealed import is_as_written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,8 +71,10 @@ def _is_estimate(value: object) -> bool:
     )
 
 
-def _is_list_of(sound: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, list) and all(sound(one) for one in value)
+def _is_list_of(sound: Callable[[object], bool], count: int | None = None) -> Callable[[object], bool]:
+    return lambda value: (
+        isinstance(value, list) and len(value) == (len(value) if count is None else count) and all(map(sound, value))
+    )
 
 
 def _is_dict_of(sound: Callable[[object], bool]) -> Callable[[object], bool]:
@@ -97,9 +100,11 @@ _MANIFEST: dict[str, Callable[[object], bool]] = {
     "tprof": _is_text,
 }
 _END: dict[str, Callable[[object], bool]] = {
+    "checksums": _is_dict_of(_is_list_of(_is_count, 2)),
     "clock": _is_record,
     "dropped": _is_dict_of(_is_count),
     "end_ns": is_ns,
+    "files": _is_dict_of(_is_count),
     "lost_definitions": _is_count,
     "lost_threads": _is_count,
     "notes": _is_list_of(_is_text),
@@ -118,8 +123,9 @@ def sound_manifest(metadata: dict[str, Any]) -> tuple[dict[str, Any], list[str]]
 
 
 def sound_end(metadata: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return end.json without known keys of the wrong type, with notes on these."""
-    return _sound("end.json", metadata, _END)
+    """Return end.json without known keys of the wrong type, with notes on these and if it is not as it was written."""
+    found, notes = _sound("end.json", metadata, _END)
+    return found, notes if is_as_written(metadata) else ["end.json was changed since the recording ended", *notes]
 
 
 def _sound(

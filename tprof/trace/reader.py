@@ -28,6 +28,7 @@ from .outliving import Outliving
 from .packed import NewerFormatError
 from .readings import Readings, read_readings
 from .running import is_running
+from .sealed import changed_texts, contradictions, missing_files
 from .stacks import StackFile, open_stacks
 from .stream import UnwrittenError, check_major
 from .sums import keeps_summary
@@ -139,6 +140,7 @@ class _Loader:
         self.directory = directory
         self.table = TaskTable()
         self.late = Outliving.of(None)
+        self.unwritten: list[str] = []
         self.manifest, self.notes = sound_manifest(manifest)
         if minor > layout.MINOR:
             known = f"{layout.MAJOR}.{layout.MINOR}"
@@ -156,14 +158,18 @@ class _Loader:
         self.late = Outliving.of(end)
         threads = [kept for one in threads if (kept := self.late.thread(one)) is not None]
         events, native = self._events(), self._native()
-        unnamed = {one.process for one in threads} - {_ordinal(path) for path in tables}
+        unnamed = {one.process for one in threads} - {one for one in map(_ordinal, tables) if self.table.numbers(one)}
         if end is None or self.table.notes or end.get("lost_definitions") or unnamed or not self.table.entries:
             _name_lost(self.table, threads, events)
         self.notes += missing_tables([process for process in unnamed if self.table.numbers(process)])
         gone = self._try(self.directory / GONE, lambda path: read_gone(path.parent))
         files = self._files("threads", ".samples", optional=True)
         self.notes += missing_threads(end or {}, 0 if gone is None else gone.threads, files)
-        self.notes += missing_readings(self.manifest, end or {}, self._readings_there(readings))
+        unread = list(missing_readings(self.manifest, end or {}, self._readings_there(readings)))
+        self.notes += [*unread, *missing_files(self.directory, end or {}, len(unread), is_limited=gone is not None)]
+        self.notes += [*changed_texts(self.directory, end or {}), *self._unwritten(end or {})]
+        if end and "checksums" in end:
+            self.notes += contradictions(self.manifest, threads, readings)
         self._note_losses(threads, readings, end or {})
         self._note_lost_events(events)
         if end is None:
@@ -264,6 +270,7 @@ class _Loader:
         except NewerFormatError:
             raise
         except UnwrittenError:
+            self.unwritten.append(path.name)
             return None
         except TraceError as error:
             self.notes.append(f"left out: {error}")
@@ -392,6 +399,13 @@ class _Loader:
         lost = sum(file.dropped for file in events)
         if lost:
             self.notes.append(f"{lost} events of the task runtime could not be written: its graph has gaps")
+
+    def _unwritten(self, end: dict[str, Any]) -> list[str]:
+        """Return sentences on empty files, which processes leave that are killed, or find no room on the disk."""
+        known = end.get("processes", ())
+        if not known or len(process_ends(end)) < len(known) or end.get("lost_threads"):
+            return []
+        return [f"{name} is empty: what was in it is not in the figures" for name in self.unwritten]
 
     def _note_losses(self, threads: list[Thread], readings: dict[str, Readings], end: dict[str, Any]) -> None:
         lost = end.get("dropped", {})

@@ -13,6 +13,7 @@ from .metadata import sound_end, sound_manifest, start_ns_of, written
 from .missing_files import missing_tables
 from .plain_values import is_finite
 from .running import is_running
+from .sealed import changed_texts
 from .sums import SumsReader
 from .tasks import MAX_BYTES, TaskTable
 
@@ -97,6 +98,7 @@ def load_sums(directory: Path) -> SumsTrace:
         *_damage(directory, manifest, reader, is_over=found is not None),
     ]
     notes += [*more, *end.get("notes", ()), *missing, *missing_tables(unnamed)]
+    notes += changed_texts(directory, end)
     complete = found is not None and not missing
     return SumsTrace(
         directory, manifest, end, table, complete, start_ns, until_ns, reader.span_ns, (*notes, *table.notes)
