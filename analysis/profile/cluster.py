@@ -283,8 +283,8 @@ def _accounts(parts: Sequence[PartTables]) -> pd.DataFrame:
     """Join the accounts; those of several recordings of a host are added."""
     found = [(one.host, one.accounts) for one in parts if one.accounts is not None]
     # pandas 2 warns of tables without rows, and in pandas 3 they change the kind of a column.
-    hosts, frames = zip(*([one for one in found if len(one[1])] or found), strict=True)
-    joined = pd.concat(frames, keys=hosts, names=["host", "domain"])
+    shown = [one for one in found if len(one[1])] or found
+    joined = pd.concat([one for _, one in shown], keys=[host for host, _ in shown], names=["host", "domain"])
     if joined.index.is_unique:
         return joined
     kinds: dict[str, Any] = {"quality": joined_quality, "counted": "all"}
