@@ -16,6 +16,7 @@ The covariance is a band, tridiagonal unless instances last several rows, so whi
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,21 +24,23 @@ from numpy.typing import NDArray
 from tprof.analysis.attribution.segment_energy import locate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from .equations import Rows, Work
     from .stored_work import SomeWork
 
 Floats = NDArray[np.float64]
 HUBER, NORMAL_MEDIAN, SPREADING = 3.5, 0.6745, 3
+SIZES = ("spread2", "edge_scale", "idle_rate", "busy_rate")
 SPREAD_BOUNDS = (-16.0, 3.0)
 SCALE_BOUNDS, WIDE_BOUNDS = (0.0, 6.0), (-4.0, 6.0)
 UNTIMED_BOUNDS = (-10.0, 30.0)
 GRID, NEAR = 7, 1.5
+"""Points at which a size is tried first, and how far around a size that is nearly right, on a logarithmic scale."""
 NO_SPREAD2, CLEARLY = 1e-6, 20.0
 """A square of a spread that counts as none, and by how much a clear one is more likely (-2 log likelihood)."""
-PRECISION = 0.01
-"""Of the logarithm of a size. With 0.1 sums that are rounded otherwise moved a power by a hundredth of its error."""
+STEP, PRECISION = 0.01, 1e-11
+"""Of the logarithm of a size: between the points whose misfits are compared, and to which the best size is found."""
 LEAST_IDLE_ROWS = 10
 MANY = 0.1
 """Outliers, as a part of all rows, that are not single events."""
@@ -82,30 +85,29 @@ class Noise:
 
     def band(self) -> Floats:
         """Return the diagonal and what is below it: (lags + 1, n)."""
-        band = np.concatenate([self.instances[None], self.across]) * self.spread2
-        band[0] += (self.before + self.after) * self.edge_scale + self.own + self.outlier + NOTHING
-        band[1, :-1] -= np.where(self.linked, self.edge_scale * self.after[:-1], 0.0)
+        band = np.zeros((len(self.across) + 1, len(self.instances)))
+        band[0] = self.outlier + NOTHING
+        for size in SIZES:
+            of_size = self.of_size(size)
+            band[: len(of_size)] += getattr(self, size) * of_size
         return band
+
+    def of_size(self, size: str) -> Floats:
+        """Return the part of the band that is in proportion to a size, for a size of 1."""
+        if size == "spread2":
+            return np.concatenate([self.instances[None], self.across])
+        if size == "edge_scale":
+            return np.array([self.before + self.after, np.append(np.where(self.linked, -self.after[:-1], 0.0), 0.0)])
+        return (self.idle_s if size == "idle_rate" else self.busy_s)[None]
 
     def whiten(self, columns: Floats) -> tuple[Floats, float]:
         """Return columns, (n, m), with independent unit noise, and the logarithm of the covariance's determinant."""
-        from scipy.linalg import cholesky_banded, solve_banded  # noqa: PLC0415 - half a second, few profiles are fitted
-
-        factor = cholesky_banded(self.band(), lower=True, overwrite_ab=True, check_finite=False)
-        white = solve_banded((len(factor) - 1, 0), factor, columns, check_finite=False)
-        return np.asarray(white), float(2 * np.log(factor[0]).sum())
+        white, pivots = _whitened(self.band(), columns)
+        return white, float(np.log(pivots).sum())
 
     def misfit(self, residual: Floats) -> float:
         """Return -2 times the logarithm of the residual's likelihood, up to a constant."""
-        band = self.band()
-        if len(band) > 2:
-            white, determinant = self.whiten(residual[:, None])
-            return float((white**2).sum()) + determinant
-        from scipy.linalg import lapack  # noqa: PLC0415 - as in whiten
-
-        pivots, _, solved, failed = lapack.dptsv(band[0], band[1, :-1], residual)
-        # A sum, not a product: BLAS would start its threads for each of hundreds of short products.
-        return np.inf if failed else float((residual * solved).sum() + np.log(pivots).sum())
+        return _misfit(*_squares(self.band(), residual))
 
     def sized(self, residual: Floats, *, scaled: bool, near: bool = False) -> Noise:
         """Return the noise with its most likely sizes for a residual.
@@ -121,18 +123,16 @@ class Noise:
             found = found._with_own_of_busy_rows(residual)
         for _ in range(2 if scaled and not near else 1):
             spread = _around(found.spread2, SPREAD_BOUNDS) if near else SPREAD_BOUNDS
-            found = _best(found, residual, spread, lambda noise, x: replace(noise, spread2=float(np.exp(x))))
+            found = _best(found, residual, "spread2", spread)
             if scaled:
                 scale = _around(found.edge_scale, self.bounds) if near else self.bounds
-                found = _best(found, residual, scale, lambda noise, x: replace(noise, edge_scale=float(np.exp(x))))
+                found = _best(found, residual, "edge_scale", scale)
         if (self.idle_s > 0).sum() < LEAST_IDLE_ROWS:
             return found
         idle = found.before + found.after
         low = float(np.log(np.median(idle[self.idle_s > 0] / self.idle_s[self.idle_s > 0]) * found.edge_scale + 1e-30))
         quiet = replace(found, idle_rate=0.0)
-        noisy = _best(
-            quiet, residual, (low - 6.0, low + 12.0), lambda noise, x: replace(noise, idle_rate=float(np.exp(x)))
-        )
+        noisy = _best(quiet, residual, "idle_rate", (low - 6.0, low + 12.0))
         return noisy if noisy.misfit(residual) < quiet.misfit(residual) else quiet
 
     @property
@@ -149,9 +149,7 @@ class Noise:
         scale = float(np.exp(self.bounds[0]))
         found = replace(self, busy_rate=usual, edge_scale=scale, spread2=NO_SPREAD2).with_outliers(residual)
         middle = float(np.log(usual))
-        return _best(
-            found, residual, (middle - 4.0, middle + 4.0), lambda noise, x: replace(noise, busy_rate=float(np.exp(x)))
-        )
+        return _best(found, residual, "busy_rate", (middle - 4.0, middle + 4.0))
 
     def clear_spread2(self, residual: Floats) -> float:
         """Return the spread, 0 if the residual is almost as likely without any.
@@ -178,31 +176,63 @@ class Noise:
         return found
 
 
-def _best(noise: Noise, residual: Floats, bounds: tuple[float, float], at: Callable[[Noise, float], Noise]) -> Noise:
-    """Minimise the misfit over the logarithm of a size; the likelihood may have a second peak."""
-    from scipy.optimize import minimize_scalar  # noqa: PLC0415 - as in whiten
+def _whitened(band: Floats, columns: Floats) -> tuple[Floats, Floats]:
+    """Return columns with independent unit noise, and pivots, whose product is the covariance's determinant."""
+    from scipy.linalg import cholesky_banded, solve_banded  # noqa: PLC0415 - half a second, few profiles are fitted
 
-    if bounds[1] - bounds[0] > 2 * NEAR:
-        bounds = _narrowed(noise, residual, bounds, at)
-    found = minimize_scalar(
-        lambda x: at(noise, float(x)).misfit(residual), bounds=bounds, method="bounded", options={"xatol": PRECISION}
-    )
-    return at(noise, float(found.x))
+    factor = cholesky_banded(band, lower=True, check_finite=False)
+    return np.asarray(solve_banded((len(factor) - 1, 0), factor, columns, check_finite=False)), factor[0] ** 2
+
+
+def _squares(band: Floats, residual: Floats) -> tuple[Floats, Floats]:
+    """Return terms whose sum is the square of the white residual, infinite if there is none, and the pivots."""
+    if len(band) > 2:
+        white, pivots = _whitened(band, residual)
+        return white**2, pivots
+    from scipy.linalg import lapack  # noqa: PLC0415 - as above
+
+    pivots, _, solved, failed = lapack.dptsv(band[0], band[1, :-1], residual)
+    # Products of arrays: BLAS would start its threads for each of hundreds of short products.
+    return (np.full(len(residual), np.inf), band[0]) if failed else (residual * solved, pivots)
+
+
+def _misfit(squares: Floats, pivots: Floats) -> float:
+    return float(squares.sum() + np.log(pivots).sum())
+
+
+def _best(noise: Noise, residual: Floats, size: str, bounds: tuple[float, float]) -> Noise:
+    """Minimise the misfit over the logarithm of a size; the likelihood may have a second peak.
+
+    At its minimum a misfit is flat, so that rounding hides the minimum within many sizes. The size from which it rises
+    as much in both directions is known to nearly all digits, whatever the order of sums.
+    """
+    from scipy.optimize import brentq  # noqa: PLC0415 - as above
+
+    each = np.zeros((len(noise.across) + 1, len(residual)))
+    part = noise.of_size(size)
+    each[: len(part)] = part
+    rest = replace(noise, **{size: 0.0}).band()
+
+    def squares(x: float) -> tuple[Floats, Floats]:
+        return _squares(rest + np.exp(x) * each, residual)
+
+    @cache
+    def rise(x: float) -> float:
+        above, below = squares(x + STEP), squares(x - STEP)
+        return float((above[0] - below[0]).sum() + np.log(above[1] / below[1]).sum())
+
+    grid = np.linspace(*bounds, GRID if bounds[1] - bounds[0] > 2 * NEAR else 3)
+    at = int(np.argmin([_misfit(*squares(float(x))) for x in grid]))
+    first = max(at - int(rise(float(grid[at])) > 0), 0)
+    low, high = (float(x) for x in (grid[first], grid[min(first + 1, len(grid) - 1)]))
+    best = brentq(rise, low, high, xtol=PRECISION) if rise(low) < 0 < rise(high) else float(grid[at])
+    return replace(noise, **{size: float(np.exp(best))})
 
 
 def _around(size: float, bounds: tuple[float, float]) -> tuple[float, float]:
     """Return bounds around a size."""
     middle = float(np.clip(np.log(size), bounds[0] + NEAR / 2, bounds[1] - NEAR / 2))
     return max(middle - NEAR, bounds[0]), min(middle + NEAR, bounds[1])
-
-
-def _narrowed(
-    noise: Noise, residual: Floats, bounds: tuple[float, float], at: Callable[[Noise, float], Noise]
-) -> tuple[float, float]:
-    """Return the part of some bounds in which the misfit is least."""
-    grid = np.linspace(*bounds, GRID)
-    best = int(np.argmin([at(noise, float(x)).misfit(residual) for x in grid]))
-    return float(grid[max(best - 1, 0)]), float(grid[min(best + 1, GRID - 1)])
 
 
 @dataclass(frozen=True)
