@@ -216,7 +216,7 @@ class Load:
         """CPU seconds without samples, (k,)."""
         return self.other_s + self.unseen_s
 
-    def corrected(self, power: Floats, factors: Sequence[NDArray[np.float32]] | None) -> Load:
+    def corrected(self, power: Floats, factors: Sequence[Floats] | None) -> Load:
         """Return the load with modelled energy times power.
 
         Parameters

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from tprof.trace import Trace
 
-    Factors = Sequence[NDArray[np.float32]] | None
+    Factors = Sequence[NDArray[np.float64]] | None
     """For each thread, then for each pool, of their segments' power relative to their tasks'; None: 1."""
     Again = Callable[[Activity, Sequence[NDArray[np.int64] | None]], Sharing]
     """Shares among pieces, given for each thread of which segment each piece is; None: it is not cut."""

@@ -28,7 +28,7 @@ from tprof.analysis.attribution.windows import Reach, UnorderedError
 from tprof.analysis.models.fitted.base_fit import LATE_S, mean_lengths
 from tprof.analysis.models.fitted.beside import BesideCourse, follow
 from tprof.analysis.models.fitted.edges import evidence, place_edges, posterior, window_joules
-from tprof.analysis.models.fitted.equations import Work
+from tprof.analysis.models.fitted.equations import Work, log_length
 from tprof.analysis.models.fitted.stored_work import NO_SPACE, Loader, StoredPart, StoredWork
 
 from tprof.trace.array_file import ArrayFile
@@ -100,21 +100,21 @@ class _Lengths:
         self._begin(rows.instance[goes_on & ~self._find(rows.instance)[0]])
         known, number = self._find(rows.instance)
         np.add.at(self.own_s, number, rows.own_s[known])
-        found = _logarithm(rows.own_s)
+        found = log_length(rows.own_s)
         found[known] = -1.0 - number
         return found
 
     def of(self, rows: InstanceRows) -> NDArray[np.float32]:
         """Return the logarithms of the lengths of a window's rows."""
         known, number = self._find(rows.instance)
-        found = _logarithm(rows.own_s)
-        found[known] = _logarithm(self.own_s[number])
+        found = log_length(rows.own_s)
+        found[known] = log_length(self.own_s[number])
         return found
 
     def resolved(self, logarithm: NDArray[np.float32]) -> NDArray[np.float32]:
         """Return logarithms in place of numbers."""
         at = np.flatnonzero(logarithm < 0)
-        logarithm[at] = _logarithm(self.own_s[(-1 - logarithm[at]).astype(np.int64)])
+        logarithm[at] = log_length(self.own_s[(-1 - logarithm[at]).astype(np.int64)])
         return logarithm
 
     def _find(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
@@ -238,10 +238,6 @@ class StoredRun:
         ]  # fmt: skip
 
 
-def _logarithm(own_s: Floats) -> NDArray[np.float32]:
-    return np.log(np.maximum(own_s * 1e9, 1.0)).astype(np.float32)
-
-
 def _by_slot(values: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return values of rows by slot: 0 where no task ran."""
     return np.concatenate((np.zeros(1, np.float32), values))
@@ -325,7 +321,7 @@ class FittedDomain:
         first = max(which.start - 1, 0)
         return slice(first, min(which.stop + 2, len(self.quanta))), slice(which.start - first, which.stop - first)
 
-    def _factors(self, quanta: Quanta, activity: Activity, window: Window) -> tuple[NDArray[np.float32], ...] | None:
+    def _factors(self, quanta: Quanta, activity: Activity, window: Window) -> tuple[Floats, ...] | None:
         effects = self.fit.effects
         if effects is None:
             return None

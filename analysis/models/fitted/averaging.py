@@ -214,14 +214,17 @@ def average(white: Floats, target: Floats, prior: Prior, groups: Sequence[Group]
     base = len(prior.mean)
     own = size[base:]
     orthogonal, triangle = orthonormal(np.vstack([white[:, :base], np.diag(1 / prior.deviation)]))
-    along = crossed(orthogonal, np.concatenate((target, prior.mean / prior.deviation)))
-    further = white[:, base:] * own
-    coupling = crossed(orthogonal[: len(white)], further)
+    known = np.concatenate((target, prior.mean / prior.deviation))
+    along = crossed(orthogonal, known)
+    further = np.vstack([white[:, base:] * own, np.zeros((base, len(own)))])
+    coupling = crossed(orthogonal, further)
+    # What the base leaves, before products: a difference of products would keep few digits of it.
+    further -= times(orthogonal, coupling)
     inverse_root = np.linalg.inv(triangle)
     inverse, shift, plain = inverse_root @ inverse_root.T, inverse_root @ coupling, inverse_root @ along
     models = _Models(
-        _positive(crossed(further, further) - crossed(coupling, coupling)),
-        crossed(further, target) - coupling.T @ along,
+        crossed(further, further),
+        crossed(further, known - times(orthogonal, along)),
         [replace(group, columns=group.columns - base) for group in groups],
     )
     models.search()
@@ -267,12 +270,6 @@ def orthonormal(columns: Floats) -> tuple[Floats, Floats]:
         found = np.linalg.qr(columns)
         return found.Q, found.R
     return times(once, np.linalg.inv(second)), second @ first
-
-
-def _positive(gram: Floats) -> Floats:
-    """Return the nearest matrix without negative eigenvalues: a difference of large matrices may have some."""
-    values, vectors = np.linalg.eigh((gram + gram.T) / 2)
-    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
 def _chance(posterior: dict[tuple[int, ...], float], groups: Sequence[Group], families: Collection[str]) -> float:

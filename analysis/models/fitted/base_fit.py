@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tprof.analysis.attribution.segments import Segments
 
 from .averaging import Prior
-from .equations import Edges, Rows, Work, base_columns, worked_in
+from .equations import Edges, Rows, Work, base_columns, log_length, worked_in
 from .noise import HUBER, SCALE_BOUNDS, UNTIMED_BOUNDS, WIDE_BOUNDS, Noise, Spread, instance_spread
 from .products import crossed, times
 
@@ -175,9 +175,9 @@ def _of_thread(thread: LocatedSegments, segment: Segments | NativeSegments, core
     task, count = segment.task_numbers(tasks), len(thread.modelled)
     if not isinstance(segment, Segments):
         return Work(thread.t_ns, thread.modelled, task, np.full(count, -1, np.int32), np.zeros(count, np.float32))
-    length = np.concatenate(([0.0], np.log(np.maximum(segment.rows.own_s * 1e9, 1.0))))
+    length = np.append(np.float32(0.0), log_length(segment.rows.own_s))
     core = np.searchsorted(cores, segment.cpu).astype(np.int32)
-    return Work(thread.t_ns, thread.modelled, task, core, length[segment.slot].astype(np.float32))
+    return Work(thread.t_ns, thread.modelled, task, core, length[segment.slot])
 
 
 def prior_of(rows: Rows, work: Sequence[SomeWork], tasks: int, belief: Belief) -> Prior:

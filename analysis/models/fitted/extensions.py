@@ -294,7 +294,7 @@ class Effects:
 
     def factors(
         self, work: Sequence[Work], beside: Mapping[tuple[int, str], Beside] | None = None
-    ) -> tuple[NDArray[np.float32], ...]:
+    ) -> tuple[Floats, ...]:
         """Return by how much the power of each segment differs from its task's: for each thread (n,).
 
         `beside` is what ran beside them; None: these threads alone.
@@ -307,7 +307,7 @@ class Effects:
         """Return the effects of so many tasks, of which these have the numbers that they have here."""
         return replace(self, about=[_renumbered(column, kept, tasks) for column in self.about], tasks=tasks)
 
-    def _of_thread(self, one: Work, beside: Mapping[tuple[int, str], Beside]) -> NDArray[np.float32]:
+    def _of_thread(self, one: Work, beside: Mapping[tuple[int, str], Beside]) -> Floats:
         factor = np.ones(len(one))
         place = ((one.t_ns[1:] + one.t_ns[:-1]) / 2 - self.begin_ns) * 1e-9 / max(self.span_s, 1e-9)
         for column, effect in zip(self.about, self.effect, strict=True):
@@ -327,7 +327,7 @@ class Effects:
             on = one.task < self.tasks if column.task is None else one.task == column.task
             centres = np.append(centre, 0.0)[one.task]
             factor += np.where(on, effect * (quantity - centres), 0.0)
-        return np.clip(factor, *FACTORS).astype(np.float32)
+        return np.clip(factor, *FACTORS)
 
 
 def _renumbered(column: Column, kept: NDArray[np.intp], tasks: int) -> Column:

@@ -83,7 +83,7 @@ class Fit:
 
     power: Floats
     effects: Effects | None
-    factors: tuple[NDArray[np.float32], ...] | None
+    factors: tuple[Floats, ...] | None
     other: float
     covariance: Floats
     floor: Floats
