@@ -39,6 +39,12 @@ KEPT, CHANCE = 3, 0.02
 NOTED = 0.2
 """Least probability of a group that a long recording's other rows are fitted with."""
 NEGLIGIBLE = 1e-4
+ALIKE = 6
+"""Digits after the point of probabilities, and of their logarithms, that are compared.
+
+Columns may be the same, such as those of two forms of contention on two cores. Then the first is taken, whatever
+rounding makes of the others.
+"""
 COURSES, EITHER = frozenset({"drift", "static"}), "drift or static"
 """Families that readings may not tell apart while all cores are busy."""
 LAGS = 8
@@ -159,19 +165,23 @@ class _Models:
         for _ in range(SWEEPS):
             best = current
             for place in range(len(self.groups)):
-                best = max((self._with(best, place, scale) for scale in range(len(SCALES))), key=self.score)
+                best = max((self._with(best, place, scale) for scale in range(len(SCALES))), key=self._rank)
             # Another course may explain as much, though not beside the one that was found first.
-            best = max([best, *self._exchanged(best)], key=self.score)
+            best = max([best, *self._exchanged(best)], key=self._rank)
             if best == current:
                 break
             current = best
         chance = np.array([self._chance(current, place) for place in range(len(self.groups))])
-        kept = [int(place) for place in np.argsort(chance)[::-1][:KEPT] if chance[place] > CHANCE]
+        order = np.argsort(-np.round(chance, ALIKE), kind="stable")
+        kept = [int(place) for place in order[:KEPT] if chance[place] > CHANCE]
         for scales in product(range(len(SCALES)), repeat=len(kept)):
             choice = list(current)
             for place, scale in zip(kept, scales, strict=True):
                 choice[place] = scale
             self.score(tuple(choice))
+
+    def _rank(self, choice: tuple[int, ...]) -> float:
+        return round(self.score(choice), ALIKE)
 
     def _exchanged(self, choice: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         """Yield the models with a course replaced by one that is off.
@@ -229,17 +239,19 @@ def average(white: Floats, target: Floats, prior: Prior, groups: Sequence[Group]
     )
     models.search()
     posterior = models.posterior()
-    mean, second = np.zeros(len(size)), np.zeros((len(size), len(size)))
+    top = max(posterior, key=lambda choice: round(posterior[choice], ALIKE))
+    likeliest, spread_of_it = _model(models, top, plain, inverse, shift)
+    # Around the most likely model: squares of whole powers would leave few digits of how far models differ.
+    beyond, second = np.zeros(len(size)), np.zeros((len(size), len(size)))
     for choice, part in posterior.items():
         found, spread = _model(models, choice, plain, inverse, shift)
-        mean += part * found
-        second += part * (spread + np.outer(found, found))
-    top = max(posterior, key=lambda choice: posterior[choice])
-    found, spread = _model(models, top, plain, inverse, shift)
+        beyond += part * (found - likeliest)
+        second += part * (spread + np.outer(found - likeliest, found - likeliest))
+    mean = likeliest + beyond
     units = np.concatenate((np.ones(base), own))
-    residual = target - times(white, found * units)
-    covariance = second - np.outer(mean, mean)
-    covariance = covariance * _widening(white * units, residual, spread)
+    residual = target - times(white, likeliest * units)
+    covariance = second - np.outer(beyond, beyond)
+    covariance = covariance * _widening(white * units, residual, spread_of_it)
     floor = _unseen(models, top, inverse, shift) - _within(models, top, inverse, shift)
     covariance[:base, :base] += floor
     chance = {family: _chance(posterior, groups, {family}) for family in dict.fromkeys(one.family for one in groups)}

@@ -54,6 +54,8 @@ SAMPLE, SAMPLE_SEGMENTS, LATE_ROWS = 5000, 300_000, 2000
 LEAST_SAMPLE = 2000
 UNCERTAIN = 0.2  # standard error along a direction, as a part of the mean power
 MEMBER = 0.15
+ALIKE = 1e-6
+"""Relative difference of uncertainties that are the same."""
 COLLINEAR = 0.05
 LIKELY = 0.5
 
@@ -321,10 +323,13 @@ def _together(time: Floats, covariance: Floats, power: Floats, tasks: int) -> tu
     sizes, directions = np.linalg.eigh(covariance[np.ix_(seen, seen)] / typical**2)
     part = time[:, seen] / np.maximum(time[:, -1], 1e-12)[:, None]
     found = []
-    for size, direction in zip(sizes, directions.T, strict=True):
-        members = np.flatnonzero(np.abs(direction) > MEMBER)
-        trades = (direction[members] > 0).any() and (direction[members] < 0).any()
-        if size > UNCERTAIN**2 and trades and _collinear(part[:, members]):
+    # Of directions that are as uncertain as each other rounding decides which are found, but not what they span.
+    firsts = np.flatnonzero(np.diff(sizes, prepend=-np.inf) > ALIKE * np.abs(sizes))
+    for which in np.split(np.arange(len(sizes)), firsts[1:]):
+        projection = directions[:, which] @ directions[:, which].T
+        members = np.flatnonzero(np.diag(projection) > MEMBER**2)
+        trades = (projection[np.ix_(members, members)] < -(MEMBER**2) / 2).any()
+        if sizes[which[0]] > UNCERTAIN**2 and trades and _collinear(part[:, members]):
             found.append(tuple(int(seen[member]) for member in members))
     return tuple(found)
 
