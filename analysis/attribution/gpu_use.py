@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
 SCOPE = "gpu"
-LEAST_IDLE_S = 0.1
 UNMARKED_SHARE = 0.05
 MARK = "mark it with @tprof.task(gpu=True), or put `with tprof.gpu():` around what launches"
 
@@ -100,17 +99,6 @@ def _domain_of(part: GpuSegments, manifest: Mapping[str, Any], names: set[str]) 
         if one.get("name") in names and {one.get("uuid"), one.get("pci")} & set(part.device):
             return str(one["name"])
     return next(iter(names)) if len(names) == 1 else None
-
-
-def idle_watts(whole: Quanta, start_ns: int, given_w: float | None) -> float | None:
-    """Return a GPU's idle watts: given, or the mean before the block began; None if that is too short."""
-    if given_w is not None:
-        return given_w
-    # The first quantum ends with an update that has joules of before the first reading.
-    since = whole.edges_ns[min(1, len(whole))] if len(whole) else start_ns
-    lead, _ = whole.between(int(since), max(start_ns, int(since)))
-    seconds = float((np.diff(lead.edges_ns) * lead.valid).sum()) * 1e-9 if len(lead) else 0.0
-    return float(lead.energy_j.sum()) / seconds if seconds >= LEAST_IDLE_S else None
 
 
 @dataclass(frozen=True)

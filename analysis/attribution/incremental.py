@@ -249,6 +249,10 @@ class GrowingQuanta:
         """Return the edges between two times."""
         return self._edges_ns[bisect_right(self._edges_ns, since_ns) : bisect_left(self._edges_ns, until_ns)]
 
+    def known(self) -> tuple[Times, Floats]:
+        """Return the edges and joules of all quanta that are known and not dropped."""
+        return self._edges_ns, self._energy_j
+
     def take(self, until_ns: int) -> tuple[Times, Floats]:
         """Return the edges and joules of the whole quanta up to a time, and drop them."""
         last = max(bisect_right(self._edges_ns, until_ns) - 1, 0)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tprof.trace.bounds import LEAST_BUSY_CORES
 
 from .hidden import OWN_SHARE, measure_hidden
+from .idle_power import LEAST_IDLE_S
 from .native_time import power_of_tasks
 from .native_users import find_pools
 from .native_window import BY_CPU_TIME, pools_of_window
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from .segments import Model, Segments
 
 Floats = NDArray[np.float64]
-LEAST_IDLE_S = 0.1
 
 
 @dataclass(frozen=True)

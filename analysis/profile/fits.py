@@ -60,7 +60,7 @@ def fitted(recipe: Recipe, trace: Trace, ran: Callable[[Quanta], Ran], *, asked:
             if fit is not None and part.stop > part.start:
                 fits[domain.name] = replace(_with_factors(fit, here.work), static_w=fit.static_w[part])
     chosen = recipe.model.fitted(asked, fits, [q.quality for q in recipe.quanta if q.counted and q.scope != GPU])
-    return replace(recipe, model=chosen, fits=fits) if chosen.name == "fitted" else recipe
+    return replace(recipe, model=chosen, fits=fits) if chosen.name == "fitted" else recipe.without(fits)
 
 
 def _is_fitted(domain: Quanta, asked: str) -> bool:
@@ -78,6 +78,8 @@ def _with_factors(fit: Fit, work: Sequence[SomeWork]) -> Fit:
 def _belief(recipe: Recipe, domain: str) -> Belief:
     """Return the prior knowledge of a domain: a calibrated model gives a rough static power and its own error."""
     static_w, stored = recipe.static_power_w.get(domain), recipe.model.stored
+    if recipe.model.coefficients is None and domain in recipe.static_error_w:
+        static_w = None  # the equations have the idle time itself
     if stored is None or stored.residual_share is None:
         return Belief(static_w)
     # An idle package sleeps, with less power than C2.

@@ -17,7 +17,7 @@ from tprof.trace.estimate import EXACT, most_watts, watts_error
 
 from .intervals import common_error
 from .native_threads import native_warnings
-from .profile_warnings import fit_warnings, gpu_warnings, sample_warnings, unread_warnings
+from .profile_warnings import fit_warnings, gpu_warnings, sample_warnings, static_warnings, unread_warnings
 from .provenance import describe, dropped_samples
 from .removed import removed_part
 from .task_graph import lifecycle_columns, read_events, read_instance_keys
@@ -90,7 +90,7 @@ def informed(trace: Trace, prepared: Prepared, recipe: Recipe, found: Found) -> 
     warnings += sample_warnings(found.samples, found.hidden, recipe.model, has_keys=has_keys, lost=lost)
     for domain in recipe.quanta:
         warnings += unread_warnings(domain, trace.start_ns, integrated=trace.readings[domain.name].integrated)
-    warnings += fit_warnings(recipe.fits, names) + gpu_warnings(trace.gpu.notes)
+    warnings += fit_warnings(recipe.fits, names) + static_warnings(recipe) + gpu_warnings(trace.gpu.notes)
     read = {domain.name for domain in recipe.whole if domain.valid.any()}
     late = (name for name, delay in prepared.delays.items() if delay.delay_s is None and name in read)
     warnings += [delay_warning(name) for name in late]
@@ -102,6 +102,8 @@ def informed(trace: Trace, prepared: Prepared, recipe: Recipe, found: Found) -> 
     }
     info["meters"] = {name: asdict(delay) for name, delay in prepared.delays.items()} or None
     info["static_power_w"] = recipe.static_power_w | {name: fit.level_w for name, fit in recipe.fits.items()}
+    errors_w = {name: fit.static_error_w for name, fit in recipe.fits.items()}
+    info["static_error_w"] = recipe.static_error_w | errors_w
     return info
 
 

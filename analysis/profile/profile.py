@@ -168,6 +168,7 @@ class Profile:
             self.sums,
             self.mean_error_j,
             residual_share=share,
+            static_share=self.recipe.static_share,
             watts=self.watts,
             common=common,
             native=self.native,

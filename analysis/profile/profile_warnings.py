@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tprof.trace.gpu import GpuNote
     from tprof.trace.tasks import TaskEntry
 
+    from .recipe import Recipe
+
 UNSEEN_SHARE, LEAST_UNSEEN_S = 0.05, 0.5
 """Less hardly changes the figures: starts of libraries' threads alone take tenths of a second."""
 LARGE_SHARE = 0.25
@@ -239,14 +241,27 @@ def fit_warnings(fits: Mapping[str, Fit], names: Sequence[str]) -> list[str]:
         unresolved = [names[int(task)] for task in np.flatnonzero(fit.unresolved)]
         if unresolved:
             out.append(f"the power of {_list(unresolved)} is not resolved on {domain}: their intervals reach zero")
-        level_w = fit.level_w
-        if fit.static_error_w > UNCERTAIN_LEVEL * max(level_w, 1e-12):
-            half_w = NORMAL_95 * fit.static_error_w
-            out.append(
-                f"static power of {domain} is uncertain ({level_w:.3g} ± {half_w:.2g} W), and with "
-                "it the common level of all tasks: leave a third of a second idle in the recording"
-            )
+        out += _uncertain(domain, fit.level_w, fit.static_error_w)
     return out
+
+
+def static_warnings(recipe: Recipe) -> list[str]:
+    """Warn of what fits found that are not used, and of an uncertain static power beside a model that is not fitted."""
+    rejected = recipe.rejected
+    out = [finding_text(finding, domain, rejected) for domain, fit in rejected.items() for finding in fit.findings]
+    for domain, error_w in recipe.static_error_w.items():
+        if domain not in recipe.fits:
+            out += _uncertain(domain, recipe.static_power_w[domain], error_w)
+    return list(dict.fromkeys(out))
+
+
+def _uncertain(domain: str, level_w: float, error_w: float) -> list[str]:
+    if error_w <= UNCERTAIN_LEVEL * max(level_w, 1e-12):
+        return []
+    text = (
+        f"static power of {domain} is uncertain ({level_w:.3g} ± {NORMAL_95 * error_w:.2g} W), and with it the common"
+    )
+    return [f"{text} level of all tasks: leave a third of a second idle in the recording"]
 
 
 def gpu_warnings(notes: Iterable[GpuNote]) -> list[str]:

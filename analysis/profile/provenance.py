@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tprof.analysis.attribution.load import LEAST_IDLE_S
+from tprof.analysis.attribution.idle_power import LEAST_IDLE_S
 from tprof.analysis.profile.profile_warnings import failed_declarations, finding_text
 from tprof.analysis.quantities import quantity, reach
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from tprof.analysis.attribution.gpu_use import SCOPE as GPU
-from tprof.analysis.attribution.gpu_use import idle_watts
+from tprof.analysis.attribution.idle_power import idle_powers
 from tprof.analysis.attribution.load import read_activity
 from tprof.analysis.attribution.meter_delay import SOURCE as METER
 from tprof.analysis.attribution.meter_delay import MeterDelay, aligned, find_delay
@@ -49,6 +50,8 @@ class Recipe:
     packages : their numbers
     static_power_w : by domain, if known
     fits : by domain, if the model was fitted
+    static_error_w : standard errors of the static power that this recording shows itself
+    rejected : fits that explain the readings no better than the model, by domain
     attribute_native : whether native threads' CPU time goes to the tasks that use them
     """
 
@@ -59,6 +62,26 @@ class Recipe:
     static_power_w: dict[str, float]
     fits: dict[str, Fit]
     attribute_native: bool = True
+    static_error_w: dict[str, float] = field(default_factory=dict)
+    rejected: dict[str, Fit] = field(default_factory=dict)
+
+    @property
+    def static_share(self) -> float:
+        """Standard error of the counted domains' static power that is not fitted, relative to all of it."""
+        known = [one.name for one in self.quanta if one.counted and one.name in self.static_power_w]
+        watts = sum(self.static_power_w[name] for name in known)
+        error_w = math.hypot(*(self.static_error_w.get(name, 0.0) for name in known))
+        return error_w / watts if watts > 0 else 0.0
+
+    def without(self, fits: dict[str, Fit]) -> Recipe:
+        """Return the recipe with what fits found that are not used: doubts, and static power that nothing else says."""
+        found = {name: fit for name, fit in fits.items() if name not in self.static_power_w}
+        return replace(
+            self,
+            rejected=fits,
+            static_power_w=self.static_power_w | {name: fit.level_w for name, fit in found.items()},
+            static_error_w=self.static_error_w | {name: fit.static_error_w for name, fit in found.items()},
+        )
 
     def read(self, trace: Trace) -> Activity:
         """Read what ran in the trace."""
@@ -175,7 +198,7 @@ class Prepared:
     def idles(self) -> tuple[Quanta, ...]:
         """Domains whose calibrated static power gives way to the power of idle quanta, if there are any.
 
-        A calibrated C2 holds for its own frequency and temperature.
+        A calibrated C2 holds for its own frequency and temperature. Idle time before the block says more.
         """
         recipe = self.recipe
         if recipe.model.coefficients is None:
@@ -186,6 +209,7 @@ class Prepared:
             if domain.scope != GPU
             and domain.name in recipe.static_power_w
             and domain.name not in self.known_w
+            and domain.name not in recipe.static_error_w
             and len(domain)
         )
 
@@ -215,10 +239,12 @@ def prepare(
     whole = _within(recorded, trace)
     quanta = tuple(domain.between(trace.start_ns, trace.end_ns)[0] for domain in whole)
     packages = tuple(sorted({q.package for q in quanta if q.package is not None}))
-    static_w = _static_power(known_w, chosen, quanta) | _gpu_idle(recorded, (trace.recorded or trace).start_ns, known_w)
+    idle = idle_powers(recorded, trace.recorded or trace)
+    static_w = _calibrated(chosen, quanta) | {name: one.watts for name, one in idle.items()} | known_w
+    error_w = {name: one.error_w for name, one in idle.items()}
     problems = (trace.manifest.get("power_model_problem"), stored_problem)
     return Prepared(
-        Recipe(chosen, quanta, whole, packages, static_w, {}, attribute_native),
+        Recipe(chosen, quanta, whole, packages, static_w, {}, attribute_native, error_w),
         known_w,
         delays,
         tuple(text for text in problems if isinstance(text, str)),
@@ -233,14 +259,8 @@ def _within(whole: tuple[Quanta, ...], trace: Trace) -> tuple[Quanta, ...]:
     return tuple(domain.between(*trace.reach_ns)[0] for domain in whole)
 
 
-def _static_power(known_w: dict[str, float], model: Chosen, quanta: tuple[Quanta, ...]) -> dict[str, float]:
-    """Static watts by domain: those of the manifest, else the model's C2 for packages."""
+def _calibrated(model: Chosen, quanta: tuple[Quanta, ...]) -> dict[str, float]:
+    """Static watts of packages by a calibrated model: its C2."""
     if model.coefficients is not None and model.coefficients.c2 > 0:
-        return {q.name: model.coefficients.c2 for q in quanta if q.scope == "package"} | known_w
-    return known_w
-
-
-def _gpu_idle(whole: Sequence[Quanta], start_ns: int, known_w: Mapping[str, float]) -> dict[str, float]:
-    """Return the idle watts of GPUs, where they are known."""
-    idle_w = {one.name: idle_watts(one, start_ns, known_w.get(one.name)) for one in whole if one.scope == GPU}
-    return {name: watts for name, watts in idle_w.items() if watts is not None}
+        return {q.name: model.coefficients.c2 for q in quanta if q.scope == "package"}
+    return {}

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from tprof.analysis.operating_points.scales import NORMAL_95
 
 from tprof.trace.estimate import EXACT
 
@@ -31,6 +32,7 @@ def summarize(
     mean_error_j: NDArray[np.float64] | None = None,
     *,
     residual_share: float | None = None,
+    static_share: float = 0.0,
     watts: WattsError = EXACT,
     common: bool = True,
     native: NativeBounds | None = None,
@@ -43,6 +45,7 @@ def summarize(
     mean_error_j : (names,) standard errors of the means, if powers were fitted; otherwise the sensor's resolution
         bounds each instance
     residual_share : the model's own error, as a part of energy above static power, where a calibration measured it
+    static_share : standard error of static power relative to it, where it was found beside the model
     watts : the error of an estimate's watts, which the bounds of instances hold
     common : whether the intervals of means hold that error, which is the same for all tasks
     native : bounds of the joules of native threads, which the intervals then hold; adds native_cpu_s, native_j,
@@ -84,7 +87,8 @@ def summarize(
         else:
             low_j, high_j = fitted_interval(mean_j, std_j, resolved, mean_error_j)
             half_j = run_half(resolved, np.zeros(k), mean_error_j)
-        half_mean_j, below_j, above_j = high_j - mean_j, np.zeros(k), np.zeros(k)
+        static_half_j = np.zeros(k) if mean_error_j is not None else NORMAL_95 * static_share * (mean_j - dynamic_j)
+        half_mean_j, below_j, above_j = np.hypot(high_j - mean_j, static_half_j), np.zeros(k), np.zeros(k)
         further = {}
         if native is not None:
             further = _native(columns, native)
@@ -96,7 +100,8 @@ def summarize(
         if not error.is_none:
             low_j, high_j = widened(low_j, high_j, mean_j - dynamic_j, error)
         dynamic_sum_j, below_j, above_j = dynamic_j * resolved, half_j + below_j, half_j + above_j
-        dynamic_low_j, dynamic_high_j = _around(dynamic_sum_j, (below_j, above_j), np.zeros(k), error)
+        dynamic_reach_j = tuple(np.hypot(one, static_half_j * resolved) for one in (below_j, above_j))
+        dynamic_low_j, dynamic_high_j = _around(dynamic_sum_j, dynamic_reach_j, np.zeros(k), error)
         sum_low_j, sum_high_j = _around(sum_j, (below_j, above_j), sum_j - dynamic_sum_j, error)
         power_w, power_low_w, power_high_w = (
             np.where(own_sum_s > 0, joules / own_sum_s, np.nan) for joules in (sum_j, sum_low_j, sum_high_j)

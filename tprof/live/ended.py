@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tprof.analysis.attribution.hidden import measure_hidden
+from tprof.analysis.attribution.idle_power import idle_powers
 from tprof.analysis.attribution.incremental import Rows
 from tprof.analysis.attribution.load import read_pools
 from tprof.analysis.attribution.quanta import build_quanta
@@ -42,12 +43,13 @@ class EndedReadings(Readings):
         self._pools = [(pool.segments, processes.get(pool.process, 0)) for pool in read_pools(trace)]
         usage = _CpuTime(trace, learn, [segments for segments, _ in self._pools])
         super().__init__(measure_hidden(trace.readings, usage.first_ns, usage.seen_s))
-        static_w = static_watts(trace.manifest)
-        for reading in sorted(trace.readings.values(), key=lambda one: one.name):
-            if reading.quantity != "energy":
-                continue
+        energies = [one for one in trace.readings.values() if one.quantity == "energy"]
+        wholes = [build_quanta(reading) for reading in sorted(energies, key=lambda one: one.name)]
+        idle = idle_powers(wholes, trace)
+        static_w = static_watts(trace.manifest) | {name: one.watts for name, one in idle.items()}
+        for whole in wholes:
+            reading = trace.readings[whole.name]
             self._add_package(reading.package)
-            whole = build_quanta(reading)
             quanta = whole.between(trace.start_ns, trace.end_ns)[0]
             if reading.counted and len(quanta):
                 domain = self._enter(quanta.name, quanta.quality, quanta.package, static_w, scope=quanta.scope)

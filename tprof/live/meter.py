@@ -308,6 +308,7 @@ class Meter:
         self._find_threads()
         if self._stepped_ns is None:
             self._stepped_ns = max(readings.first_ns or 0, self._resume_ns or self._start_ns)
+            readings.find_static(self._start_ns)
             readings.begin(self._stepped_ns)
         since_ns = self._stepped_ns
         until_ns = readings.until(since_ns, since_ns + slice_ns, now_ns)

@@ -11,6 +11,7 @@ import numpy as np
 from tprof import _core
 from tprof.analysis.attribution.gpu_use import SCOPE as GPU
 from tprof.analysis.attribution.hidden import Growth, Hidden, HiddenSoFar
+from tprof.analysis.attribution.idle_power import idle_power
 from tprof.analysis.attribution.incremental import GrowingQuanta, Rows
 from tprof.errors import TraceError
 from tprof.trace import layout
@@ -86,6 +87,9 @@ class Readings:
         lasts = [domain.last_ns for domain in self.domains]
         return min((last_ns for last_ns in lasts if last_ns is not None), default=None) if None not in lasts else None
 
+    def find_static(self, block_ns: int) -> None:
+        """Take what domains drew in idle time before the block as their static power, if it is not known."""
+
     def begin(self, t_ns: int) -> None:
         """Drop the joules before a time."""
         self._begin_ns = t_ns
@@ -147,8 +151,11 @@ class Readings:
 class RunningReadings(Readings):
     """The readings of a session that runs, as far as they are committed."""
 
-    def __init__(self, session: Path, static_w: Mapping[str, float], *, all_domains: bool = False) -> None:
-        """Open the files of readings, which exist from the session's start; all or those of counted domains."""
+    def __init__(self, session: Path, static_w: dict[str, float], *, all_domains: bool = False) -> None:
+        """Open the files of readings, which exist from the session's start; all or those of counted domains.
+
+        `find_static` adds to the static watts that are known.
+        """
         self.so_far = HiddenSoFar()
         self._all_domains = all_domains
         super().__init__(self.so_far)
@@ -168,6 +175,18 @@ class RunningReadings(Readings):
             if read:
                 follow(np.frombuffer(read, layout.READING))
         return more
+
+    def find_static(self, block_ns: int) -> None:
+        """As `idle_powers` finds it for a whole recording; the session's further readers get it too."""
+
+        def busy_s(edges_ns: NDArray[np.int64]) -> NDArray[np.float64]:
+            return np.diff([sum(count.at(t_ns) for count in self.so_far.busy) for t_ns in edges_ns.tolist()])
+
+        for one in self.shown:
+            if one.counted and one.name not in self._static_w and one.quality != Quality.ESTIMATED:
+                found = idle_power(*one.quanta.known(), block_ns, busy_s)
+                if found is not None:
+                    self._static_w[one.name] = one.quanta.static_w = found.watts
 
     def read_counts(self) -> dict[Path, int]:
         """Return how many records of each file were read."""

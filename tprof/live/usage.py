@@ -13,7 +13,7 @@ from tprof.errors import TraceError
 from .readings import RunningReadings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
     from .meter import Meter
@@ -37,7 +37,7 @@ class ProcessMeter:
     is_sure : whether the machine was so busy at the last read that samples would not add information
     """
 
-    def __init__(self, session: Path, static_w: Mapping[str, float]) -> None:
+    def __init__(self, session: Path, static_w: dict[str, float]) -> None:
         """Begin with the joules known now. Raises TraceError."""
         self.is_sure = False
         self._cores = 0.0
