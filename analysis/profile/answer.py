@@ -15,6 +15,7 @@ from tprof.analysis.quantities import interval, quantity
 from tprof.trace import Quality
 from tprof.trace.estimate import EXACT
 
+from .profile_warnings import static_warnings
 from .remedies import Remedy, job_remedies, narrowing, remedies
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def answer_of(profile: Profile) -> Answer:
         quality=str(profile.info["quality"]),
         run=(profile.measured_j, total),
         found=remedies(profile, summary),
+        doubted=str(profile.info["model"]) if static_warnings(profile.recipe) else None,
     )
     return replace(answer, reasons=profile.trace.unmatched)
 
@@ -167,6 +169,7 @@ def answer_from(
     quality: str,
     run: tuple[float, str],
     found: tuple[Remedy, ...],
+    doubted: str | None = None,
 ) -> Answer:
     """Put the answer together.
 
@@ -177,6 +180,7 @@ def answer_from(
     quality : of all joules
     run : joules of the whole, NaN if they are not known, and what they are called
     found : what would help
+    doubted : the model that shares the joules, if warnings say what may be wrong with that; None: none do
     """
     known = summary[summary["energy_j"].notna()]
     if known.empty:
@@ -189,7 +193,7 @@ def answer_from(
     is_close = lead.close is not None and energy_j <= CLOSE * float(lead.close["energy_j"])
     # The table of tasks has both intervals, so where they decide nothing the headline says all there is to say.
     headline = _either(first, lead, quality) if is_close else _headline(first, lead, quality, run)
-    sure = [_width(first, low_j, high_j), _order(first, second, lead)]
+    sure = [_width(first, low_j, high_j, doubted), _order(first, second, lead)]
     if is_close:
         sure = [] if first["resolved"] else sure[:1]
     certainty = " ".join(filter(None, [*sure, _quality(quality)]))
@@ -242,7 +246,7 @@ def _headline(first: Row, lead: Lead, quality: str, run: tuple[float, str]) -> s
     return f"{first.name} {verb}: {words}{f', {parts}' if parts else ''}, in {each}."
 
 
-def _width(row: Row, low_j: float, high_j: float) -> str:
+def _width(row: Row, low_j: float, high_j: float, doubted: str | None) -> str:
     energy_j = float(row["energy_j"])
     if not row["resolved"]:
         high = float(row["energy_mean_high_j"])
@@ -257,10 +261,10 @@ def _width(row: Row, low_j: float, high_j: float) -> str:
     if half >= LOPSIDED:
         below, above = 100 * (1 - low_j / energy_j), 100 * (high_j / energy_j - 1)
         ends = f"\N{MINUS SIGN}{below:.0f} … +{above:,.0f} %"
-    return (
-        f"The energy of {row.name} is known {grade}: {interval(energy_j, low_j, high_j, 'J')} with 95 % confidence, "
-        f"{ends}."
-    )
+    known = f"{interval(energy_j, low_j, high_j, 'J')} with 95 % confidence, {ends}"
+    if doubted:
+        return f"The energy of {row.name} is {known}, as {doubted} shares it: the warnings say what is uncertain."
+    return f"The energy of {row.name} is known {grade}: {known}."
 
 
 def _order(first: Row, second: Row | None, lead: Lead) -> str:

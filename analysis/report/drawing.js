@@ -3,6 +3,8 @@ const drawing = (() => {
 const { at, make, section, addSection } = frame, data = JSON.parse(at("data").textContent);
 // What stands behind a figure that was not measured.
 const tag = data.info && data.info.quality !== "measured" ? ` (${data.info.quality})` : "";
+// A job has the models of its hosts.
+const sharedBy = data.info?.model ? ` (${data.info.quality}, by ${[data.info.model].flat().join(" and ")})` : "";
 const share = (value) => (value === null || value === undefined ? "–" : `${(100 * value).toFixed(1)} %`);
 // Plotly reads some tags in its texts; escaped ones are shown as they are.
 const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
@@ -69,5 +71,5 @@ const sheet = (parent, one, id, level = "h2", kind = () => "") => {
   one.rows.forEach((row) => { const line = make(body, "tr"); row.forEach((cell, column) => make(line, "td", cell, classOf(column))); });
   if (one.note) make(inside, "p", one.note, "quiet");
 };
-return { at, make, section, addSection, follow: frame.follow, redraw: frame.redraw, data, tag, share, plain, short, si, COLOURS, SYMBOLS, placeOf, shadeOf, style, narrow, fit, draw, named, dots, sheet };
+return { at, make, section, addSection, follow: frame.follow, redraw: frame.redraw, data, tag, sharedBy, share, plain, short, si, COLOURS, SYMBOLS, placeOf, shadeOf, style, narrow, fit, draw, named, dots, sheet };
 })();

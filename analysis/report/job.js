@@ -1,5 +1,5 @@
 (() => {
-const { at, make, plain, short, si, COLOURS, shadeOf, style, narrow, fit, draw, named, section, data, share, tag } = drawing, info = data.info;
+const { at, make, plain, short, si, COLOURS, shadeOf, style, narrow, fit, draw, named, section, data, share, tag, sharedBy } = drawing, info = data.info;
 const known = data.hosts.filter((row) => row.quality !== "missing"), mixed = new Set(known.map((row) => row.quality)).size > 1;
 const joules = (value) => (value === null || value === undefined ? "–" : si(value, "J"));
 
@@ -80,7 +80,8 @@ let timeline = null;
 const further = [["hosts", "Hosts", (value) => value.toLocaleString("en")], ...(mixed ? [...new Set(known.map((row) => row.quality))].map((quality) => [`${quality}_j`, quality[0].toUpperCase() + quality.slice(1), joules]) : [])];
 const table = taskTable(data, { at, make, si, share, further, opens: () => timeline });
 at("title").textContent = `tprof report: ${data.job}`;
-["cost-title", "tasks-section-title"].forEach((id) => { at(id).textContent += tag; });
+at("cost-title").textContent += tag;
+at("tasks-section-title").textContent += sharedBy;
 at("unresolved").hidden = data.summary.every((row) => row.resolved || row.energy_mean_high_j === null);
 at("uncovered").hidden = data.summary.every((row) => row.energy_mean_high_j !== null);
 at("domains").hidden = data.accounts.length <= known.length;

@@ -63,7 +63,7 @@ def page_data(profile: ClusterProfile) -> dict[str, Any]:
     data = {
         "answer": job_answer(profile).as_plain(),
         "job": profile.trace.path.name,
-        "info": {key: info[key] for key in ("quality", "engine", "duration_s", "missing")},
+        "info": {key: info[key] for key in ("quality", "engine", "model", "duration_s", "missing")},
         "warnings": info["warnings"][:MOST_WARNINGS],
         "more_warnings": max(len(info["warnings"]) - MOST_WARNINGS, 0),
         "measured_j": profile.measured_j,

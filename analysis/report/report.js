@@ -1,5 +1,5 @@
 (() => {
-const { at, make, section, data, tag, share, plain, short, si, COLOURS, SYMBOLS, placeOf, shadeOf, style, narrow, fit, draw, named } = drawing;
+const { at, make, section, data, tag, sharedBy, share, plain, short, si, COLOURS, SYMBOLS, placeOf, shadeOf, style, narrow, fit, draw, named } = drawing;
 const BINS = 60;
 const info = data.info, estimated = info.quality !== "measured";
 
@@ -148,7 +148,7 @@ const pick = (id, first, pairs) => { [["", first], ...pairs].forEach(([value, te
 let timeline = null;
 const tools = { at, make, si, share, plain, short, style, fit, draw, named, COLOURS, shadeOf, tag, atMost };
 const table = taskTable(data, { at, make, si, share, opens: () => timeline });
-at("tasks-section-title").textContent += tag;
+at("tasks-section-title").textContent += sharedBy;
 if (data.findings) {
   data.findings.forEach((text) => make(at("findings"), "li", text));
   at("found-section-title").textContent += tag;

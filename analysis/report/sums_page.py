@@ -54,7 +54,9 @@ def page_data(profile: SumsProfile) -> dict[str, Any]:
         for row, (low_j, high_j) in zip(rows.to_dict("records"), low_high, strict=True)
     ]
     return {
-        "info": {name: profile.info[name] for name in ("quality", "sensor", "model_why", "duration_s", "warnings")},
+        "info": {
+            name: profile.info[name] for name in ("quality", "sensor", "model", "model_why", "duration_s", "warnings")
+        },
         "tasks": tasks,
         "power": power(profile.power.drop(columns="quality")),
         "over_time": _over_time(profile),

@@ -1,11 +1,17 @@
-"""A calibrated model takes the static power that the recording itself shows while nobody runs."""
+"""Every model takes the static power that the recording itself shows while nobody runs."""
+
+import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 from support import traces
 from tprof.analysis import TABLE_1
+from tprof.analysis.profile.answer import answer_of
+from tprof.benchmarks.simulator import ICE_LAKE, STATED, Core, Kernel, Package, Run, write
 
 import tprof
+from tprof.live import Meter
 from tprof.trace import layout
 
 MS = 1_000_000
@@ -79,3 +85,59 @@ def test_what_the_manifest_says_of_static_power_is_believed_before_idle_time(tmp
     profile = trace.profile(model="linear", coefficients=TABLE_1)
 
     assert profile.info["static_power_w"] == {"package-0": 4.0}
+
+
+COUNTED = Kernel("work", ipc=1.0, unseen_w=8.0)
+STATIC_W = dataclasses.replace(STATED, static_w=12.0)
+
+
+@pytest.fixture(scope="module")
+def paused(tmp_path_factory):
+    """One kind of task, 500 times 4 ms at 8 W with pauses of 2 ms, on a package that draws 12 W while nothing runs."""
+    path = tmp_path_factory.mktemp("paused") / "x.tprof"
+    begin_s = 0.33 + np.arange(500) * 6e-3
+    core = Core(np.round(begin_s, 9), np.round(begin_s + 4e-3, 9), np.zeros(500, np.int64), np.ones(500))
+    run = Run(Package(law=STATIC_W), [COUNTED], [core], float(begin_s[-1]) + 0.014, 1)
+    write(path, ["work"], run, sensor=ICE_LAKE, seed=1)
+    return tprof.load(path)
+
+
+@pytest.mark.parametrize("model", ["auto", "cputime", "ipc", "fitted"])
+def test_energy_above_static_power_means_the_same_under_each_model(paused, model):
+    """The task takes 16 J above static power, and 24 J of it while it runs; `auto` finds no use for fitted powers."""
+    profile = paused.profile(model=model)
+    row = profile.summary().loc["work"]
+
+    assert profile.info["static_power_w"]["package-0"] == pytest.approx(12.0, rel=2e-3)
+    assert 0 < profile.info["static_error_w"]["package-0"] < 0.1
+    assert row["dynamic_j"] == pytest.approx(16.0, rel=5e-3)
+    assert row["power_w"] == pytest.approx(20.0, rel=2e-3)
+    assert profile.info["warnings"] == []
+
+
+def test_windows_and_a_session_that_has_ended_have_the_same_static_power(paused):
+    whole = paused.profile(model="cputime")
+    row = whole.summary().loc["work"]
+    assert row["dynamic_low_j"] <= 16.0 <= row["dynamic_high_j"]
+
+    parts = paused.profile(model="cputime", tables=False, window_samples=100)
+    ended = Meter(paused.path).energy()
+
+    pd.testing.assert_frame_equal(parts.summary(), whole.summary(), rtol=1e-9)
+    assert ended.tasks["work"].energy_j == pytest.approx(whole.tasks["energy_j"].sum())
+
+
+def test_doubts_of_a_fit_stay_where_another_model_shares_the_joules(tmp_path):
+    """All the time a core is busy with one kind of task: the readings do not show what is static power."""
+    begin_s = np.arange(500) * 4e-3
+    core = Core(np.round(begin_s, 9), np.round(begin_s + 4e-3, 9), np.zeros(500, np.int64), np.ones(500))
+    run = Run(Package(law=STATIC_W), [COUNTED], [core], 2.0, 1)
+    write(tmp_path / "x.tprof", ["work"], run, sensor=ICE_LAKE, seed=1, counters=False)
+
+    profile = tprof.load(tmp_path / "x.tprof").profile()
+    row = profile.summary().loc["work"]
+
+    assert profile.info["model"] == "cputime"
+    assert row["dynamic_low_j"] <= 16.0 <= row["dynamic_high_j"]
+    assert any("static power of package-0 is uncertain" in text for text in profile.info["warnings"])
+    assert "known well" not in answer_of(profile).certainty

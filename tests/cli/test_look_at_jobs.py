@@ -66,7 +66,7 @@ def test_the_summary_shows_hosts_domains_and_tasks_with_unlike_hosts_apart(print
     assert "takes most energy" in lines[0]
     assert "- 1 of 3 hosts gave no figures or not all: the sums lack them." in lines
     assert any(line.startswith("node1 package-1") for line in lines)
-    assert "Tasks (mixed)" in lines
+    assert "Tasks (mixed, by cputime)" in lines
     assert "All hosts: 25 J estimated and 27 J measured on 2 hosts in 3 s" in lines
     assert (
         "warning: hosts are estimated and measured: their joules are shown apart, and sums of both are mixed" in lines

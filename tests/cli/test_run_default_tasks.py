@@ -129,7 +129,7 @@ def test_tasks_of_the_programs_own_take_their_place(tmp_path):
     done = run(tmp_path, source, summary=True)
 
     assert tasks(tmp_path) == {"burn": 2}
-    assert "Tasks (estimated)" in done.stderr
+    assert "Tasks (estimated, by cputime)" in done.stderr
     assert "whole program" not in done.stderr
 
 

@@ -113,7 +113,7 @@ def test_the_table_by_rank_is_printed(recorded):
     assert [(row["host"], row["rank"]) for row in rows] == [
         ("node1", "0"), ("node1", "1"), ("node2", "2"), ("node3", "3"),
     ]  # fmt: skip
-    assert printed.splitlines()[0] == "Tasks by rank (mixed)"
+    assert printed.splitlines()[0] == "Tasks by rank (mixed, by cputime)"
     assert "in MPI" in printed.splitlines()[1]
 
 

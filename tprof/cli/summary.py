@@ -198,7 +198,7 @@ def show(
     print(*answer_lines(answer, width, run_line(profile, label)), "", sep="\n", file=stream)
     if functions := function_lines(profile, width):
         print(*functions, "", sep="\n", file=stream)
-    tasks = task_lines(profile.summary(), label, TaskTable(width, top, columns, everything))
+    tasks = task_lines(profile.summary(), shared_by(profile.info), TaskTable(width, top, columns, everything))
     print(*account_lines(profile, label, width), "", *tasks, sep="\n", file=stream)
     if found := finding_texts(profile.info):
         print("", f"Findings{label}", *(filled(f"- {clean(text)}", width) for text in found), sep="\n", file=stream)
@@ -212,6 +212,12 @@ def show(
         *(f"warning: {clean(warning)}" for warning in answer.unsaid(warning_texts(profile.info))),
     ]
     print("", *(filled(text, width) for text in lines), sep="\n", file=stream)
+
+
+def shared_by(info: Mapping[str, Any]) -> str:
+    """Return what stands beside the title of a table of tasks: the quality of the joules, and the model behind them."""
+    models = [info["model"]] if isinstance(info["model"], str) else info["model"]
+    return f" ({', by '.join(filter(None, [info['quality'], clean(' and '.join(models))]))})"
 
 
 def run_line(profile: Profile, label: str) -> str:

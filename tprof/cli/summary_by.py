@@ -10,6 +10,7 @@ from tprof.trace.plain_values import shown
 
 from .progress import bar
 from .render import DASH, NOT_RESOLVED, Column, clean, filled, interval, lines_of, percent, plain, quantity, width_of
+from .summary import shared_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,7 +46,7 @@ def show_by(profile: Profile | ClusterProfile | SumsProfile, stream: TextIO, nam
     width = width_of(stream)
     keys = [" ".join(clean(part) for part in (key if isinstance(key, tuple) else (key,))) for key in table.index]
     columns = _columns(list(table.to_dict("records")), is_mixed=quality == "mixed")
-    print(f"Tasks by {' and '.join(clean(name) for name in names)} ({quality})", file=stream)
+    print(f"Tasks by {' and '.join(clean(name) for name in names)}{shared_by(profile.info)}", file=stream)
     print(*lines_of(" ".join(names), keys, columns, width), sep="\n", file=stream)
     notes = [*([INTERVAL] if len(table) else ()), *_mpi_notes(table)]
     print("", *(filled(text, width) for text in notes), sep="\n", file=stream)

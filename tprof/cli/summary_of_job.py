@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from .render import DASH, Column, clean, filled, fitting, lines_of, percent, plain, quantity, width_of
-from .summary import TaskTable, answer_lines, legend_lines, task_lines
+from .summary import TaskTable, answer_lines, legend_lines, shared_by, task_lines
 from .summary_of_waits import chain_lines, path_as_plain
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def show_job(
     further = _of_jobs(sorted(set(profile.hosts["quality"]) - {"missing", "none"}))
     print(*_hosts(profile, label, width), "", *_accounts(profile, width), sep="\n", file=stream)
     table = TaskTable(width, None, columns, everything, further)
-    print(*task_lines(summary, label, table), sep="\n", file=stream)
+    print(*task_lines(summary, shared_by(profile.info), table), sep="\n", file=stream)
     lines = [
         *legend_lines(summary),
         *_path(profile),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .render import clean, filled, plain, width_of
-from .summary import TaskTable, account_lines, legend_lines, task_lines
+from .summary import TaskTable, account_lines, legend_lines, shared_by, task_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ def show_sums(
     width, info = width_of(stream), profile.info
     label = f" ({info['quality']})"
     summary = profile.summary()
-    tasks = task_lines(summary, label, TaskTable(width, None, columns, everything))
+    tasks = task_lines(summary, shared_by(info), TaskTable(width, None, columns, everything))
     print(*account_lines(profile, label, width), "", *tasks, "", sep="\n", file=stream)
     lines = [
         *legend_lines(summary),
