@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from tprof.trace.bounds import LEAST_BUSY_CORES
 from tprof.trace.kinds import Quality
 
+from .gpu_use import SCOPE as GPU
 from .hidden import machine_busy_s
 from .sharing import static_watts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from tprof.trace import Trace
 
@@ -46,48 +47,45 @@ def idle_powers(recorded: Iterable[Quanta], trace: Trace) -> dict[str, IdlePower
     trace : a whole recording, whose readings say when processes were busy
     """
     given_w, ends_ns = static_watts(trace.manifest), (trace.start_ns, _first_sample_ns(trace))
-
-    def busy_s(edges_ns: Times) -> Floats:
-        return machine_busy_s(trace.readings.values(), edges_ns)
-
     found = {}
     for one in recorded:
-        if one.name not in given_w and one.quality != Quality.ESTIMATED:
-            powers = (idle_power(one.edges_ns, one.energy_j, end_ns, busy_s, one.valid) for end_ns in ends_ns)
+        if one.name in given_w or one.quality == Quality.ESTIMATED or not len(one):
+            continue
+        if one.scope == GPU:
+            lead = one.between(int(one.edges_ns[0]), max(trace.start_ns, int(one.edges_ns[0])))[0]
+            found[one.name] = idle_power(lead.edges_ns, lead.energy_j, lead.valid)
+        else:
+            leads = (one.part(slice(0, quanta_before(one.edges_ns, end_ns))) for end_ns in ends_ns)
+            powers = (idle_power(lead.edges_ns, lead.energy_j, _quiet(lead, trace)) for lead in leads)
             found[one.name] = next(filter(None, powers), None)
     return {name: power for name, power in found.items() if power is not None}
 
 
-def idle_power(
-    edges_ns: Times,
-    energy_j: Floats,
-    end_ns: int,
-    busy_s: Callable[[Times], Floats],
-    valid: NDArray[np.bool_] | None = None,
-) -> IdlePower | None:
-    """Return the mean power of the quanta before a time in which no process was busy; None if they are too short.
+def quanta_before(edges_ns: Times, t_ns: int) -> int:
+    """Return how many quanta are surely before a time; the one that ends last may have joules of what comes next."""
+    return max(int(np.searchsorted(edges_ns, t_ns, side="right")) - 2, 0)
 
-    Parameters
-    ----------
-    edges_ns, energy_j : (k + 1,), (k,) of quanta, from a domain's first reading on
-    end_ns : when the block begins
-    busy_s : returns the CPU seconds of all processes between edges
-    valid : (k,) which quanta count; None: all
+
+def is_quiet(edges_ns: Times, busy_s: Floats) -> NDArray[np.bool_]:
+    """Return in which quanta, (k,), hardly any process was busy, from the CPU seconds of all in each."""
+    return np.asarray(busy_s < LEAST_BUSY_CORES * np.diff(edges_ns) * 1e-9)
+
+
+def idle_power(edges_ns: Times, energy_j: Floats, quiet: NDArray[np.bool_]) -> IdlePower | None:
+    """Return the mean power of quiet quanta, (k,); None if they are too short.
+
+    The first quantum is left out, since it has joules of before the first reading.
     """
-    # The first quantum has joules of before the first reading, and the last one may have some of what comes next.
-    last = int(np.searchsorted(edges_ns, end_ns, side="right")) - 2
-    if last < 3:
-        return None
-    which, edges_ns = slice(1, last), edges_ns[1 : last + 1]
-    seconds = np.diff(edges_ns) * 1e-9
-    quiet = busy_s(edges_ns) < LEAST_BUSY_CORES * seconds
-    quiet &= True if valid is None else valid[which]
-    energy_j, seconds = energy_j[which][quiet], seconds[quiet]
+    seconds, energy_j = np.diff(edges_ns)[1:][quiet[1:]] * 1e-9, energy_j[1:][quiet[1:]]
     total_s = float(seconds.sum())
     if total_s < LEAST_IDLE_S:
         return None
     watts = float(energy_j.sum()) / total_s
     return IdlePower(watts, float(np.sqrt(((energy_j - watts * seconds) ** 2).sum())) / total_s)
+
+
+def _quiet(lead: Quanta, trace: Trace) -> NDArray[np.bool_]:
+    return lead.valid & is_quiet(lead.edges_ns, machine_busy_s(trace.readings.values(), lead.edges_ns))
 
 
 def _first_sample_ns(trace: Trace) -> int:

@@ -68,7 +68,8 @@ class Recipe:
     @property
     def static_share(self) -> float:
         """Standard error of the counted domains' static power that is not fitted, relative to all of it."""
-        known = [one.name for one in self.quanta if one.counted and one.name in self.static_power_w]
+        counted = [one.name for one in self.quanta if one.counted and one.scope != GPU]
+        known = [name for name in counted if name in self.static_power_w]
         watts = sum(self.static_power_w[name] for name in known)
         error_w = math.hypot(*(self.static_error_w.get(name, 0.0) for name in known))
         return error_w / watts if watts > 0 else 0.0
@@ -241,7 +242,7 @@ def prepare(
     packages = tuple(sorted({q.package for q in quanta if q.package is not None}))
     idle = idle_powers(recorded, trace.recorded or trace)
     static_w = _calibrated(chosen, quanta) | {name: one.watts for name, one in idle.items()} | known_w
-    error_w = {name: one.error_w for name, one in idle.items()}
+    error_w = {one.name: idle[one.name].error_w for one in recorded if one.name in idle and one.scope != GPU}
     problems = (trace.manifest.get("power_model_problem"), stored_problem)
     return Prepared(
         Recipe(chosen, quanta, whole, packages, static_w, {}, attribute_native, error_w),

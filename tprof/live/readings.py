@@ -11,7 +11,7 @@ import numpy as np
 from tprof import _core
 from tprof.analysis.attribution.gpu_use import SCOPE as GPU
 from tprof.analysis.attribution.hidden import Growth, Hidden, HiddenSoFar
-from tprof.analysis.attribution.idle_power import idle_power
+from tprof.analysis.attribution.idle_power import idle_power, is_quiet, quanta_before
 from tprof.analysis.attribution.incremental import GrowingQuanta, Rows
 from tprof.errors import TraceError
 from tprof.trace import layout
@@ -178,15 +178,17 @@ class RunningReadings(Readings):
 
     def find_static(self, block_ns: int) -> None:
         """As `idle_powers` finds it for a whole recording; the session's further readers get it too."""
-
-        def busy_s(edges_ns: NDArray[np.int64]) -> NDArray[np.float64]:
-            return np.diff([sum(count.at(t_ns) for count in self.so_far.busy) for t_ns in edges_ns.tolist()])
-
         for one in self.shown:
-            if one.counted and one.name not in self._static_w and one.quality != Quality.ESTIMATED:
-                found = idle_power(*one.quanta.known(), block_ns, busy_s)
-                if found is not None:
-                    self._static_w[one.name] = one.quanta.static_w = found.watts
+            quanta = one.quanta
+            if quanta not in self.domains or one.name in self._static_w or one.quality == Quality.ESTIMATED:
+                continue
+            edges_ns, energy_j = quanta.known()
+            count = quanta_before(edges_ns, block_ns)
+            edges_ns = edges_ns[: count + 1]
+            busy_s = np.diff([sum(growth.at(t_ns) for growth in self.so_far.busy) for t_ns in edges_ns.tolist()])
+            found = idle_power(edges_ns, energy_j[:count], is_quiet(edges_ns, busy_s))
+            if found is not None:
+                self._static_w[one.name] = quanta.static_w = found.watts
 
     def read_counts(self) -> dict[Path, int]:
         """Return how many records of each file were read."""
