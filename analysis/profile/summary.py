@@ -100,7 +100,8 @@ def summarize(
         if not error.is_none:
             low_j, high_j = widened(low_j, high_j, mean_j - dynamic_j, error)
         dynamic_sum_j, below_j, above_j = dynamic_j * resolved, half_j + below_j, half_j + above_j
-        dynamic_reach_j = tuple(np.hypot(one, static_half_j * resolved) for one in (below_j, above_j))
+        static_reach_j = static_half_j * resolved
+        dynamic_reach_j = np.hypot(below_j, static_reach_j), np.hypot(above_j, static_reach_j)
         dynamic_low_j, dynamic_high_j = _around(dynamic_sum_j, dynamic_reach_j, np.zeros(k), error)
         sum_low_j, sum_high_j = _around(sum_j, (below_j, above_j), sum_j - dynamic_sum_j, error)
         power_w, power_low_w, power_high_w = (

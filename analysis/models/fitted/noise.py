@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,6 +99,11 @@ class Noise:
         if size == "edge_scale":
             return np.array([self.before + self.after, np.append(np.where(self.linked, -self.after[:-1], 0.0), 0.0)])
         return (self.idle_s if size == "idle_rate" else self.busy_s)[None]
+
+    def with_size(self, size: str, value: float) -> Noise:
+        """Return the noise with another value of one of its sizes."""
+        changed: dict[str, Any] = {size: value}
+        return replace(self, **changed)
 
     def whiten(self, columns: Floats) -> tuple[Floats, float]:
         """Return columns, (n, m), with independent unit noise, and the logarithm of the covariance's determinant."""
@@ -211,7 +216,7 @@ def _best(noise: Noise, residual: Floats, size: str, bounds: tuple[float, float]
     each = np.zeros((len(noise.across) + 1, len(residual)))
     part = noise.of_size(size)
     each[: len(part)] = part
-    rest = replace(noise, **{size: 0.0}).band()
+    rest = noise.with_size(size, 0.0).band()
 
     def squares(x: float) -> tuple[Floats, Floats]:
         return _squares(rest + np.exp(x) * each, residual)
@@ -226,7 +231,7 @@ def _best(noise: Noise, residual: Floats, size: str, bounds: tuple[float, float]
     first = max(at - int(rise(float(grid[at])) > 0), 0)
     low, high = (float(x) for x in (grid[first], grid[min(first + 1, len(grid) - 1)]))
     best = brentq(rise, low, high, xtol=PRECISION) if rise(low) < 0 < rise(high) else float(grid[at])
-    return replace(noise, **{size: float(np.exp(best))})
+    return noise.with_size(size, float(np.exp(best)))
 
 
 def _around(size: float, bounds: tuple[float, float]) -> tuple[float, float]:
