@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 NOT_RESOLVED = "not resolved"
 PREFIXES = ((1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
@@ -10,6 +14,11 @@ DASH = "–"
 AT_MOST_NOTE = (
     "≤: not resolved: the 95 % interval of the mean energy above static power reaches zero, and this is its upper end; "
     "longer runs and more instances narrow it"
+)
+
+ONE_INSTANCE = "one instance"
+ONE_INSTANCE_NOTE = (
+    f"{ONE_INSTANCE}: by how much others would differ is not known, so the mean of all that could run has no interval"
 )
 
 
@@ -26,6 +35,14 @@ def quantity(value: float, unit: str) -> str:
 def at_most(high: float, unit: str) -> str:
     """Write the upper end of a figure that is not resolved."""
     return f"≤ {quantity(high, unit)}"
+
+
+def mean_energy(row: Mapping[Any, Any]) -> str:
+    """Write the mean energy of a task with its interval, by a row of a summary, or what it is at most."""
+    value, low, high, most = (float(row[f"energy_mean_{end}j"]) for end in ("", "low_", "high_", "at_most_"))
+    if not row["resolved"]:
+        return DASH if math.isnan(most) else at_most(most, "J")
+    return f"{quantity(value, 'J')} ({ONE_INSTANCE})" if math.isnan(high) else interval(value, low, high, "J")
 
 
 def interval(value: float, low: float, high: float, unit: str) -> str:

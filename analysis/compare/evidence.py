@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from .figure_texts import LEVEL
+from tprof.analysis.operating_points.scales import student
 
 Floats = NDArray[np.float64]
 SURE_DF = 1e9
@@ -77,7 +76,7 @@ def difference(a: Estimate, b: Estimate, *, is_shared: NDArray[np.bool_] | bool 
         away = b.value - a.value
         variance = a.variance + b.variance
         df = _degrees(a.variance, a.df, b.variance, b.df, is_shared=is_shared)
-        half = quantile(df) * np.sqrt(variance)
+        half = student(df) * np.sqrt(variance)
         up, down = b.above + a.below, b.below + a.above
         low, high = away - half - down, away + half + up
         # In a difference that is an increase, the bias may only have raised the second and lowered the first.
@@ -96,13 +95,6 @@ def chance_beyond(a: Estimate, b: Estimate, factor: Floats, *, is_shared: NDArra
     allowed = Estimate(factor * a.value, factor**2 * a.variance, a.df, factor * a.below, factor * a.above)
     found = difference(allowed, b, is_shared=is_shared)
     return np.where(found.difference > 0, found.chance / 2, 1 - found.chance / 2)
-
-
-def quantile(df: Floats, level: float = LEVEL) -> Floats:
-    """Return Student's t that a share `level` of values exceeds in either direction."""
-    from scipy.special import stdtrit  # noqa: PLC0415 - takes long, and a baseline may be written without it
-
-    return np.asarray(stdtrit(np.clip(df, 1e-3, SURE_DF), 1 - level / 2), float)
 
 
 def two_sided(beyond: Floats, variance: Floats, df: Floats) -> Floats:
@@ -140,7 +132,7 @@ def _fieller(a: Estimate, b: Estimate, *, is_shared: NDArray[np.bool_] | bool) -
     """Return the ends of the ratio's interval; NaN where the first side's own reaches zero."""
     ratio = b.value / np.where(a.value > 0, a.value, np.nan)
     df = _degrees(ratio**2 * a.variance, a.df, b.variance, b.df, is_shared=is_shared)
-    t = quantile(df)
+    t = student(df)
     share = t**2 * a.variance / a.value**2
     bounded = np.where(share < 1, 1 - share, np.nan)
     half = t / a.value * np.sqrt(b.variance * bounded + ratio**2 * a.variance)

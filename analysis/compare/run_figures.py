@@ -245,8 +245,9 @@ def _figure(name: str, summary: pd.DataFrame, alone: pd.DataFrame, spread: Sprea
 
 def _end(name: str, summary: pd.DataFrame) -> pd.Series[float]:
     """Return the upper ends of a figure that goes with the mean energy, where that is not resolved."""
-    ends = summary["energy_mean_high_j"].where(~summary["resolved"].astype(bool))
-    return ends / summary["own_mean_s"].where(summary["own_mean_s"] > 0) if name == "power_w" else ends
+    if name == "energy_mean_j":
+        return summary["energy_mean_at_most_j"]
+    return summary["power_high_w"].where(~summary["resolved"].astype(bool))
 
 
 def reach_of(summary: pd.DataFrame, alone: pd.DataFrame) -> dict[str, pd.Series]:
@@ -259,15 +260,12 @@ def reach_of(summary: pd.DataFrame, alone: pd.DataFrame) -> dict[str, pd.Series]
     below = (value - alone["dynamic_low_j"]).where(alone["dynamic_low_j"] > 0, above).clip(lower=0)
     native = summary["native_high_j"] - summary["native_j"] if "native_j" in summary else 0.0 * value
     random = (above - native).clip(lower=0)
-    count = summary["energy_j"] / summary["energy_mean_j"].where(summary["energy_mean_j"] > 0)
-    common_below = alone["energy_mean_low_j"] - summary["energy_mean_low_j"]
-    common_above = summary["energy_mean_high_j"] - alone["energy_mean_high_j"]
     return {
         "random": random,
         "below": (below - random).clip(lower=0),
         "above": native.clip(lower=0),
-        "common_below": (common_below * count).clip(lower=0),
-        "common_above": (common_above * count).clip(lower=0),
+        "common_below": (alone["energy_low_j"] - summary["energy_low_j"]).clip(lower=0),
+        "common_above": (summary["energy_high_j"] - alone["energy_high_j"]).clip(lower=0),
     }
 
 

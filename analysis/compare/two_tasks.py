@@ -28,9 +28,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.operating_points.scales import NORMAL_95
+from tprof.analysis.operating_points.scales import NORMAL_95, student
 
-from .evidence import SURE_DF, Difference, Estimate, difference, quantile
+from .evidence import SURE_DF, Difference, Estimate, difference
 from .inclusive import inclusive, outermost
 from .scatter import batched_error
 
@@ -237,7 +237,7 @@ def _scatter(values: pd.Series[float]) -> _Scatter:
 
 def _half(scatter: Sequence[_Scatter]) -> float:
     """Return half the 95 % interval of the difference, about, by the scatter of calls alone."""
-    return math.sqrt(sum(float(quantile(np.array([one.df]))[0]) ** 2 * one.variance for one in scatter))
+    return math.sqrt(sum(float(student(one.df)) ** 2 * one.variance for one in scatter))
 
 
 def _estimate(values: pd.Series[float], scatter: _Scatter, bias: Sequence[float] | Floats = (0.0, 0.0)) -> Estimate:

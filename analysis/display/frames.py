@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
-from tprof.analysis.quantities import DASH, at_most, percent, quantity
+from tprof.analysis.quantities import DASH, at_most, mean_energy, percent, quantity
 
 from .markup import badge, bar, output, shares, table, text
 
@@ -45,7 +45,7 @@ class AccountsTable(_Shown):
 
 
 def tasks_table(summary: pd.DataFrame, most: int = SHOWN) -> str:
-    """Return the rows of most energy, with a bar for the mean energy of each and its interval."""
+    """Return the rows of most energy, with a bar for the energy of each and its interval."""
     if summary.empty:
         return "<p>No task ran.</p>"
     rows: list[Row] = list(summary.head(most).to_dict("records"))
@@ -60,7 +60,7 @@ def tasks_table(summary: pd.DataFrame, most: int = SHOWN) -> str:
             _known(row["energy_j"], "J"),
             _energy_bar(row, WIDEST * longest),
             percent(float(row["share"])),
-            _mean(row),
+            mean_energy(row),
             _known(row["duration_mean_s"], "s"),
             _power(row),
             *([badge(row["quality"])] if is_mixed else []),
@@ -74,21 +74,10 @@ def tasks_table(summary: pd.DataFrame, most: int = SHOWN) -> str:
 
 
 def _energy_bar(row: Row, longest: float) -> str:
-    """Return a bar of a task's energy; the ends of the interval are those of the mean, for all instances."""
-    energy_j, mean_j = float(row["energy_j"]), float(row["energy_mean_j"])
-    factor = energy_j / mean_j if mean_j > 0 else math.nan
-    low_j, high_j = (float(row[f"energy_mean_{end}_j"]) * factor for end in ("low", "high"))
+    """Return a bar of a task's energy with its interval."""
+    energy_j, low_j, high_j = (float(row[f"energy_{end}j"]) for end in ("", "low_", "high_"))
     label = f"{_known(energy_j, 'J')}, 95 % interval {_known(low_j, 'J')} to {_known(high_j, 'J')}"
     return bar(energy_j, low_j, high_j, longest, label)
-
-
-def _mean(row: Row) -> str:
-    value, low, high = (float(row[f"energy_mean_{end}j"]) for end in ("", "low_", "high_"))
-    if math.isnan(value) or math.isnan(high):
-        return DASH
-    if not row["resolved"]:
-        return at_most(high, "J")
-    return f"{quantity(value, 'J')} ({quantity(low, 'J')} … {quantity(high, 'J')})"
 
 
 def _power(row: Row) -> str:

@@ -150,7 +150,7 @@ def _may_exceed(row: Row, first: Row, watts: WattsError) -> bool:
     Both energies are linear in the idle and the busy watts, so the ends of these decide. Where an interval is not
     known, the energy itself stands for it.
     """
-    low_j, high_j = interval_of_sum(first)[0], interval_of_sum(row)[1]
+    low_j, high_j = float(first["energy_low_j"]), float(row["energy_high_j"])
     most_j = high_j if math.isfinite(high_j) else float(row["energy_j"])
     least_j = low_j if math.isfinite(low_j) else float(first["energy_j"])
     static_j, least_static_j = (float(one["energy_j"]) - float(one["dynamic_j"]) for one in (row, first))
@@ -187,7 +187,7 @@ def answer_from(
         return Answer(quality, None, None, None, None, None, _without_energy(summary, run), "", found)
     first = known.iloc[0]
     name, energy_j = str(first.name), float(first["energy_j"])
-    low_j, high_j = interval_of_sum(first)
+    low_j, high_j = float(first["energy_low_j"]), float(first["energy_high_j"])
     share = float(first["share"])
     second = known.iloc[1] if len(known) > 1 else None
     is_close = lead.close is not None and energy_j <= CLOSE * float(lead.close["energy_j"])
@@ -200,16 +200,6 @@ def answer_from(
     return Answer(
         quality, name, energy_j, _known(low_j), _known(high_j), _known(share), headline, certainty, found
     )  # fmt: skip
-
-
-def interval_of_sum(row: Row) -> tuple[float, float]:
-    """Return the 95 % interval of the energy of a task's instances; NaN where it is not known."""
-    stem, unit = ("power", "w") if float(row["power_w"]) > 0 else ("energy_mean", "j")
-    middle = float(row[f"{stem}_{unit}"])
-    if not middle > 0:
-        return math.nan, math.nan
-    low, high = (float(row["energy_j"]) * float(row[f"{stem}_{end}_{unit}"]) / middle for end in ("low", "high"))
-    return low, high
 
 
 def _either(first: Row, lead: Lead, quality: str) -> str:
@@ -247,10 +237,9 @@ def _headline(first: Row, lead: Lead, quality: str, run: tuple[float, str]) -> s
 
 
 def _width(row: Row, low_j: float, high_j: float, doubted: str | None) -> str:
-    energy_j = float(row["energy_j"])
+    energy_j, most_j = float(row["energy_j"]), float(row["energy_mean_at_most_j"])
     if not row["resolved"]:
-        high = float(row["energy_mean_high_j"])
-        most = f": at most {quantity(high, 'J')} an instance" if math.isfinite(high) else ""
+        most = f": at most {quantity(most_j, 'J')} an instance" if math.isfinite(most_j) else ""
         more = narrowing(int(row["instances"]))
         return f"The energy of {row.name} above static power cannot be told from zero{most}: {more}."
     if not (energy_j > 0 and math.isfinite(low_j) and math.isfinite(high_j)):
@@ -271,7 +260,7 @@ def _order(first: Row, second: Row | None, lead: Lead) -> str:
     if second is None:
         return ""
     if not lead.rivals:
-        most_j = interval_of_sum(second)[1]
+        most_j = float(second["energy_high_j"])
         joules = quantity(float(second["energy_j"]), "J")
         if not second["resolved"] and math.isfinite(most_j):
             joules = f"at most {quantity(most_j, 'J')}"

@@ -197,13 +197,13 @@ def _column(tasks: pd.DataFrame, name: str) -> str:
 
 
 def _bound(parts: pd.DataFrame, summary: pd.DataFrame) -> None:
-    """Add the bounds of each part: the relative error of its task's mean energy, and its own instances' resolution."""
-    means = summary["energy_mean_j"].where(summary["energy_mean_j"] > 0)
+    """Add the bounds of each part: the relative error of its task's energy, and its own instances' resolution."""
+    whole_j = summary["energy_j"].where(summary["energy_j"] > 0)
     names = parts["task"].astype(object)
     part = (parts["instances"] / summary["instances"].reindex(names).to_numpy(float)).to_numpy(float)
     joules, half_squares = parts["energy_j"].to_numpy(float), parts["half_squares"].fillna(0.0).to_numpy(float)
     for bound, sign in _BOUNDS:
-        ratio = (summary[f"energy_mean_{bound}_j"] / means).reindex(names).to_numpy(float)
+        ratio = (summary[f"energy_{bound}_j"] / whole_j).reindex(names).to_numpy(float)
         most_j = parts[f"most_{bound}_j"].fillna(0.0).to_numpy(float)
         reach_j = part_reach(sign * joules * (ratio - 1), half_squares, part, most_j)
         parts[f"energy_{bound}_j"] = np.where(joules > 0, np.maximum(joules + sign * reach_j, 0.0), joules)

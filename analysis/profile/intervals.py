@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.operating_points.scales import NORMAL_95
+from tprof.analysis.operating_points.scales import NORMAL_95, student
 
 from tprof.trace import Quality
 from tprof.trace.estimate import EXACT, WattsError
@@ -19,26 +19,27 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-def mean_interval(
-    mean: Floats, std: Floats, count: NDArray[np.int64], resolution_j: Floats, model_error_j: Floats
-) -> tuple[Floats, Floats]:
-    """Return the 95 % interval of mean energies.
+def mean_half(std_j: Floats, count: NDArray[np.int64], run_half_j: Floats) -> Floats:
+    """Return half the 95 % interval of the mean energy of all instances that could have run.
 
     Parameters
     ----------
-    mean, std : (k,) float64, joules; std is NaN for a single instance
+    std_j : (k,) float64, joules; spread between the instances that ran
     count : (k,) instances
-    resolution_j : (k,) float64, root mean square of the instances' half bounds, joules
-    model_error_j : (k,) float64, standard error of the power model, joules; 0 if unknown
+    run_half_j : (k,) float64, joules; half the interval of what they used together, as `run_half` returns it
+
+    Returns
+    -------
+    (k,) float64, joules; NaN for a single instance, as its spread is not known
 
     Notes
     -----
-    The spread between instances, the sensor's resolution (as a uniform error, independent between
-    instances) and the model's error (the same for all of them) add in squares.
+    The halves by the spread, with Student's t, and by sensor and model add in squares: too wide rather than too narrow
+    where both are alike. One t for the sum, with the degrees of freedom of Welch and Satterthwaite, would hold in 87 %
+    for two instances, since a spread that is too small by chance also raises its degrees.
     """
-    spread_j = np.where(count > 1, np.nan_to_num(std), 0.0)
-    half = NORMAL_95 * np.sqrt((spread_j**2 + resolution_j**2 / 3.0) / np.maximum(count, 1) + model_error_j**2)
-    return np.maximum(mean - half, 0.0), mean + half
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.hypot(student(count - 1) * std_j / np.sqrt(count), run_half_j / count)
 
 
 def run_half(count: NDArray[np.int64], resolution_j: Floats, model_error_j: Floats) -> Floats:
@@ -52,9 +53,17 @@ def run_half(count: NDArray[np.int64], resolution_j: Floats, model_error_j: Floa
 
     Notes
     -----
-    The spread between instances is not in it, in contrast to `mean_interval`: the instances that ran are all of them.
+    The spread between instances is not in it, in contrast to `mean_half`: the instances that ran are all of them.
     """
     return np.asarray(NORMAL_95 * np.sqrt(count * resolution_j**2 / 3.0 + (count * model_error_j) ** 2))
+
+
+def around(
+    joules: Floats, reach_j: tuple[Floats, Floats], static_j: Floats, error: WattsError
+) -> tuple[Floats, Floats]:
+    """Return the interval that reaches so far below and above, not below zero, with the common error of `widened`."""
+    low_j, high_j = np.maximum(joules - reach_j[0], 0.0), joules + reach_j[1]
+    return (low_j, high_j) if error.is_none else widened(low_j, high_j, static_j, error)
 
 
 def part_reach(reach_j: Floats, half_squares: Floats, part: Floats, most_j: Floats) -> Floats:
@@ -62,7 +71,7 @@ def part_reach(reach_j: Floats, half_squares: Floats, part: Floats, most_j: Floa
 
     Parameters
     ----------
-    reach_j : (k,) float64, joules; by the relative error of the mean of all instances
+    reach_j : (k,) float64, joules; by the relative error of all of the task's instances
     half_squares : (k,) float64, sum of the squares of the half bounds of the part's instances, joules²
     part : (k,) float64, the part's instances over all of the task
     most_j : (k,) float64, joules; as far as the bounds of the part's instances reach together
@@ -106,7 +115,14 @@ def _of_sensor(domain: Quanta) -> WattsError:
     return WattsError(1 + domain.relative_error, 1 + domain.relative_error)
 
 
-def widened(low_j: Floats, high_j: Floats, static_j: Floats, error: WattsError) -> tuple[Floats, Floats]:
+class Factors(NamedTuple):
+    """A `WattsError` of each task, as arrays or columns."""
+
+    idle: Any
+    busy: Any
+
+
+def widened(low_j: Any, high_j: Any, static_j: Any, error: WattsError | Factors) -> tuple[Any, Any]:
     """Return an interval that includes the common error of all joules: of an estimate's watts, or of the sensor.
 
     Parameters
@@ -130,21 +146,3 @@ def narrowed(low_j: Floats, high_j: Floats, static_j: Floats, error: WattsError)
     least_j = static_j / error.idle
     low = np.where(low_j < least_j, low_j * error.idle, static_j + (low_j - least_j) * error.busy)
     return low, static_j + (high_j - static_j * error.idle) / error.busy
-
-
-def fitted_interval(mean: Floats, std: Floats, count: NDArray[np.int64], error_j: Floats) -> tuple[Floats, Floats]:
-    """Return the 95 % interval of mean energies whose powers were fitted.
-
-    Parameters
-    ----------
-    mean, std : (k,) float64, joules; std is NaN for a single instance
-    count : (k,) instances
-    error_j : (k,) standard error of the mean from the fit, joules
-
-    Notes
-    -----
-    The fit's error and that of sampling instances add in squares.
-    """
-    spread_j = np.where(count > 1, np.nan_to_num(std), 0.0)
-    half = NORMAL_95 * np.sqrt(error_j**2 + spread_j**2 / np.maximum(count, 1))
-    return np.maximum(mean - half, 0.0), mean + half

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from .intervals import Factors, mean_half, widened
 from .summary import without_gpu_power
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from numpy.typing import NDArray
     from pandas.api.typing import DataFrameGroupBy
 
     from .profile import Profile
+
+    Floats = NDArray[np.float64]
 
 SUMS = (
     "instances", "resolved_instances", "energy_j", "dynamic_j", "duration_s", "own_s", "resolved_own_s",
@@ -22,8 +26,6 @@ SUMS = (
 """Columns that are added over hosts."""
 FURTHER = ("native_cpu_s", "native_j", "native_high_j", "spin_j", "gpu_j", "over_budget")
 """Columns that only some profiles have, added over those that have them."""
-OF_INTERVALS = ("mean", "sum", "dynamic")
-"""Figures with an interval: the mean energy, the sum of all instances, and its dynamic part."""
 
 
 def joined_quality(qualities: Iterable[str]) -> str:
@@ -40,11 +42,11 @@ def moments(profile: Profile) -> pd.DataFrame:
     DataFrame
         instances, resolved_instances (whose energy is known); energy_j, dynamic_j of these; duration_s and own_s of
         all, resolved_own_s of the known; of the known, sums of squares about their means: energy_m2, duration_m2, and
-        of products: both_m2, and the mean resolved_duration_s. How far the 95 % interval of each of `OF_INTERVALS`
-        reaches: NAME_below_j and NAME_above_j by the host's own errors, NAME_common_below_j and NAME_common_above_j
-        further by the error that hosts may share.
+        of products: both_m2, and the mean resolved_duration_s. How far the 95 % interval of energy_j reaches by
+        the host's own errors: below_j, above_j; and the factors of the error that hosts may share: idle_factor,
+        busy_factor.
     """
-    summary, alone, columns = profile.summary(), profile.summary(common=False), profile.sums.columns
+    alone, columns = profile.summary(common=False), profile.sums.columns
     count = columns["resolved"].astype(np.int64)
     with np.errstate(invalid="ignore", divide="ignore"):
         mean_s = columns["resolved_duration_s"] / count
@@ -59,27 +61,14 @@ def moments(profile: Profile) -> pd.DataFrame:
         index=pd.Index(np.asarray(profile.sums.names, object), name="task"),
     )
     table = table[table["instances"] > 0]
-    return table.assign(**_errors(table, summary.reindex(table.index), alone.reindex(table.index)))
-
-
-def _errors(table: pd.DataFrame, summary: pd.DataFrame, alone: pd.DataFrame) -> dict[str, pd.Series]:
-    """Return how far the intervals reach, and the columns that only some profiles have."""
-    own_s = table["resolved_own_s"]
-    found = {name: summary[name] for name in (*FURTHER, "budget_j") if name in summary}
-    for name, value, low, high in (
-        ("mean", summary["energy_mean_j"], "energy_mean_low_j", "energy_mean_high_j"),
-        ("sum", table["energy_j"] / own_s, "power_low_w", "power_high_w"),
-        ("dynamic", table["dynamic_j"], "dynamic_low_j", "dynamic_high_j"),
-    ):
-        scale = own_s if name == "sum" else 1.0
-        reaches = {
-            "below": value - alone[low],
-            "above": alone[high] - value,
-            "common_below": alone[low] - summary[low],
-            "common_above": summary[high] - alone[high],
-        }
-        found |= {f"{name}_{side}_j": (reach * scale).clip(lower=0).fillna(0.0) for side, reach in reaches.items()}
-    return found
+    alone = alone.reindex(table.index)
+    return table.assign(
+        below_j=(alone["energy_j"] - alone["energy_low_j"]).fillna(0.0),
+        above_j=(alone["energy_high_j"] - alone["energy_j"]).fillna(0.0),
+        idle_factor=profile.watts.idle,
+        busy_factor=profile.watts.busy,
+        **{name: alone[name] for name in (*FURTHER, "budget_j") if name in alone},
+    )
 
 
 def joined_summary(hosts: Sequence[tuple[str, str, pd.DataFrame | None]], *, common: bool = True) -> pd.DataFrame:
@@ -87,17 +76,22 @@ def joined_summary(hosts: Sequence[tuple[str, str, pd.DataFrame | None]], *, com
     frames = [table.assign(host=host, quality=quality) for host, quality, table in hosts if table is not None]
     rows = pd.concat(frames).rename_axis("task").reset_index()
     if not common:
-        rows[[f"{name}_common_{side}_j" for name in OF_INTERVALS for side in ("below", "above")]] = 0.0
-    rows["weight"] = rows["resolved_instances"] / rows.groupby("task")["resolved_instances"].transform("sum")
+        rows[["idle_factor", "busy_factor"]] = 1.0
     groups = rows.groupby("task", sort=False)
     sums = groups[list(SUMS)].sum()
     resolved = sums["resolved_instances"]
     energy_j = sums["energy_j"].where(resolved > 0)
     mean_j = energy_j / resolved
     m2_j, m2_s, both = _pooled(rows, groups)
-    mean_low_j, mean_high_j = _interval(rows, "mean", mean_j)
-    low_j, high_j = _interval(rows, "sum", energy_j)
-    dynamic_low_j, dynamic_high_j = _interval(rows, "dynamic", sums["dynamic_j"])
+    std_j = np.sqrt(m2_j / (resolved - 1).where(resolved > 1))
+    dynamic_j, static_j = sums["dynamic_j"], sums["energy_j"] - sums["dynamic_j"]
+    reach_j = _reach(rows, "below_j"), _reach(rows, "above_j")
+    resolves = dynamic_j > reach_j[0]
+    mean_reach_j = [mean_half(np.asarray(std_j), resolved.to_numpy(), one.to_numpy()) for one in reach_j]
+    error = _common_error(rows)
+    mean_low_j, mean_high_j = _interval(mean_j, mean_reach_j, static_j / resolved, error)
+    low_j, high_j = _interval(energy_j, reach_j, static_j, error)
+    dynamic_low_j, dynamic_high_j = _interval(dynamic_j, reach_j, 0.0 * static_j, error)
     own_mean_s = sums["own_s"] / sums["instances"]
     flat = (m2_j <= 1e-24 * resolved * mean_j**2) | (m2_s <= 0)
     own_s = sums["resolved_own_s"].where(sums["resolved_own_s"] > 0)
@@ -106,14 +100,17 @@ def joined_summary(hosts: Sequence[tuple[str, str, pd.DataFrame | None]], *, com
             "instances": sums["instances"],
             "hosts": groups["host"].nunique(),
             "energy_j": energy_j,
+            "energy_low_j": low_j,
+            "energy_high_j": high_j,
             "share": energy_j / energy_j.sum() if energy_j.sum() > 0 else np.nan,
-            "dynamic_j": sums["dynamic_j"].where(resolved > 0),
+            "dynamic_j": dynamic_j.where(resolved > 0),
             "dynamic_low_j": dynamic_low_j,
             "dynamic_high_j": dynamic_high_j,
             "energy_mean_j": mean_j,
-            "energy_std_j": np.sqrt(m2_j / (resolved - 1).where(resolved > 1)),
+            "energy_std_j": std_j,
             "energy_mean_low_j": mean_low_j,
             "energy_mean_high_j": mean_high_j,
+            "energy_mean_at_most_j": (high_j / resolved).where(~resolves),
             "duration_mean_s": sums["duration_s"] / sums["instances"],
             "power_w": energy_j / own_s,
             "power_low_w": low_j / own_s,
@@ -121,7 +118,7 @@ def joined_summary(hosts: Sequence[tuple[str, str, pd.DataFrame | None]], *, com
             "edp_js": mean_j * own_mean_s,
             "energy_time_corr": (both / np.sqrt((m2_j * m2_s).where(~flat))).clip(-1.0, 1.0),
             "own_mean_s": own_mean_s,
-            "resolved": sums["dynamic_j"] / resolved > _own_reach(rows, "mean_above_j", rows["weight"]),
+            "resolved": resolves,
             **{name: groups[name].sum(min_count=1) for name in FURTHER if name in rows},
             **({"budget_j": groups["budget_j"].min()} if "budget_j" in rows else {}),
             **_by_quality(rows),
@@ -131,18 +128,26 @@ def joined_summary(hosts: Sequence[tuple[str, str, pd.DataFrame | None]], *, com
     return without_gpu_power(table).sort_values("energy_j", ascending=False, kind="stable", na_position="last")
 
 
-def _interval(rows: pd.DataFrame, name: str, value: pd.Series) -> tuple[pd.Series, pd.Series]:
-    """Return the ends of the interval over hosts: own errors add in squares, those that hosts share as they are."""
-    weight = rows["weight"].fillna(0.0) if name == "mean" else pd.Series(1.0, rows.index)
-    below, above = (
-        _own_reach(rows, f"{name}_{side}_j", weight) + _sum(rows, weight * rows[f"{name}_common_{side}_j"])
-        for side in ("below", "above")
-    )
-    return (value - below).clip(lower=0), value + above
+def _interval(
+    value: pd.Series, reach_j: Sequence[pd.Series | Floats], static_j: pd.Series, error: Factors
+) -> tuple[pd.Series, pd.Series]:
+    return widened((value - reach_j[0]).clip(lower=0), value + reach_j[1], static_j, error)
 
 
-def _own_reach(rows: pd.DataFrame, name: str, weight: pd.Series) -> pd.Series:
-    return _sum(rows, (weight.fillna(0.0) * rows[name]) ** 2) ** 0.5
+def _reach(rows: pd.DataFrame, name: str) -> pd.Series:
+    """Return how far the energy over hosts may be off: their own errors add in squares."""
+    return _sum(rows, rows[name] ** 2) ** 0.5
+
+
+def _common_error(rows: pd.DataFrame) -> Factors:
+    """Return the error that hosts may share, each host's factors weighted by its energy; see `common_error`."""
+    parts = {"busy": rows["dynamic_j"], "idle": rows["energy_j"] - rows["dynamic_j"]}
+    return Factors(**{name: _mean_factor(rows, f"{name}_factor", weight) for name, weight in parts.items()})
+
+
+def _mean_factor(rows: pd.DataFrame, name: str, weight: pd.Series) -> pd.Series:
+    whole = _sum(rows, weight)
+    return (_sum(rows, weight * rows[name]) / whole.where(whole > 0)).fillna(1.0)
 
 
 def _by_quality(rows: pd.DataFrame) -> dict[str, pd.Series]:

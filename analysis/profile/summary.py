@@ -10,7 +10,7 @@ from tprof.analysis.operating_points.scales import NORMAL_95
 
 from tprof.trace.estimate import EXACT
 
-from .intervals import fitted_interval, mean_interval, run_half, widened
+from .intervals import around, mean_half, run_half
 from .task_sums import budgets
 
 if TYPE_CHECKING:
@@ -53,15 +53,16 @@ def summarize(
 
     Returns
     -------
-    Index `task`, by falling energy: instances, energy_j, share (of all tasks' energy), dynamic_j (above static
-    power), dynamic_low_j, dynamic_high_j, energy_mean_j, energy_std_j (of instances; NaN for one),
-    energy_mean_low_j, energy_mean_high_j, duration_mean_s, power_w (energy over own time), power_low_w,
+    Index `task`, by falling energy: instances, energy_j, energy_low_j, energy_high_j, share (of all tasks' energy),
+    dynamic_j (above static power), dynamic_low_j, dynamic_high_j, energy_mean_j, energy_std_j (of instances; NaN for
+    one), energy_mean_low_j, energy_mean_high_j (NaN for one instance), energy_mean_at_most_j (of those that ran; NaN if
+    resolved), duration_mean_s, power_w (energy over own time), power_low_w,
     power_high_w, edp_js (mean energy times mean own time), energy_time_corr (Pearson's r of energy with duration,
     NaN where either is the same for all), own_mean_s (without nested tasks and suspension), resolved (whether the
-    interval of the mean energy above static power is clear of zero, the watts of an estimate taken as exact).
+    interval of `dynamic_j` is clear of zero, the watts of an estimate taken as exact).
     With a GPU also gpu_j, the GPUs' part of energy_j; power and edp_js of tasks that have some are NaN.
-    Low and high are the ends of 95 % intervals: for a mean, of all instances that could have run; for `dynamic_j`
-    and `power_w`, of what those that ran drew.
+    Low and high are the ends of 95 % intervals: for a mean, of all instances that could have run; for `energy_j`,
+    `dynamic_j` and `power_w`, of what those that ran drew.
     Instances whose energy is not resolved count in `instances` and `duration_mean_s` only.
     """
     columns = sums.columns
@@ -81,29 +82,22 @@ def summarize(
         dynamic_j = columns["dynamic_j"] / resolved
         resolution_j = np.sqrt(columns["half_squares"] / resolved)
         if mean_error_j is None:
-            model_error_j = (residual_share or 0.0) * dynamic_j
-            low_j, high_j = mean_interval(mean_j, std_j, resolved, resolution_j, model_error_j)
-            half_j = run_half(resolved, resolution_j, model_error_j)
+            half_j = run_half(resolved, resolution_j, (residual_share or 0.0) * dynamic_j)
         else:
-            low_j, high_j = fitted_interval(mean_j, std_j, resolved, mean_error_j)
             half_j = run_half(resolved, np.zeros(k), mean_error_j)
         static_half_j = np.zeros(k) if mean_error_j is not None else NORMAL_95 * static_share * (mean_j - dynamic_j)
-        half_mean_j, below_j, above_j = np.hypot(high_j - mean_j, static_half_j), np.zeros(k), np.zeros(k)
-        further = {}
-        if native is not None:
-            further = _native(columns, native)
-            below_j, above_j = further.pop("below_j"), further.pop("above_j")
-            half_mean_j = half_mean_j + below_j / resolved
-            low_j, high_j = np.maximum(low_j - below_j / resolved, 0.0), high_j + above_j / resolved
-        resolves = dynamic_j > half_mean_j
+        further = {} if native is None else _native(columns, native)
+        below_j, above_j = (further.pop(name, np.zeros(k)) for name in ("below_j", "above_j"))
+        half_mean_j = mean_half(std_j, resolved, half_j)
+        of_mean_j = half_mean_j + below_j / resolved, half_mean_j + above_j / resolved
         error = watts if common else EXACT
-        if not error.is_none:
-            low_j, high_j = widened(low_j, high_j, mean_j - dynamic_j, error)
+        low_j, high_j = around(mean_j, of_mean_j, mean_j - dynamic_j, error)
         dynamic_sum_j, below_j, above_j = dynamic_j * resolved, half_j + below_j, half_j + above_j
         static_reach_j = static_half_j * resolved
         dynamic_reach_j = np.hypot(below_j, static_reach_j), np.hypot(above_j, static_reach_j)
-        dynamic_low_j, dynamic_high_j = _around(dynamic_sum_j, dynamic_reach_j, np.zeros(k), error)
-        sum_low_j, sum_high_j = _around(sum_j, (below_j, above_j), sum_j - dynamic_sum_j, error)
+        resolves = dynamic_sum_j > dynamic_reach_j[0]
+        dynamic_low_j, dynamic_high_j = around(dynamic_sum_j, dynamic_reach_j, np.zeros(k), error)
+        sum_low_j, sum_high_j = around(sum_j, (below_j, above_j), sum_j - dynamic_sum_j, error)
         power_w, power_low_w, power_high_w = (
             np.where(own_sum_s > 0, joules / own_sum_s, np.nan) for joules in (sum_j, sum_low_j, sum_high_j)
         )
@@ -112,6 +106,8 @@ def summarize(
         {
             "instances": count,
             "energy_j": sum_j,
+            "energy_low_j": sum_low_j,
+            "energy_high_j": sum_high_j,
             "share": share,
             "dynamic_j": dynamic_sum_j,
             "dynamic_low_j": dynamic_low_j,
@@ -120,6 +116,7 @@ def summarize(
             "energy_std_j": std_j,
             "energy_mean_low_j": low_j,
             "energy_mean_high_j": high_j,
+            "energy_mean_at_most_j": np.where(resolves, np.nan, sum_high_j / resolved),
             "duration_mean_s": mean_s,
             "power_w": power_w,
             "power_low_w": power_low_w,
@@ -151,14 +148,6 @@ def without_gpu_power(table: pd.DataFrame) -> pd.DataFrame:
         columns = [name for name in ("power_w", "power_low_w", "power_high_w", "edp_js") if name in table]
         table.loc[table["gpu_j"] > 0, columns] = np.nan
     return table
-
-
-def _around(
-    joules: Floats, reach_j: tuple[Floats, Floats], static_j: Floats, error: WattsError
-) -> tuple[Floats, Floats]:
-    """Return the interval that reaches so far below and above a sum, not below zero, with the error of watts."""
-    low_j, high_j = np.maximum(joules - reach_j[0], 0.0), joules + reach_j[1]
-    return (low_j, high_j) if error.is_none else widened(low_j, high_j, static_j, error)
 
 
 def _native(columns: Mapping[str, Floats], native: NativeBounds) -> dict[str, Floats]:

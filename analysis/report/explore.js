@@ -1,6 +1,6 @@
 // What a reader does with the timeline: wheel, fingers, keys, finding a task, and the instances of one.
 const exploreTimeline = (data, tools) => {
-const { at, make, si, COLOURS, shadeOf, tag, share, atMost } = tools, packed = data.timeline, timeline = makeTimeline(packed, tools), { frame, state } = timeline;
+const { at, make, si, COLOURS, shadeOf, tag, share, atMost, meanWithin } = tools, packed = data.timeline, timeline = makeTimeline(packed, tools), { frame, state } = timeline;
 const MOST_FOUND = 12, SPEED = 0.0016, PINCH_SPEED = 0.012;
 const codeOf = new Map(packed.names.map((name, code) => [name, code]));
 const byTask = new Map(data.summary.map((row) => [codeOf.get(row.task), row]));
@@ -134,11 +134,11 @@ function legend() {
 
 const interval = (low, high) => (low === null || high === null || low === undefined ? "" : `${si(low, "J")} … ${si(high, "J")}`);
 function facts(row) {
-  const within = row.resolved && interval(row.energy_mean_low_j, row.energy_mean_high_j);
+  const within = meanWithin(row), means = within && row.energy_mean_high_j !== null ? `95 %: ${within}` : within;
   const parts = [
     ["instances", row.instances.toLocaleString("en")], ["mean time", si(row.duration_mean_s, "s")], ["mean own time", si(row.own_mean_s, "s")],
     [`energy of all${tag}`, `${si(row.energy_j, "J")}${row.share === null ? "" : `, ${share(row.share)}`}`],
-    [`mean energy${tag}`, `${atMost(row.energy_mean_j, row, "J", 1)}${within ? ` (95 %: ${within})` : row.energy_mean_high_j === null ? "" : ", not resolved"}`], ["power", atMost(row.power_w, row, "W", 1 / row.own_mean_s)],
+    [`mean energy${tag}`, `${atMost(row.energy_mean_j, row.energy_mean_at_most_j, row, "J")}${means ? ` (${means})` : row.energy_high_j === null ? "" : ", not resolved"}`], ["power", atMost(row.power_w, row.power_high_w, row, "W")],
   ];
   at("details-facts").replaceChildren();
   parts.forEach(([name, value]) => { const one = make(at("details-facts"), "div"); make(one, "dt", name); make(one, "dd", value); });

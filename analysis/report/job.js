@@ -82,13 +82,13 @@ const table = taskTable(data, { at, make, si, share, further, opens: () => timel
 at("title").textContent = `tprof report: ${data.job}`;
 at("cost-title").textContent += tag;
 at("tasks-section-title").textContent += sharedBy;
-at("unresolved").hidden = data.summary.every((row) => row.resolved || row.energy_mean_high_j === null);
-at("uncovered").hidden = data.summary.every((row) => row.energy_mean_high_j !== null);
+at("unresolved").hidden = data.summary.every((row) => row.resolved || row.energy_high_j === null);
+at("uncovered").hidden = data.summary.every((row) => row.energy_high_j !== null);
 at("domains").hidden = data.accounts.length <= known.length;
 showAnswer(data); cost(); hosts(); path(); showSources(data);
 // Cores of unlike hosts have the same numbers.
 document.querySelector(".switch").hidden = true;
-if (data.timeline.lanes.length) timeline = exploreTimeline(data, { at, make, si, share, plain, short, style, fit, draw, named, COLOURS, shadeOf, tag, atMost });
+if (data.timeline.lanes.length) timeline = exploreTimeline(data, { at, make, si, share, plain, short, style, fit, draw, named, COLOURS, shadeOf, tag, atMost, meanWithin });
 at("timeline-section").hidden = !timeline;
 section("cost", shares);
 section("power-section", power);

@@ -146,15 +146,15 @@ function native() {
 }
 const pick = (id, first, pairs) => { [["", first], ...pairs].forEach(([value, text]) => { make(at(id), "option", text).value = value; }); at(id).addEventListener("change", instances); };
 let timeline = null;
-const tools = { at, make, si, share, plain, short, style, fit, draw, named, COLOURS, shadeOf, tag, atMost };
+const tools = { at, make, si, share, plain, short, style, fit, draw, named, COLOURS, shadeOf, tag, atMost, meanWithin };
 const table = taskTable(data, { at, make, si, share, opens: () => timeline });
 at("tasks-section-title").textContent += sharedBy;
 if (data.findings) {
   data.findings.forEach((text) => make(at("findings"), "li", text));
   at("found-section-title").textContent += tag;
 }
-at("unresolved").hidden = data.summary.every((row) => row.resolved || row.energy_mean_high_j === null);
-at("uncovered").hidden = data.summary.every((row) => row.energy_mean_high_j !== null);
+at("unresolved").hidden = data.summary.every((row) => row.resolved || row.energy_high_j === null);
+at("uncovered").hidden = data.summary.every((row) => row.energy_high_j !== null);
 showAnswer(data); cost(); native(); showSources(data);
 pick("task", "all tasks", data.instances.names.map((name, i) => [String(i), name]));
 pick("core", "all cores", data.instances.cpus.map((cpu) => [String(cpu), `core ${cpu}`]));

@@ -1,7 +1,7 @@
 // The page of a recording that kept sums.
 (() => {
 const { at, data, tag, sharedBy, share, si, short, plain, style, draw, named, section, sheet, COLOURS } = drawing;
-const rows = data.tasks.map((one) => [one.task, one.instances.toLocaleString("en"), si(one.energy_j, "J"), share(one.share), one.high_j === null ? "–" : `${si(one.energy_mean_j, "J")} (${si(one.low_j, "J")} … ${si(one.high_j, "J")})`, si(one.duration_mean_s, "s"), si(one.power_w, "W")]);
+const rows = data.tasks.map((one) => [one.task, one.instances.toLocaleString("en"), si(one.energy_j, "J"), share(one.share), one.mean, si(one.duration_mean_s, "s"), si(one.power_w, "W")]);
 sheet(at("tasks-section"), { title: `Energy by task${sharedBy}`, headings: ["task", "instances", "energy", "share", "mean, 95 %", "mean time", "power"], texts: 1, rows, note: "Energy is without nested tasks." }, "tasks", "h3");
 // A line of steps: each value holds until the next time.
 const steps = (id, found, label) => section(id === "power" ? "power-section" : "over-time", () => {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.analysis.profile.provenance import uncertainty_text
+from tprof.analysis.quantities import mean_energy
 
 from .embed import INLINE, Parts, Section, clean, write_parts
 from .profile_data import SUMMARIZED, TIME_BINS, power
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 DRAWN_TASKS = 7
 """Tasks with a line of their own over time; the others are one."""
-COLUMNS = ("task", "instances", "energy_j", "share", "energy_mean_j", "duration_mean_s", "power_w", "quality")
+COLUMNS = ("task", "instances", "energy_j", "share", "duration_mean_s", "power_w", "quality")
 SECTIONS = (
     Section("tasks-section", "Tasks", ""),
     Section("over-time", "Power of the tasks over time", '<div id="tasks-over-time" class="plot"></div>'),
@@ -48,11 +49,8 @@ def write_sums_report(
 def page_data(profile: SumsProfile) -> dict[str, Any]:
     """Return what the page shows, of bounded size for a recording of any length."""
     rows = profile.summary().head(SUMMARIZED).reset_index()[list(COLUMNS)]
-    low_high = profile.summary()[["energy_mean_low_j", "energy_mean_high_j"]].head(SUMMARIZED).to_numpy()
-    tasks = [
-        {**row, "low_j": low_j, "high_j": high_j}
-        for row, (low_j, high_j) in zip(rows.to_dict("records"), low_high, strict=True)
-    ]
+    means = map(mean_energy, profile.summary().head(SUMMARIZED).to_dict("records"))
+    tasks = [{**row, "mean": mean} for row, mean in zip(rows.to_dict("records"), means, strict=True)]
     return {
         "info": {
             name: profile.info[name] for name in ("quality", "sensor", "model", "model_why", "duration_s", "warnings")

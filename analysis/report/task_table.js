@@ -1,14 +1,17 @@
 // The table of tasks, sorted by the column that is pressed; `opens` returns the timeline in which a task is shown, or null.
-// What goes with a mean energy that is not resolved is shown as what it is at most, as in tprof summary.
-const atMost = (value, row, unit, ofMean) => (value === null || row.energy_mean_high_j === null ? "–" : row.resolved ? drawing.si(value, unit) : `≤ ${drawing.si(row.energy_mean_high_j * ofMean, unit)}`);
+// What goes with an energy that is not resolved is shown as what it is at most, as in tprof summary.
+const atMost = (value, most, row, unit) => { const shown = row.resolved ? value : most; return shown === null ? "–" : (row.resolved ? "" : "≤ ") + drawing.si(shown, unit); };
+const mostEdp = (row) => (row.energy_mean_at_most_j === null ? null : row.energy_mean_at_most_j * row.own_mean_s);
+// A mean is of all instances that could have run: the spread of a single one is not known.
+const meanWithin = (row) => (!row.resolved ? "" : row.energy_mean_high_j === null ? "one instance" : `${drawing.si(row.energy_mean_low_j, "J")} … ${drawing.si(row.energy_mean_high_j, "J")}`);
 const taskTable = (data, { at, make, si, share, opens, further = [] }) => {
 const budgeted = (v, r) => (typeof r.over_budget === "number" ? `${v}\nover budget: ${r.over_budget.toLocaleString("en")} of ${r.instances.toLocaleString("en")} (${si(r.budget_j, "J")})` : String(v));
 const within = (value, row, name, suffix, unit) => (value !== null && row.resolved && row[`${name}_low_${suffix}`] !== null ? `\n${si(row[`${name}_low_${suffix}`], unit)} … ${si(row[`${name}_high_${suffix}`], unit)}` : "");
-const mean = (value, row) => atMost(value, row, "J", 1) + within(value, row, "energy_mean", "j", "J");
+const mean = (value, row) => [atMost(value, row.energy_mean_at_most_j, row, "J"), meanWithin(row)].filter(Boolean).join("\n");
 const COLUMNS = [
   ["task", "Task", budgeted], ["instances", "Instances", (v) => v.toLocaleString("en")], ["energy_j", "Energy", (v) => (v === null ? "–" : si(v, "J"))], ["share", "Share", share], ...further,
-  ["dynamic_j", "Dynamic", (v, r) => (v === null || r.dynamic_high_j === null ? "–" : r.resolved ? si(v, "J") + within(v, r, "dynamic", "j", "J") : `≤ ${si(r.dynamic_high_j, "J")}`)], ["energy_mean_j", "Mean", mean], ["duration_mean_s", "Mean time", (v) => si(v, "s")], ["own_mean_s", "Own time", (v) => si(v, "s")],
-  ["power_w", "Power", (v, r) => atMost(v, r, "W", 1 / r.own_mean_s) + within(v, r, "power", "w", "W")], ["edp_js", "EDP", (v, r) => atMost(v, r, "Js", r.own_mean_s)],
+  ["dynamic_j", "Dynamic", (v, r) => atMost(v, r.dynamic_high_j, r, "J") + within(v, r, "dynamic", "j", "J")], ["energy_mean_j", "Mean", mean], ["duration_mean_s", "Mean time", (v) => si(v, "s")], ["own_mean_s", "Own time", (v) => si(v, "s")],
+  ["power_w", "Power", (v, r) => atMost(v, r.power_high_w, r, "W") + within(v, r, "power", "w", "W")], ["edp_js", "EDP", (v, r) => atMost(v, mostEdp(r), r, "Js")],
   ["energy_time_corr", "Correlation", (v, r) => (v === null || r.instances < 10 ? "–" : v.toFixed(2))],
   ...(data.summary.some((r) => r.gpu_j !== undefined) ? [["gpu_j", "GPU", (v) => (v === null ? "–" : si(v, "J"))]] : []),
   ...(data.summary.some((r) => r.native_j !== undefined) ? [["native_j", "Native", (v, r) => `${v === null ? "–" : si(v, "J")}${v !== null && r.native_high_j > 1.005 * v ? `\n≤ ${si(r.native_high_j, "J")}` : ""}`], ["spin_j", "Spinning", (v) => (v === null ? "–" : si(v, "J"))]] : []),

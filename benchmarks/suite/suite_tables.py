@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from tprof.analysis.profile.intervals import widened
+from tprof.analysis.profile.intervals import mean_half, widened
 from tprof.analysis.profile.summary import summarize
 from tprof.analysis.profile.task_sums import TaskSums, half_widths
 from tprof.benchmarks.programs.catalogue import PROGRAMS
@@ -142,8 +142,8 @@ def pooled(profiles: Sequence[Profile]) -> pd.DataFrame:
     """Summarize the instances of all runs together.
 
     Means and correlations are those of all instances. The interval keeps the mean half width of the runs': sensor and
-    model have the same error in each, so that repeating narrows nothing that this interval holds. Intervals of sums and
-    of powers are those of one run, and left out.
+    model have the same error in each, so that repeating narrows nothing that this interval holds. A task with a single
+    instance a run has the spread between runs. Intervals of sums and of powers are those of one run, and left out.
     """
     if len(profiles) == 1:
         return profiles[0].summary()
@@ -154,15 +154,22 @@ def pooled(profiles: Sequence[Profile]) -> pd.DataFrame:
     own_s = np.concatenate([profile.own_s for profile in profiles])
     sums = TaskSums.of_table(tasks.reset_index(drop=True), own_s, half_widths(tasks, watts))
     table = summarize(sums, watts=watts, common=False)
-    half_j = pd.concat([one["energy_mean_high_j"] - one["energy_mean_j"] for one in summaries]).groupby(level=0).mean()
-    half_j = half_j.reindex(table.index)
+    means, sums_j = (
+        pd.concat([one[f"{figure}_high_j"] - one[f"{figure}_j"] for one in summaries]).groupby(level=0).mean()
+        for figure in ("energy_mean", "energy")
+    )
     dynamic_j = tasks.groupby("task", observed=True)["dynamic_j"].mean().reindex(table.index)
-    means_j, halves_j = table["energy_mean_j"].to_numpy(), half_j.to_numpy()
+    count = sums.columns["resolved"][pd.Index(sums.names).get_indexer(table.index)].astype(np.int64)
+    half_j = (sums_j * len(summaries)).reindex(table.index).to_numpy()
+    means_j, halves_j = table["energy_mean_j"].to_numpy(), means.reindex(table.index).to_numpy()
+    spread_j = mean_half(table["energy_std_j"].to_numpy(), count, half_j)
+    halves_j = np.where(np.isnan(halves_j), spread_j, halves_j)
     static_j = means_j - dynamic_j.to_numpy()
     low_j, high_j = widened(np.maximum(means_j - halves_j, 0.0), means_j + halves_j, static_j, watts)
-    of_one_run = ["dynamic_low_j", "dynamic_high_j", "power_low_w", "power_high_w"]
+    of_one_run = [f"{name}_{end}" for name in ("energy", "dynamic") for end in ("low_j", "high_j")]
+    of_one_run += ["power_low_w", "power_high_w", "energy_mean_at_most_j"]
     return table.drop(columns=of_one_run).assign(
-        energy_mean_low_j=low_j, energy_mean_high_j=high_j, resolved=dynamic_j > half_j
+        energy_mean_low_j=low_j, energy_mean_high_j=high_j, resolved=dynamic_j > half_j / count
     )
 
 

@@ -12,8 +12,8 @@ from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import stdtrit
 from tprof.analysis.export import safe_cell
+from tprof.analysis.operating_points.scales import student
 
 from tprof.trace.plain_values import shown
 
@@ -108,8 +108,10 @@ def _between(quanta: Any, begin_ns: int, end_ns: int) -> float:
 
 def _task(name: str, row: Any, quality: str) -> Row:
     count = int(row["instances"])
-    bounds = (float(row["energy_mean_low_j"]) * count, float(row["energy_mean_high_j"]) * count)
-    return _row(name, float(row["energy_mean_j"]) * count, bounds, float(row["own_mean_s"]) * count, count, quality)
+    energy_j, known_j = float(row["energy_mean_j"]) * count, float(row["energy_j"])
+    factor = energy_j / known_j if known_j > 0 else math.nan
+    bounds = (float(row["energy_low_j"]) * factor, float(row["energy_high_j"]) * factor)
+    return _row(name, energy_j, bounds, float(row["own_mean_s"]) * count, count, quality)
 
 
 def _row(task: str, energy_j: float, bounds_j: tuple[float, float], time_s: float, instances: int, quality: str) -> Row:
@@ -227,7 +229,7 @@ def _interval(values: Sequence[float]) -> tuple[float | None, float | None, floa
     middle = mean(values)
     if len(values) == 1:
         return middle, None, None
-    half = float(stdtrit(len(values) - 1, 0.975)) * stdev(values) / len(values) ** 0.5
+    half = float(student(len(values) - 1)) * stdev(values) / len(values) ** 0.5
     return middle, max(middle - half, 0.0), middle + half
 
 

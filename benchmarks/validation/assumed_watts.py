@@ -19,7 +19,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import stdtrit
+from tprof.analysis.operating_points.scales import student
 from tprof.benchmarks import published
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def factors(errors: Sequence[LeftOut], sound: Callable[[Processor], bool] = lamb
 
 def _factor(squares: Sequence[tuple[float, bool]]) -> float:
     mean = np.mean([square for square, taken in squares if taken])
-    return float(np.exp(stdtrit(len(squares) - 1, 0.975) * math.sqrt(mean)))
+    return float(np.exp(student(len(squares) - 1) * math.sqrt(mean)))
 
 
 def result() -> dict[str, Any]:

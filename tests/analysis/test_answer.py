@@ -81,10 +81,8 @@ def summed(**joules):
     parts = np.array(list(joules.values()), float)
     energy_j, half_j = parts[:, 0] + parts[:, 1], parts[:, 2]
     columns = {"energy_j": energy_j, "power_w": energy_j, "energy_mean_j": energy_j, "dynamic_j": parts[:, 1]}
-    for stem in ("power", "energy_mean"):
-        unit = "w" if stem == "power" else "j"
-        columns[f"{stem}_low_{unit}"] = np.maximum(energy_j - half_j, 0.0)
-        columns[f"{stem}_high_{unit}"] = energy_j + half_j
+    columns |= {"energy_low_j": np.maximum(energy_j - half_j, 0.0), "energy_high_j": energy_j + half_j}
+    columns["energy_mean_at_most_j"] = energy_j + half_j
     frame = pd.DataFrame(columns, index=list(joules)).assign(instances=1, duration_mean_s=1.0, resolved=True)
     return frame.assign(share=frame["energy_j"] / frame["energy_j"].sum())
 

@@ -61,8 +61,8 @@ def test_the_models_own_error_is_in_the_interval(tmp_path):
     sure = trace_of(tmp_path / "a.tprof", MODEL | {"residual_share": 0.0}).profile().summary()
     unsure = trace_of(tmp_path / "b.tprof", MODEL).profile().summary()
 
-    half = (unsure["energy_mean_high_j"] - unsure["energy_mean_low_j"]) / 2
-    before = (sure["energy_mean_high_j"] - sure["energy_mean_low_j"]) / 2
+    half = (unsure["energy_high_j"] - unsure["energy_low_j"]) / 2
+    before = (sure["energy_high_j"] - sure["energy_low_j"]) / 2
     assert half["fast"] ** 2 - before["fast"] ** 2 == pytest.approx((1.96 * 0.05 * 12.5) ** 2, rel=0.01)
 
 

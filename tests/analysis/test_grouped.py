@@ -23,9 +23,9 @@ OWN_S = np.array([1.0, 1.0, 2.0, 0.5, 1.0])
 SUMMARY = pd.DataFrame(
     {
         "instances": [3, 2],
-        "energy_mean_j": [35 / 3, 1.5],
-        "energy_mean_low_j": [35 / 6, 0.0],
-        "energy_mean_high_j": [35 / 2, 6.0],
+        "energy_j": [35.0, 3.0],
+        "energy_low_j": [17.5, 0.0],
+        "energy_high_j": [52.5, 12.0],
     },
     index=["work", "MPI_Wait"],
 )

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
-from tprof.analysis.compare.evidence import Estimate, difference, holm, quantile
+from tprof.analysis.compare.evidence import Estimate, difference, holm
 from tprof.analysis.compare.scatter import batched_error
 from tprof.analysis.compare.sides import estimates
+from tprof.analysis.operating_points.scales import student
 
 TRIALS = 4000
 LEVEL = 0.05
@@ -124,7 +125,7 @@ def test_welchs_example_by_hand():
     found = difference(estimate(20.0, 0.5, 9), estimate(22.0, 1.5, 4))
 
     df = 2.0**2 / (0.25 / 9 + 2.25 / 4)
-    half = float(quantile(np.array([df]))[0]) * math.sqrt(2.0)
+    half = float(student(df)) * math.sqrt(2.0)
     assert found.low[0] == pytest.approx(2 - half)
     assert found.high[0] == pytest.approx(2 + half)
     assert found.chance[0] == pytest.approx(0.2016, abs=5e-4)  # tables of t = 1.414: 0.207 at 6 degrees, 0.200 at 7

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tprof.analysis.quantities import AT_MOST_NOTE, at_most
+from tprof.analysis.quantities import AT_MOST_NOTE, ONE_INSTANCE_NOTE, at_most, mean_energy
 from tprof.errors import UsageError
 from tprof.trace.plain_values import listed, shown
 
@@ -325,10 +325,12 @@ def _usual(names: Sequence[str], columns: Sequence[Column], width: int | None) -
 
 def legend_lines(summary: pd.DataFrame) -> list[str]:
     """Return the legend of the marks for figures that are not resolved."""
-    known = summary["energy_mean_high_j"].notna()
+    known = summary["energy_high_j"].notna()
     notes = []
-    if (known & ~summary["resolved"]).any():
+    if summary["energy_mean_at_most_j"].notna().any():
         notes.append(AT_MOST_NOTE)
+    if (summary["resolved"] & summary["energy_mean_high_j"].isna()).any():
+        notes.append(ONE_INSTANCE_NOTE)
     if not known.all():
         notes.append("–: not resolved: no valid reading of a sensor covers these instances")
     return notes
@@ -383,16 +385,19 @@ def _with_interval(name: str, unit: str) -> Callable[[Row], str]:
     return cell
 
 
-def _at_most(name: str, unit: str, per_mean: Callable[[Row], float]) -> Callable[[Row], str]:
-    """Return what writes a figure that goes with the mean energy, or what it is at most."""
+def _at_most(name: str, unit: str, most: Callable[[Row], float]) -> Callable[[Row], str]:
+    """Return what writes a figure, or what it is at most."""
 
     def cell(row: Row) -> str:
-        value, high = float(row[name]), float(row["energy_mean_high_j"]) * per_mean(row)
-        if math.isnan(value) or math.isnan(high):
-            return DASH
-        return quantity(value, unit) if row["resolved"] else at_most(high, unit)
+        if row["resolved"]:
+            return _known(float(row[name]), unit)
+        return DASH if math.isnan(high := most(row)) else at_most(high, unit)
 
     return cell
+
+
+def _most_edp(row: Row) -> float:
+    return float(row["energy_mean_at_most_j"]) * float(row["own_mean_s"])
 
 
 def _deviation(row: Row) -> str:
@@ -404,23 +409,21 @@ def _correlation(row: Row) -> str:
     return DASH if math.isnan(value) or row["instances"] < LEAST_CORRELATED else f"{value:.2f}"
 
 
-def _per_own_s(row: Row) -> float:
-    own_s = float(row["own_mean_s"])
-    return 1 / own_s if own_s > 0 else math.nan
-
-
 _TASK_COLUMNS: dict[str, tuple[str, Callable[[Row], str]]] = {
     "energy": ("energy", lambda row: _known(float(row["energy_j"]), "J")),
     "share": ("share", lambda row: percent(float(row["share"]))),
-    "mean": ("mean (95 %)", _with_interval("energy_mean_j", "J")),
-    "power": ("power", _at_most("power_w", "W", _per_own_s)),
+    "mean": ("mean (95 %)", mean_energy),
+    "power": ("power", _at_most("power_w", "W", lambda row: float(row["power_high_w"]))),
     "time": ("time", lambda row: _known(float(row["duration_mean_s"]), "s")),
     "instances": ("instances", lambda row: f"{int(row['instances']):,}"),
     "dynamic": ("dynamic (95 %)", _with_interval("dynamic_j", "J")),
     "power-interval": ("power (95 %)", _with_interval("power_w", "W")),
     "own-time": ("own time", lambda row: _known(float(row["own_mean_s"]), "s")),
     "sd": ("± sd", _deviation),
-    "edp": ("EDP", _at_most("edp_js", "Js", lambda row: float(row["own_mean_s"]))),
+    "edp": (
+        "EDP",
+        _at_most("edp_js", "Js", _most_edp),
+    ),
     "correlation": ("corr(E, t)", _correlation),
     "gpu": ("GPU", lambda row: _known(float(row.get("gpu_j", math.nan)), "J")),
     "native": ("native", lambda row: _known(float(row.get("native_j", math.nan)), "J")),

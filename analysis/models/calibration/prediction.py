@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
+from tprof.analysis.operating_points.scales import student
 
 Floats = NDArray[np.float64]
-COVERAGE = 0.95
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class LeftOut:
         errors = [np.log(self.measured_w / self.predicted_w)[self.group == name] for name in names]
         between = np.mean([error.mean() ** 2 for error in errors]) * (1 + 1 / len(names))
         within = np.mean([error.var() for error in errors])
-        return float(np.exp(student.ppf((1 + COVERAGE) / 2, len(names) - 1) * np.sqrt(between + within)))
+        return float(np.exp(student(len(names) - 1) * np.sqrt(between + within)))
 
 
 @dataclass(frozen=True)

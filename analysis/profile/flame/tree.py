@@ -120,12 +120,12 @@ def sums_of_instances(tasks: pd.DataFrame, own_s: Floats, summary: pd.DataFrame,
 class NodeTotals:
     """What nodes took themselves, by instances that are added in parts.
 
-    The bounds take the errors of a task's mean energy as common to all its instances, as those of `Profile.by` do; a
+    The bounds take the errors of a task's energy as common to all its instances, as those of `Profile.by` do; a
     path that only some of them took has their own resolution besides.
     """
 
     _COLUMNS = (
-        "known_j", "of_mean_low_j", "of_mean_high_j", "most_low_j", "most_high_j", "half_squares", "part", "own_s",
+        "known_j", "of_task_low_j", "of_task_high_j", "most_low_j", "most_high_j", "half_squares", "part", "own_s",
         "instances", "unresolved",
     )  # fmt: skip
 
@@ -152,13 +152,13 @@ class NodeTotals:
         ends = {name: tasks[f"energy_{name}_j"].to_numpy(float) for name in ("low", "high")}
         half_j = np.where(is_known, np.nan_to_num((ends["high"] - ends["low"]) / 2), 0.0)
         instances = np.append(self._summary["instances"].reindex(categories).to_numpy(float), np.nan)
-        of_mean_j = (known_j * self._ratios(name, categories)[codes] for name in ("low", "high"))
+        of_task_j = (known_j * self._ratios(name, categories)[codes] for name in ("low", "high"))
         most_j = (
             np.where(is_known, np.nan_to_num(sign * (ends[name] - known_j)), 0.0)
             for name, sign in (("low", -1), ("high", 1))
         )
         weights = (
-            known_j, *of_mean_j, *most_j, half_j**2, np.nan_to_num(1 / instances, nan=0.0)[codes], own_s, None,
+            known_j, *of_task_j, *most_j, half_j**2, np.nan_to_num(1 / instances, nan=0.0)[codes], own_s, None,
             (~is_known).astype(float),
         )  # fmt: skip
         added = np.array([np.bincount(node, weights=one, minlength=count).astype(float) for one in weights])
@@ -166,9 +166,9 @@ class NodeTotals:
         self._totals = added
 
     def _ratios(self, end: str, categories: pd.Index[Any]) -> Floats:
-        """Return an end of the interval of each task's mean over the mean, 1 for unknown ones, which are last too."""
-        means = self._summary["energy_mean_j"].where(self._summary["energy_mean_j"] > 0)
-        ratio = (self._summary[f"energy_mean_{end}_j"] / means).reindex(categories).to_numpy(float)
+        """Return an end of the interval of each task's energy over it, 1 for unknown ones, which are last too."""
+        whole_j = self._summary["energy_j"].where(self._summary["energy_j"] > 0)
+        ratio = (self._summary[f"energy_{end}_j"] / whole_j).reindex(categories).to_numpy(float)
         return np.asarray(np.nan_to_num(np.append(ratio, 1.0), nan=1.0), np.float64)
 
     def sums(self) -> Sums:
@@ -177,7 +177,7 @@ class NodeTotals:
         joules, half_squares, part = (known[name] for name in ("known_j", "half_squares", "part"))
         low, high = (
             joules
-            + sign * part_reach(sign * (known[f"of_mean_{end}_j"] - joules), half_squares, part, known[f"most_{end}_j"])
+            + sign * part_reach(sign * (known[f"of_task_{end}_j"] - joules), half_squares, part, known[f"most_{end}_j"])
             for end, sign in (("low", -1), ("high", 1))
         )
         return Sums(joules, np.maximum(low, 0.0), high, known["own_s"], known["instances"], known["unresolved"])
