@@ -32,7 +32,7 @@ def compare(
     Parameters
     ----------
     a, b : a session, or the sessions of several runs of the same program
-    model : as for `Trace.profile`, the same for all
+    model : as for `Trace.profile`, the same for all. Where `auto` would take several, all are shared by one
     by : ``"host"`` or names of labels, as for `Profile.by`: groups are compared instead of tasks
     start_s, end_s : a window of each recording, as for `Trace.profile`
     progress : called for each window in which a long recording is read: with what is done, how many of them are, and
@@ -58,11 +58,21 @@ def compare(
     from tprof.analysis.compare import compare_runs  # noqa: PLC0415 - the door to analysis
 
     window = {name: value for name, value in (("start_s", start_s), ("end_s", end_s)) if value is not None}
-    sides = (
-        [figures_of_session(path, model, by=by, window=window, progress=progress) for path in _paths(side)]
-        for side in (a, b)
-    )
-    return compare_runs(*sides, grouped_by=by)
+    first, second = _paths(a), _paths(b)
+    runs, why = figures_by_one_model([*first, *second], model, by=by, window=window, progress=progress)
+    return compare_runs(runs[: len(first)], runs[len(first) :], grouped_by=by, model_why=why)
+
+
+def figures_by_one_model(
+    paths: Sequence[str | os.PathLike[str]], model: str = "auto", **reading: Any
+) -> tuple[list[RunFigures], str]:
+    """Return what sessions say by one power model, and a sentence on it if `auto` would take several; see `compare`."""
+    from tprof.analysis.compare.one_model import AUTO, by_one_model  # noqa: PLC0415 - the door to analysis
+
+    runs = [figures_of_session(path, model, **reading) for path in paths]
+    if model != AUTO:
+        return runs, ""
+    return by_one_model(runs, lambda place, name: figures_of_session(paths[place], name, **reading))
 
 
 def figures_of_session(

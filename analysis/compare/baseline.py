@@ -17,6 +17,7 @@ from tprof.errors import TprofError, UsageError
 from tprof.trace.plain_values import is_finite, shown
 from tprof.trace.user_files import UnreadableError, read_json, replace_file
 
+from .one_model import AUTO, models_of, name_of
 from .run_figures import RunFigures
 
 if TYPE_CHECKING:
@@ -52,6 +53,12 @@ class Baseline:
 
     runs: tuple[RunFigures, ...]
     limits: Mapping[str, float]
+
+    @property
+    def model(self) -> str:
+        """The name of the power model that shared the joules of all runs; `AUTO` if it is not known, or not one."""
+        models = models_of(run.circumstances for run in self.runs)
+        return name_of(models[0]) if len(models) == 1 else AUTO
 
 
 def write_baseline(path: Path, runs: Sequence[RunFigures], limits: Mapping[str, float]) -> None:

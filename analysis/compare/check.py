@@ -16,6 +16,7 @@ from .circumstances import likeness
 from .comparison import ONE_RUN
 from .evidence import chance_beyond, difference, holm
 from .figure_texts import LEVEL
+from .one_model import NEW_BASELINE, models_of
 from .sides import ends_of, estimates
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class Check:
     ----------
     figure : that was checked: energy_mean_j, energy_j or duration_mean_s
     quality : of the runs' joules
+    model : the power model that shared them; "" if that is not known
     tasks : those over their limit first
     base_runs, runs : how many runs were compared
     warnings : sentences on what makes the result doubtful
@@ -81,6 +83,7 @@ class Check:
 
     figure: str
     quality: str
+    model: str
     tasks: tuple[Checked, ...]
     base_runs: int
     runs: int
@@ -113,12 +116,15 @@ def check(
     Raises
     ------
     UsageError
-        If machine or sensor differ and that was not allowed, or one side has no joules to check.
+        If machine or sensor differ and that was not allowed, the power models differ, or one side has no joules to
+        check.
     """
     measured = [[run.circumstances for run in side] for side in (base, runs)]
     if not any_machine:
         _check_machine(*measured)
     like = likeness(*measured)
+    if figure != "duration_mean_s":
+        _check_model(*measured)
     if not like.has_energy and figure != "duration_mean_s":
         raise UsageError("there are no joules on both sides to check: check times by --figure time")
     names = list(dict.fromkeys(name for run in (*runs, *base) for name in run.tasks))
@@ -136,7 +142,8 @@ def check(
     ]
     warnings = [*like.warnings, *([ONE_RUN] if len(base) == len(runs) == 1 else [])]
     quality = str(runs[0].circumstances["quality"])
-    return Check(figure, quality, tuple(sorted(rows, key=_order)), len(base), len(runs), tuple(warnings))
+    model = " or ".join(models_of(measured[1]))
+    return Check(figure, quality, model, tuple(sorted(rows, key=_order)), len(base), len(runs), tuple(warnings))
 
 
 def limit_of(task: str, limits: Mapping[str, float]) -> float:
@@ -154,6 +161,15 @@ def _check_machine(base: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str
                 f"the baseline is of another machine or way to measure ({words}: {shown[0]}, here {shown[1]}): make "
                 "one here, or compare all the same by --any-machine"
             )
+
+
+def _check_model(base: Sequence[Mapping[str, Any]], runs: Sequence[Mapping[str, Any]]) -> None:
+    if len(models_of([*base, *runs])) > 1:
+        before, now = (" and ".join(models_of(side)) for side in (base, runs))
+        raise UsageError(
+            f"no verdict: the joules of the baseline are shared by the power model {before} and those here by {now}, "
+            f"and joules move between tasks by that alone: leave --model out, or {NEW_BASELINE}"
+        )
 
 
 def _judged(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .one_model import model_of, models_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -23,7 +25,7 @@ class Likeness:
     Attributes
     ----------
     shares_error : whether an error of watts or of the sensor is the same on both sides, so that it hardly moves ratios
-    has_energy : whether both sides know joules
+    has_energy : whether both sides know joules, shared by one power model
     warnings : a sentence on each way in which they were measured differently
     """
 
@@ -50,7 +52,7 @@ def _of_info(info: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "sensor": ", ".join(sorted({str(one["source"]) for one in counted})),
         "domains": ", ".join(sorted(str(one["name"]) for one in counted)),
-        "model": str(info["model"]),
+        "model": model_of(info),
         "watts": " and ".join(watts),
         "host": str(host.get("hostname", "")),
         "processor": str(host.get("processor", "")),
@@ -65,7 +67,7 @@ _WATTS = {"idle_w": "idle", "per_core_w": "a busy core"}
 
 
 def _joined(values: Sequence[str]) -> str:
-    return ", ".join(dict.fromkeys(values))
+    return ", ".join(dict.fromkeys(filter(None, values)))
 
 
 def likeness(a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> Likeness:
@@ -80,10 +82,11 @@ def likeness(a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> 
         )
     if _differs(both, "sensor") and len(qualities) == 1:
         warnings.append(f"the sensors differ: {_versus(a, b, 'sensor')}")
-    if _differs(both, "model"):
+    is_one_model = len(models_of(both)) < 2
+    if not is_one_model:
         warnings.append(
-            f"the power models differ ({_versus(a, b, 'model')}): joules move between tasks by that alone; give both "
-            "the same by --model"
+            f"only times are compared, since the power models differ ({_versus(a, b, 'model')}) and joules move "
+            "between tasks by that alone: give both one model that can share both, such as cputime"
         )
     unlike = [name for name in _SAME_MACHINE if _differs(both, name)]
     warnings += [f"the machines differ ({name}): {_versus(a, b, name)}" for name in unlike]
@@ -93,7 +96,7 @@ def likeness(a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> 
     # A sensor's error is that of one machine, and the error of assumed watts that of a kind of machine.
     machine = _SAME_MACHINE[1:] if qualities == {ESTIMATED} else _SAME_MACHINE
     same = not any(_differs(both, name) for name in ("quality", "watts", "sensor", "domains", *machine))
-    return Likeness(same, NO_ENERGY not in qualities, tuple(warnings))
+    return Likeness(same, is_one_model and NO_ENERGY not in qualities, tuple(warnings))
 
 
 def _quality(a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -15,6 +15,7 @@ from .circumstances import Likeness, likeness
 from .evidence import Difference, Estimate, difference, holm
 from .figure_texts import LEVEL
 from .headline import headline
+from .one_model import models_of
 from .run_figures import ENERGIES, FIGURES, RunFigures, figures_of
 from .sides import ends_of, estimates, totals_of
 
@@ -59,7 +60,8 @@ class Comparison:
         duration_s): a, b, difference, low, high, ratio, ratio_low, ratio_high, chance
     info : quality, by (the figure that `change` is about), grouped_by (names of labels; none for tasks), level,
         within_run (whether each side is one run, so that the chances do not include what runs differ by as wholes),
-        method, and warnings
+        method, model (that shared all joules), model_why (if it is not the one that `auto` takes for each run), and
+        warnings
     """
 
     a: tuple[RunFigures, ...]
@@ -128,13 +130,16 @@ def compare(
     return compare_runs(*sides)
 
 
-def compare_runs(a: Sequence[RunFigures], b: Sequence[RunFigures], *, grouped_by: Sequence[str] = ()) -> Comparison:
+def compare_runs(
+    a: Sequence[RunFigures], b: Sequence[RunFigures], *, grouped_by: Sequence[str] = (), model_why: str = ""
+) -> Comparison:
     """Compare runs whose figures were taken before. Raises UsageError as `compare`.
 
     Parameters
     ----------
     a, b : both sides
     grouped_by : what their figures are of: groups by these labels, or tasks if there are none
+    model_why : why all are shared by this power model, if it is not the one that suits each best
     """
     _check(a, b)
     a, b = _with_one_program(a, b)
@@ -157,6 +162,8 @@ def compare_runs(a: Sequence[RunFigures], b: Sequence[RunFigures], *, grouped_by
         "level": LEVEL,
         "within_run": len(a) == len(b) == 1,
         "method": _method(a, b, f"{len(names)} {'group' if grouped_by else 'task'}{'' if len(names) == 1 else 's'}"),
+        "model": " or ".join(models_of(run.circumstances for run in (*a, *b))),
+        "model_why": model_why,
         "warnings": [*like.warnings, *_without_common(table), *_of_runs(a, b)],
     }
     return Comparison(tuple(a), tuple(b), _worst_first(table, by), totals, info)

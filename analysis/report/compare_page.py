@@ -128,6 +128,7 @@ def _legend(comparison: Comparison) -> str:
     rows: list[Row] = list(comparison.tasks.head(MOST_TASKS).to_dict("records"))
     words += [AT_MOST_NOTE] if any(is_at_most(row) for row in rows) else []
     words += [NO_BOUND] if any(is_unbounded(row, f"{comparison.info['by'][:-2]}_") for row in rows) else []
+    words += filter(None, [comparison.info["model_why"]])
     return "".join(f"<p class='quiet'>{_text(text[0].upper() + text[1:])}.</p>" for text in words)
 
 

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import TextIO
 
+    from tprof.analysis.compare.baseline import Baseline
     from tprof.analysis.compare.check import Check, Checked
+    from tprof.analysis.compare.run_figures import RunFigures
 
 REGRESSION_STATUS = 1
 FIGURES = {"energy": "energy_mean_j", "total": "energy_j", "time": "duration_mean_s"}
@@ -69,14 +71,13 @@ def check(  # noqa: PLR0913 - one parameter an option
         limits = limits_of(max_increase or [], "--max-increase")
         if (baseline is None) == (save is None):
             raise UsageError("give either --baseline FILE to compare with, or --save FILE to make one")
-        runs = _runs(sessions, model)
         if save is not None:
-            _save(save, runs, limits)
+            _save(save, *_runs(sessions, model), limits)
             return
         assert baseline is not None  # noqa: S101 - one of them is there
-        found, stored = _compared(
-            baseline, runs, limits, figure=figure, least_share=_part(min_share), any_machine=any_machine
-        )
+        base = _baseline(baseline, figure)
+        runs, _ = _runs(sessions, model, base if figure != "time" else None)
+        found = _compared(base, runs, limits, figure=figure, least_share=_part(min_share), any_machine=any_machine)
     except TprofError as error:
         raise UsageError(str(error)) from error  # status 1 is for regressions alone
     over = found.over(strict=strict)
@@ -91,40 +92,58 @@ def check(  # noqa: PLR0913 - one parameter an option
     if update:
         from tprof.analysis.compare.baseline import write_baseline
 
-        write_baseline(baseline, runs, {**stored, **limits})
+        write_baseline(baseline, runs, {**base.limits, **limits})
         print(f"updated {baseline}", file=sys.stderr)
     elif over:
         raise typer.Exit(REGRESSION_STATUS)
 
 
-def _runs(sessions: Sequence[Path], model: str) -> list[Any]:
-    from tprof.comparison import figures_of_session
+def _runs(sessions: Sequence[Path], model: str, base: Baseline | None = None) -> tuple[list[RunFigures], str]:
+    """Return the runs by one model, that of the baseline unless another one is asked for, and a sentence on it."""
+    from tprof.analysis.compare.one_model import AUTO, cannot_share
+    from tprof.comparison import figures_by_one_model
 
     from .progress import bar
 
+    name = base.model if base is not None and model == AUTO else model
     with bar("reading") as progress:
-        return [figures_of_session(session, model, progress=progress) for session in sessions]
+        try:
+            return figures_by_one_model(sessions, name, progress=progress)
+        except UsageError as error:
+            raise error if name == model else cannot_share(name, error) from None
 
 
-def _save(path: Path, runs: Sequence[Any], limits: Mapping[str, float]) -> None:
+def _save(path: Path, runs: Sequence[RunFigures], why: str, limits: Mapping[str, float]) -> None:
     from tprof.analysis.compare.baseline import write_baseline
 
     if os.path.lexists(path):
         raise UsageError(f"{path} exists: compare with it by --baseline {path}, and replace it by --update")
     write_baseline(path, runs, limits)
     print(path)
+    if why:
+        print(f"tprof: {why}", file=sys.stderr)
 
 
-def _compared(
-    path: Path, runs: Sequence[Any], limits: Mapping[str, float], *, figure: str, least_share: float, any_machine: bool
-) -> tuple[Check, Mapping[str, float]]:
-    from tprof.analysis.compare import check as judge
+def _baseline(path: Path, figure: str) -> Baseline:
     from tprof.analysis.compare.baseline import read_baseline
 
     if figure not in FIGURES:
         raise UsageError(f"--figure must be one of {', '.join(FIGURES)}, got {shown(figure)}")
-    base = read_baseline(path)
-    found = judge.check(
+    return read_baseline(path)
+
+
+def _compared(
+    base: Baseline,
+    runs: Sequence[RunFigures],
+    limits: Mapping[str, float],
+    *,
+    figure: str,
+    least_share: float,
+    any_machine: bool,
+) -> Check:
+    from tprof.analysis.compare import check as judge
+
+    return judge.check(
         base.runs,
         runs,
         {**base.limits, **limits},
@@ -132,7 +151,6 @@ def _compared(
         least_share=least_share,
         any_machine=any_machine,
     )
-    return found, base.limits
 
 
 def _part(text: str) -> float:
@@ -150,6 +168,7 @@ def as_plain(found: Check, *, strict: bool) -> dict[str, Any]:
         "failed": bool(found.over(strict=strict)),
         "figure": found.figure,
         "quality": found.quality,
+        "model": found.model,
         "runs": {"baseline": found.base_runs, "now": found.runs},
         "tasks": [plain(vars(one)) for one in found.tasks],
         "warnings": list(found.warnings),
@@ -196,6 +215,8 @@ def _notes(found: Check, *, strict: bool) -> list[str]:
     count = f"{len(failed)} task{'' if len(failed) == 1 else 's'}"
     result = f"failed: {count} over the limit" if failed else "passed: no task is surely over its limit"
     notes = [f"{result} ({_count(found.base_runs)} in the baseline, {_count(found.runs)} now)"]
+    if found.model and found.figure != "duration_mean_s":
+        notes.append(f"joules are shared by the power model {clean(found.model)}, that of the baseline")
     if maybe and not strict:
         notes.append(f"{len(maybe)} may be over, or it is noise: more runs a side decide it; --strict fails for them")
     if over or maybe:

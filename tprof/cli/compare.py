@@ -246,4 +246,4 @@ def legend(comparison: Comparison, tasks: pd.DataFrame) -> list[str]:
         lines.append(NO_BOUND)
     if (tasks["change"] == "unknown").any():
         lines.append(NOT_DECIDED)
-    return lines
+    return [*lines, comparison.info["model_why"]] if comparison.info["model_why"] else lines

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tprof.errors import UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -79,6 +81,7 @@ class Request:
         """Return what the tests took, and which of them too much. Raises TprofError."""
         from tprof.analysis.compare.inclusive import inclusive  # noqa: PLC0415 - the door to analysis
 
+        profile = self._by_model_of_baseline(profile)
         table = inclusive(profile, reports.keys(), besides=True).groupby(level=0, sort=False).mean()
         table = table.sort_values("energy_j", ascending=False)
         quality = str(profile.info["quality"])
@@ -91,6 +94,21 @@ class Request:
         passed = {name for name, report in reports.items() if report.outcome == "passed"}
         failures = [one for one in failures if one.test in passed]
         return Outcome(quality, (*_lines(table, reports, self.top), *notes), tuple(failures))
+
+    def _by_model_of_baseline(self, profile: Profile) -> Profile:
+        """Return a profile by the model of the baseline. Raises UsageError if that cannot share the joules."""
+        from tprof.analysis.compare.baseline import read_baseline  # noqa: PLC0415 - the door to analysis
+        from tprof.analysis.compare.one_model import AUTO, cannot_share  # noqa: PLC0415 - see above
+
+        if self.baseline is None or not os.path.lexists(self.baseline):
+            return profile
+        name = read_baseline(self.baseline).model
+        if name in (AUTO, profile.info["model"]):
+            return profile
+        try:
+            return profile.trace.profile(name)
+        except UsageError as error:
+            raise cannot_share(name, error) from None
 
     def _beside_baseline(
         self, profile: Profile, table: pd.DataFrame, failed: set[str]
