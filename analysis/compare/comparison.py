@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -142,6 +143,7 @@ def compare_runs(
     model_why : why all are shared by this power model, if it is not the one that suits each best
     """
     _check(a, b)
+    a, b = _named_apart(a, b)
     a, b = _with_one_program(a, b)
     like = likeness([run.circumstances for run in a], [run.circumstances for run in b])
     names = list(dict.fromkeys(name for run in (*b, *a) for name in run.tasks))
@@ -186,6 +188,17 @@ def _check(a: Sequence[RunFigures], b: Sequence[RunFigures]) -> None:
         paths = [run.path for run in side]
         if len(set(paths)) < len(paths):
             raise UsageError(f"{max(paths, key=paths.count)} is given twice on one side: give each run once")
+
+
+def _named_apart(a: Sequence[RunFigures], b: Sequence[RunFigures]) -> tuple[Sequence[RunFigures], Sequence[RunFigures]]:
+    """Give runs of one name the folders before it, as many as tell all runs apart."""
+    paths, depth = [Path(run.path).parts for run in (*a, *b)], 1
+    while len({path[-depth:] for path in paths}) < len(paths):
+        depth += 1
+    if depth == 1:
+        return a, b
+    named = [replace(run, name="/".join(path[-depth:])) for run, path in zip((*a, *b), paths, strict=True)]
+    return named[: len(a)], named[len(a) :]
 
 
 def _with_one_program(

@@ -37,6 +37,16 @@ def test_the_table_has_both_sides_the_change_and_the_chance_of_noise(folder):
     assert "tiny" in tprof("compare", "a0", "b0", "--all", cwd=folder).stdout
 
 
+def test_sessions_of_one_name_are_told_apart_by_their_folders(tmp_path):
+    for side in ("w1", "w2"):
+        (tmp_path / side).mkdir()
+        write_run(tmp_path / side / "x.tprof", [Work("blur")])
+
+    said = tprof("compare", "w1/x.tprof", "w2/x.tprof", cwd=tmp_path).stdout
+
+    assert said.startswith("A: w1/x.tprof\nB: w2/x.tprof\n")
+
+
 def test_a_program_that_was_saved_under_another_name_is_compared_with_itself(tmp_path):
     for name in ("before", "after"):
         (tmp_path / f"{name}.py").write_text("import os\nif os.fork():\n    os.wait()\n")
