@@ -36,13 +36,13 @@ MOST_NAMES = 10
 
 
 def ran_in(plan: Sharing) -> NDArray[np.bool_]:
-    """Return in which quanta segments begin or end that have power, (k,)."""
-    ran = np.zeros(len(plan.measured) + 2, bool)
+    """Return in which quanta segments with power ran: from where they begin to where they end, (k,)."""
+    begun = np.zeros(len(plan.measured) + 3, np.int64)
     for number, one in enumerate(plan.load.located):
         at, quantum = np.flatnonzero(one.modelled > 0), plan.quantum(number)
-        ran[quantum[at]] = True
-        ran[quantum[at + 1]] = True
-    return ran[1:-1]
+        np.add.at(begun, quantum[at], 1)
+        np.subtract.at(begun, quantum[at + 1] + 1, 1)
+    return np.cumsum(begun)[1:-2] > 0
 
 
 def stuck_sensor_warnings(quanta: Quanta, ran: NDArray[np.bool_], start_ns: int) -> list[str]:
@@ -51,8 +51,10 @@ def stuck_sensor_warnings(quanta: Quanta, ran: NDArray[np.bool_], start_ns: int)
     if not len(at):
         return []
     since_s = (int(quanta.edges_ns[at[0]]) - start_ns) * 1e-9
-    again = f" (and {len(at) - 1} more times)" if len(at) > 1 else ""
-    return [f"{quanta.name} was stuck since {since_s:.3f} s of the recording{again}"]
+    length_s = (quanta.edges_ns[at + 1] - quanta.edges_ns[at]) * 1e-9
+    more = f" (and {len(at) - 1} more times, for {length_s.max():.3g} s at the longest)" if len(at) > 1 else ""
+    when = f"was stuck since {since_s:.3f} s of the recording for {length_s[0]:.3g} s{more}"
+    return [f"{quanta.name} {when}: what it drew meanwhile is in no figure"]
 
 
 def unread_warnings(quanta: Quanta, start_ns: int, *, integrated: bool) -> list[str]:

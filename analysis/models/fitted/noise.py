@@ -124,7 +124,7 @@ class Noise:
         near : whether the sizes are nearly right already
         """
         found = self
-        if scaled and self._is_restless:
+        if scaled and self._is_restless and (self.busy_s > 0).any():
             found = found._with_own_of_busy_rows(residual)
         for _ in range(2 if scaled and not near else 1):
             spread = _around(found.spread2, SPREAD_BOUNDS) if near else SPREAD_BOUNDS
