@@ -400,5 +400,9 @@ def perf_open_probe(
     pid: int,
     cpu: int,
     exclude_kernel: bool,
+    longest_ns: int = 0,
 ) -> tuple[int, int, int, int]:
-    """Open, run, read and close one perf event: errno (0: it counts), value, enabled_ns, running_ns."""
+    """Open, run, read and close one perf event: errno (0: it counts), value, enabled_ns, running_ns.
+
+    While the value is 0 it reads again, for `longest_ns`.
+    """

@@ -34,10 +34,13 @@ LARGEST = 1e100
 MOST_RUNS, MOST_TASKS = 1000, 100_000
 _REMEDY = "make one by: tprof check SESSION --save FILE"
 _BIASES = ("below", "above", "common_below", "common_above")
+MOST_TEXT = 2000
+"""Of a circumstance: one may hold a command."""
 _END = "at_most"
 """Upper end of a mean that is not resolved; older baselines lack it."""
 _CIRCUMSTANCES = (
     "quality", "sensor", "domains", "model", "watts", "host", "processor", "cpus", "kernel", "python", "counters",
+    "unread",
 )  # fmt: skip
 
 
@@ -166,7 +169,7 @@ def _run(value: object, place: int) -> RunFigures:
         {figure: _frame(figure, rows) for figure in FIGURES},
         pd.DataFrame({"instances": {name: _count(row, name) for name, row in rows.items()}}, dtype=float),
         {key: float(value) for key, value in totals.items() if is_finite(value)},
-        {key: str(measured.get(key, ""))[:300] for key in _CIRCUMSTANCES} | {"hosts": measured.get("hosts", 1)},
+        {key: str(measured.get(key, ""))[:MOST_TEXT] for key in _CIRCUMSTANCES} | {"hosts": measured.get("hosts", 1)},
     )
 
 

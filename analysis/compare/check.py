@@ -79,6 +79,7 @@ class Check:
     tasks : those over their limit first
     base_runs, runs : how many runs were compared
     warnings : sentences on what makes the result doubtful
+    unread : sentences on joules that the runs' totals lack
     """
 
     figure: str
@@ -88,6 +89,7 @@ class Check:
     base_runs: int
     runs: int
     warnings: tuple[str, ...]
+    unread: tuple[str, ...]
 
     def over(self, *, strict: bool = False) -> list[Checked]:
         """Return the tasks over their limit; if `strict`, those too that may be so by noise."""
@@ -143,7 +145,9 @@ def check(
     warnings = [*like.warnings, *([ONE_RUN] if len(base) == len(runs) == 1 else [])]
     quality = str(runs[0].circumstances["quality"])
     model = " or ".join(models_of(measured[1]))
-    return Check(figure, quality, model, tuple(sorted(rows, key=_order)), len(base), len(runs), tuple(warnings))
+    return Check(
+        figure, quality, model, tuple(sorted(rows, key=_order)), len(base), len(runs), tuple(warnings), like.unread
+    )
 
 
 def limit_of(task: str, limits: Mapping[str, float]) -> float:

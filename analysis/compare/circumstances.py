@@ -27,22 +27,27 @@ class Likeness:
     shares_error : whether an error of watts or of the sensor is the same on both sides, so that it hardly moves ratios
     has_energy : whether both sides know joules, shared by one power model
     warnings : a sentence on each way in which they were measured differently
+    unread : sentences on joules that the totals lack, since they could not be read
     """
 
     shares_error: bool
     has_energy: bool
     warnings: tuple[str, ...]
+    unread: tuple[str, ...]
 
 
 def circumstances_of(profile: Profile | ClusterProfile) -> dict[str, Any]:
     """Return how a profile was measured, as plain values; of a job what its hosts have in common, else all values."""
     from tprof.analysis.profile import Profile  # noqa: PLC0415 - profiles have a method that compares
+    from tprof.analysis.profile.provenance import unread_on_hosts  # noqa: PLC0415 - see above
 
     if isinstance(profile, Profile):
-        return _of_info(profile.info) | {"quality": str(profile.info["quality"]), "hosts": 1}
+        own = {"quality": str(profile.info["quality"]), "hosts": 1, "unread": "\n".join(profile.info["unread"])}
+        return _of_info(profile.info) | own
     parts = [_of_info(info) for info in profile.info["hosts"].values() if info]
     joined = {name: _joined([part[name] for part in parts]) for name in parts[0]} if parts else {}
-    return joined | {"quality": str(profile.info["quality"]), "hosts": len(parts)}
+    unread = "\n".join(unread_on_hosts(profile.info["hosts"]))
+    return joined | {"quality": str(profile.info["quality"]), "hosts": len(parts), "unread": unread}
 
 
 def _of_info(info: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,7 +101,17 @@ def likeness(a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> 
     # A sensor's error is that of one machine, and the error of assumed watts that of a kind of machine.
     machine = _SAME_MACHINE[1:] if qualities == {ESTIMATED} else _SAME_MACHINE
     same = not any(_differs(both, name) for name in ("quality", "watts", "sensor", "domains", *machine))
-    return Likeness(same, is_one_model and NO_ENERGY not in qualities, tuple(warnings))
+    return Likeness(same, is_one_model and NO_ENERGY not in qualities, tuple(warnings), tuple(_unread(a, b)))
+
+
+def _unread(a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what could not be read on both sides, then on one of them."""
+    sides = [[text for one in side for text in str(one.get("unread", "")).splitlines()] for side in (a, b)]
+    found: list[str] = []
+    for text in dict.fromkeys((*sides[0], *sides[1])):
+        of = [name for name, texts in zip("AB", sides, strict=True) if text in texts]
+        found.append(text if len(of) == len(sides) else f"{of[0]}: {text}")
+    return found
 
 
 def _quality(a: Sequence[Mapping[str, Any]], b: Sequence[Mapping[str, Any]]) -> list[str]:

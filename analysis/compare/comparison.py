@@ -166,6 +166,7 @@ def compare_runs(
         "method": _method(a, b, f"{len(names)} {'group' if grouped_by else 'task'}{'' if len(names) == 1 else 's'}"),
         "model": " or ".join(models_of(run.circumstances for run in (*a, *b))),
         "model_why": model_why,
+        "unread": list(like.unread),
         "warnings": [*like.warnings, *_without_common(table), *_of_runs(a, b)],
     }
     return Comparison(tuple(a), tuple(b), _worst_first(table, by), totals, info)

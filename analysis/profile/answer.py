@@ -16,6 +16,7 @@ from tprof.trace import Quality
 from tprof.trace.estimate import EXACT
 
 from .profile_warnings import static_warnings
+from .provenance import unread_on_hosts
 from .remedies import Remedy, job_remedies, narrowing, remedies
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Answer:
     headline : which task takes most
     certainty : how sure that is; may be empty
     remedies : what would help, the largest part of the energy first
-    reasons : why no function became a task by ``--task``, which stands first; mostly empty
+    reasons : which joules the total lacks, and why no function became a task by ``--task``; they stand first
     """
 
     quality: str
@@ -70,8 +71,8 @@ class Answer:
         return asdict(self)
 
     def unsaid(self, warnings: Sequence[str]) -> list[str]:
-        """Return the warnings that no remedy says already."""
-        said = {one.text.rstrip(".").casefold() for one in self.remedies}
+        """Return the warnings that neither a reason nor a remedy says already."""
+        said = {text.rstrip(".").casefold() for text in (*self.reasons, *(one.text for one in self.remedies))}
         return [text for text in warnings if text.casefold() not in said]
 
 
@@ -87,7 +88,7 @@ def answer_of(profile: Profile) -> Answer:
         found=remedies(profile, summary),
         doubted=str(profile.info["model"]) if static_warnings(profile.recipe) else None,
     )
-    return replace(answer, reasons=profile.trace.unmatched)
+    return replace(answer, reasons=(*profile.info["unread"], *profile.trace.unmatched))
 
 
 def job_answer(profile: ClusterProfile) -> Answer:
@@ -95,13 +96,14 @@ def job_answer(profile: ClusterProfile) -> Answer:
     summary, sums = profile.summary(), profile.measured_j
     (measured_j,) = sums.values() if len(sums) == 1 else (math.nan,)
     total = f"the {quantity(measured_j, 'J')} of all hosts" if measured_j > 0 else ""
-    return answer_from(
+    answer = answer_from(
         summary,
         Lead.of(summary, summary, EXACT),
         quality=str(profile.info["quality"]),
         run=(measured_j, total),
         found=job_remedies(profile),
     )
+    return replace(answer, reasons=tuple(unread_on_hosts(profile.info["hosts"])))
 
 
 @dataclass(frozen=True)

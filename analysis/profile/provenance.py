@@ -15,6 +15,7 @@ from tprof import log
 from tprof.trace import Quality
 from tprof.trace.estimate import watts_error
 from tprof.trace.kinds import least_certain
+from tprof.trace.left_out import unread_sentences
 from tprof.trace.long_arrays import blocks, total
 
 from .intervals import common_error, widened
@@ -37,11 +38,14 @@ def describe(trace: Trace, recipe: Recipe, warnings: Sequence[str]) -> dict[str,
     qualities = {q.quality for q in counted}
     quality = least_certain(qualities)
     duration_s = max(trace.end_ns - trace.start_ns, 0) * 1e-9
+    # A domain without a valid interval says why last.
+    unread = [*unread_sentences(trace.manifest), *(q.warnings[-1] for q in counted if q.warnings and not q.valid.any())]
     info: dict[str, Any] = {
         "sensor": _sensor(trace, counted, quality),
         "quality": quality,
         "domains": [_domain(trace, q) for q in quanta],
         "left_out": trace.manifest.get("left_out") or [],
+        "unread": unread,
         "counters": trace.manifest.get("counters") or {},
         "model": model.name,
         "model_base": model.base,
@@ -57,8 +61,9 @@ def describe(trace: Trace, recipe: Recipe, warnings: Sequence[str]) -> dict[str,
         "dropped": dropped_samples(trace),
         "lost_threads": _number(getattr(trace, "end", {}).get("lost_threads")),
         "warnings": [
+            *unread,
             *trace.notes,
-            *(text for q in quanta for text in q.warnings),
+            *(text for q in quanta for text in q.warnings if text not in unread),
             *warnings,
             *_unresolved(quanta),
             *failed_declarations(trace.tasks),
@@ -88,6 +93,15 @@ def _findings(recipe: Recipe) -> list[dict[str, Any]]:
 
 def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
+
+
+def unread_on_hosts(hosts: Mapping[str, Any]) -> list[str]:
+    """Return the sentences on what could not be read, each once, after the hosts of which it is true."""
+    by_text: dict[str, list[str]] = {}
+    for host, info in hosts.items():
+        for text in (info or {}).get("unread", ()):
+            by_text.setdefault(text, []).append(host)
+    return [f"{', '.join(names)}: {text}" for text, names in by_text.items()]
 
 
 def finding_texts(info: Mapping[str, Any]) -> list[str]:

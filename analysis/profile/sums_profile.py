@@ -16,6 +16,7 @@ from tprof.analysis.names import shown
 from tprof.errors import UsageError
 from tprof.trace.estimate import EXACT, WattsError, watts_error
 from tprof.trace.kinds import Quality, least_certain
+from tprof.trace.left_out import unread_sentences
 from tprof.trace.sums import DOMAIN_SUMS, TASK_SUMS, THREADS
 from tprof.trace.sums_trace import refusal
 
@@ -377,13 +378,14 @@ def _info(trace: SumsTrace, described: Sequence[dict[str, Any]], accounts: pd.Da
         "sensor": sensor if counted else "no energy sensor: energies are not known",
         "domains": [{**one, "counted": bool(one.get("counted"))} for one in described],
         "left_out": trace.manifest.get("left_out") or [],
+        "unread": unread_sentences(trace.manifest),
         "model": "cputime",
         "model_why": MODEL_WHY,
         "complete": trace.complete,
         "duration_s": max(trace.end_ns - trace.start_ns, 0) * 1e-9,
         "span_s": trace.span_ns * 1e-9,
         "dropped": trace.end.get("dropped") or {},
-        "warnings": list(trace.notes),
+        "warnings": [*unread_sentences(trace.manifest), *trace.notes],
         "host": trace.manifest.get("host") or {},
         "argv": trace.manifest.get("argv") or [],
     }

@@ -90,8 +90,10 @@ def _lead(comparison: Comparison) -> str:
     kind = "Groups" if comparison.info["grouped_by"] else "Tasks"
     # The answer holds what one run a side leaves open.
     warnings = "".join(f"<li>{_text(text)}</li>" for text in comparison.info["warnings"] if text != ONE_RUN)
+    unread = "".join(f"<p>{_text(text)}</p>" for text in comparison.info["unread"])
     return (
         '<section id="answer" class="answer" aria-labelledby="answer-title">'
+        f"{unread}"
         f'<h2 id="answer-title">{_text(answer.program)}</h2>{further}'
         f"<p>A is {names[0]}, B is {names[1]}. {kind}: {_text(changes)}.</p>"
         f"{f'<ul>{warnings}</ul>' if warnings else ''}</section>"

@@ -59,7 +59,7 @@ def test_json_holds_the_same_facts(tmp_path):
             assert set(fact) == {"what", "state", "why", "remedies", "covers", "brief"}
             assert fact["state"] in {"ok", "limited", "missing"}
             assert all(set(remedy) == {"command", "exposes"} for remedy in fact["remedies"])
-    assert set(said["recording"]) == {"domains", "left_out", "counters", "energy_filtering", "notes"}
+    assert set(said["recording"]) == {"domains", "left_out", "counters", "energy_filtering", "notes", "unread"}
 
 
 def test_a_sensor_for_which_nothing_is_there_takes_one_line(tmp_path):
@@ -74,7 +74,7 @@ def test_a_sensor_for_which_nothing_is_there_takes_one_line(tmp_path):
 
 
 def test_what_it_says_is_recorded_is_recorded(tmp_path):
-    tree = fake_trees.server(tmp_path)
+    tree = fake_trees.server(tmp_path).count()
 
     said = json.loads(doctor(tmp_path, tree.root, "--json").stdout)["recording"]
 
@@ -113,14 +113,14 @@ def test_what_a_machine_says_does_not_steer_the_terminal(capsys, hostile):
 
 
 def test_a_simulated_tree_is_not_called_measured(tmp_path):
-    tree = fake_trees.laptop(tmp_path)
+    tree = fake_trees.laptop(tmp_path).count()
     (tree.root / "simulated").write_text("nobody")
 
     assert by_what(energy_facts(tree.root))["energy"].why.startswith("simulated, read by powercap: package-0 in")
 
 
 def test_a_readable_powercap_is_what_a_recording_uses(tmp_path):
-    facts = by_what(energy_facts(fake_trees.laptop(tmp_path).root))
+    facts = by_what(energy_facts(fake_trees.laptop(tmp_path).count().root))
 
     assert facts["energy"].state is State.OK
     assert facts["energy"].why == "measured by powercap: package-0 in the total; core-0, uncore-0, psys beside it"
@@ -148,7 +148,7 @@ def test_without_a_sensor_the_estimate_is_called_one(tmp_path):
     ids=["sensor", "no sensor"],
 )
 def test_it_opens_with_whether_the_joules_of_the_total_are_measured(tmp_path, machine, opening):
-    assert doctor(tmp_path, machine(tmp_path).root).stdout.splitlines()[0] == opening
+    assert doctor(tmp_path, machine(tmp_path).count().root).stdout.splitlines()[0] == opening
 
 
 MISSING_POWERCAP = {fake_trees.container: advice.CONTAINER, fake_trees.virtual_machine: None}
@@ -172,8 +172,7 @@ def test_a_counter_that_may_not_be_read_is_given_to_a_group(tmp_path):
     """A folder in its place fails for root too."""
     tree = fake_trees.laptop(tmp_path)
     energy = tree.energy_of("intel-rapl:0")
-    energy.unlink()
-    energy.mkdir()
+    tree.lose("intel-rapl:0")
 
     fact = by_what(energy_facts(tree.root))["powercap"]
 
@@ -184,7 +183,7 @@ def test_a_counter_that_may_not_be_read_is_given_to_a_group(tmp_path):
 
 
 def test_a_range_that_cannot_be_read_is_a_limit(tmp_path):
-    tree = fake_trees.laptop(tmp_path)
+    tree = fake_trees.laptop(tmp_path).count()
     tree.energy_of("intel-rapl:0").with_name("max_energy_range_uj").unlink()
 
     facts = by_what(energy_facts(tree.root))
@@ -202,7 +201,7 @@ FILTERING = {
 @pytest.mark.parametrize("case", FILTERING)
 def test_energy_filtering_is_named(tmp_path, case):
     vendor, flags, state, words = FILTERING[case]
-    tree = fake_trees.laptop(tmp_path)
+    tree = fake_trees.laptop(tmp_path).count()
     tree.write("proc/cpuinfo", f"vendor_id : {vendor}\n{flags}")
 
     fact = by_what(energy_facts(tree.root))["energy filtering"]

@@ -12,6 +12,7 @@ import pytest
 from support import added_sensor, fake_trees
 from support.added_sensor import CounterBench, MeterBench
 from support.fake_sensor import is_missing, raw_readings, wait_for
+from support.fake_trees import reasons
 
 import tprof
 from tprof import sensors
@@ -216,10 +217,10 @@ def test_what_cannot_be_loaded_is_left_out_of_auto_with_a_sentence(tmp_path, mon
 
     choice = sensors.choose("auto", root=fake_trees.laptop(tmp_path / "root").root, machine="x86_64")
 
-    assert dict(choice.left_out)["broken"].startswith(
+    assert reasons(choice)["broken"].startswith(
         "the sensor broken of added-sensors cannot be loaded: ModuleNotFoundError"
     )
-    assert dict(choice.left_out)["other"].startswith("the sensor other of added-sensors is no tprof.sensors.Sensor")
+    assert reasons(choice)["other"].startswith("the sensor other of added-sensors is no tprof.sensors.Sensor")
     with pytest.raises(tprof.SensorError, match="cannot be loaded"):
         sensors.choose("broken", root=tmp_path)
 
@@ -251,7 +252,7 @@ def test_a_search_that_fails_ends_no_recording_with_auto(tmp_path, monkeypatch):
 
     choice = sensors.choose("auto", root=root, machine="x86_64")
 
-    assert dict(choice.left_out)["lost"] == f"its search failed with KeyError: '{root}'"
+    assert reasons(choice)["lost"] == f"its search failed with KeyError: '{root}'"
     with pytest.raises(tprof.SensorError, match=r"^lost gives no energy: its search failed with KeyError"):
         sensors.choose("lost", root=root)
 
@@ -292,7 +293,7 @@ def test_nothing_is_counted_twice(tmp_path, monkeypatch):
     choice = sensors.choose(f"added_meter:{folder},powercap,added_counter:{folder}", root=root)
 
     assert {domain.name for domain in choice.domains if domain.counted} == {"package-0", "gpu-0"}
-    assert dict(choice.left_out)["wall"] == "it stands around package-0 and would count it twice"
+    assert reasons(choice)["wall"] == "it stands around package-0 and would count it twice"
     alone = sensors.choose([f"added_meter:{folder}"], root=root)
     assert [domain.counted for domain in alone.domains] == [True]
 

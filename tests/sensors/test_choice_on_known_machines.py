@@ -4,6 +4,7 @@ import os
 
 import pytest
 from support import fake_trees
+from support.fake_trees import reasons
 
 import tprof
 from tprof import sensors
@@ -23,7 +24,7 @@ def test_a_laptop_counts_its_package_and_neither_its_parts_nor_psys(tmp_path):
 
     assert names(choice, counted=True) == ["package-0"]
     assert names(choice, counted=False) == ["core-0", "uncore-0", "psys"]
-    assert dict(choice.left_out) == {
+    assert reasons(choice) == {
         "core-0": "it is a part of its package",
         "uncore-0": "it is a part of its package",
         "psys": "it stands around the packages and would count them twice",
@@ -41,7 +42,7 @@ def test_a_server_counts_packages_and_dram_by_name_and_not_the_mirror(tmp_path):
         "dram-1": 1,
     }
     assert names(choice, counted=False) == ["psys"]
-    assert dict(choice.left_out)["intel-rapl-mmio:0"] == "it mirrors intel-rapl's package-0"
+    assert reasons(choice)["intel-rapl-mmio:0"] == "it mirrors intel-rapl's package-0"
 
 
 def test_each_domain_wraps_at_its_own_range(tmp_path):
@@ -66,7 +67,7 @@ def test_the_second_die_of_an_amd_socket_is_a_mirror(tmp_path):
     choice = choose(fake_trees.dies(tmp_path, fake_trees.AMD))
 
     assert names(choice, counted=True) == ["package-0-die-0"]
-    assert choice.left_out == (("package-0-die-1", "on this processor each die shows the counter of package 0"),)
+    assert reasons(choice) == {"package-0-die-1": "on this processor each die shows the counter of package 0"}
 
 
 def test_both_dies_of_an_intel_socket_count(tmp_path):
@@ -79,7 +80,7 @@ def test_amds_core_zone_is_one_core_and_is_not_counted(tmp_path):
     choice = choose(fake_trees.amd(tmp_path))
 
     assert names(choice, counted=True) == ["package-0"]
-    assert "one core only" in dict(choice.left_out)["core-0"]
+    assert "one core only" in reasons(choice)["core-0"]
 
 
 def test_the_mirror_is_read_where_it_is_alone(tmp_path):
@@ -91,14 +92,13 @@ def test_the_mirror_is_read_where_it_is_alone(tmp_path):
 def test_a_zone_that_cannot_be_read_is_left_out_with_the_reason(tmp_path):
     """Half of the sockets without a word would be half of the joules."""
     tree = fake_trees.server(tmp_path)
-    tree.energy_of("intel-rapl:2").unlink()
-    tree.energy_of("intel-rapl:2").mkdir()
+    tree.lose("intel-rapl:2")
 
     choice = choose(tree)
 
     assert names(choice, counted=True) == ["package-0", "dram-0", "dram-1"]
-    assert dict(choice.left_out)["package-1"].startswith("cannot read ")
-    assert dict(choice.left_out)["package-1"].endswith("intel-rapl:2/energy_uj: is a directory")
+    assert reasons(choice)["package-1"].startswith("cannot read ")
+    assert reasons(choice)["package-1"].endswith("intel-rapl:2/energy_uj: is a directory")
 
 
 def test_a_zone_of_an_unknown_name_is_left_out_with_the_name(tmp_path):
@@ -107,7 +107,7 @@ def test_a_zone_of_an_unknown_name_is_left_out_with_the_name(tmp_path):
 
     choice = choose(tree)
 
-    assert dict(choice.left_out)["intel-rapl:2"] == "its name 'quantum-0' is not one that tprof knows"
+    assert reasons(choice)["intel-rapl:2"] == "its name 'quantum-0' is not one that tprof knows"
 
 
 def test_of_two_zones_with_one_name_the_first_is_read(tmp_path):
@@ -117,7 +117,7 @@ def test_of_two_zones_with_one_name_the_first_is_read(tmp_path):
     choice = choose(tree)
 
     assert [domain.name for domain in choice.domains].count("psys") == 1
-    assert dict(choice.left_out)["intel-rapl:2"] == "another zone is called psys"
+    assert reasons(choice)["intel-rapl:2"] == "another zone is called psys"
 
 
 REFUSED = {
@@ -148,7 +148,7 @@ def test_psys_of_another_package_is_read_beside_the_total(tmp_path):
     choice = choose(tree)
 
     assert names(choice, counted=False) == ["psys", "psys-1"]
-    assert dict(choice.left_out)["psys-1"] == "it stands around the packages and would count them twice"
+    assert reasons(choice)["psys-1"] == "it stands around the packages and would count them twice"
 
 
 def test_only_psys_is_no_package_energy(tmp_path):
@@ -163,15 +163,15 @@ def test_without_a_sensor_auto_estimates_and_says_why(tmp_path):
     choice = choose(fake_trees.virtual_machine(tmp_path), "auto")
 
     assert [(domain.name, domain.quality) for domain in choice.domains] == [("package-0", sensors.Quality.ESTIMATED)]
-    assert [name for name, _ in choice.left_out] == ["perf", "powercap", "hwmon_processor"]
+    assert list(reasons(choice)) == ["perf", "powercap", "hwmon_processor"]
     assert choice.notes[0].startswith("energy is an ESTIMATE")
 
 
 def test_auto_takes_powercap_where_the_kernel_has_no_power_pmu(tmp_path):
-    choice = choose(fake_trees.server(tmp_path), "auto")
+    choice = choose(fake_trees.server(tmp_path).count(), "auto")
 
     assert {domain.source for domain in choice.domains} == {"powercap"}
-    assert "does not exist" in dict(choice.left_out)["perf"]
+    assert "does not exist" in reasons(choice)["perf"]
 
 
 def test_a_sensor_of_another_name_is_refused(tmp_path):

@@ -5,7 +5,7 @@ import re
 import pytest
 from support import fake_trees
 
-from tprof.sensors import Found, Machine, Unavailable, choose
+from tprof.sensors import Found, LeftOut, Machine, Unavailable, choose
 from tprof.sensors.contract import Quantity
 from tprof.sensors.hwmon import table
 from tprof.sensors.registry import create
@@ -49,7 +49,9 @@ def test_sockets_of_amd_are_packages_and_their_cores_are_left_out(tree):
     assert [domains[name].package for name in sorted(domains)] == [0, 1]
     assert domains["package-0"].accuracy.shows is Quantity.ENERGY
     left_out = create("hwmon").find(Machine(tree.root)).left_out
-    assert left_out == (("amd_energy Ecore000", 'what it covers is not known: energy="hwmon:amd_energy" reads it'),)
+    assert left_out == (
+        LeftOut("amd_energy Ecore000", 'what it covers is not known: energy="hwmon:amd_energy" reads it'),
+    )
 
 
 def test_auto_takes_the_meters_of_a_grace_and_its_gpu_counts_beside(tree):

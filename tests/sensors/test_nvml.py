@@ -18,9 +18,11 @@ from support.fake_nvml import (
     FakeNvml,
 )
 from support.fake_sensor import raw_readings, wait_for
+from support.fake_trees import reasons
 
 import tprof
 from tprof import sensors
+from tprof.sensors import Omission
 from tprof.sensors.nvml_reader import NvmlReader, Updates
 from tprof.sensors.nvml_users import ProcessUse
 from tprof.sensors.registry import create
@@ -121,9 +123,11 @@ def test_a_lost_gpu_is_left_out_with_what_to_do(place, monkeypatch):
     good, lost = two(error=GPU_IS_LOST)
     nvml = FakeNvml(good, lost).install(monkeypatch)
 
-    assert find(place).left_out == (
-        ("gpu-1", "cannot read it: the GPU is lost: it fell off the bus or is shut down"),
+    (left_out,) = find(place).left_out
+    assert left_out[:3] == (
+        "gpu-1", "cannot read it: the GPU is lost: it fell off the bus or is shut down", Omission.UNREADABLE,
     )  # fmt: skip
+    assert left_out.remedy.command == "sudo nvidia-smi --gpu-reset"
     nvml.gpus = [lost]
     assert [remedy.command for remedy in find(place).remedies] == ["sudo nvidia-smi --gpu-reset", "sudo reboot"]
 
@@ -131,7 +135,7 @@ def test_a_lost_gpu_is_left_out_with_what_to_do(place, monkeypatch):
 def test_a_virtual_gpu_without_figures_is_left_out(place, monkeypatch):
     FakeNvml(*two(energy_mj=None, power_mw=None)).install(monkeypatch)
 
-    assert [name for name, why in find(place).left_out if "neither energy nor power" in why] == ["gpu-1"]
+    assert [name for name, why in reasons(find(place)).items() if "neither energy nor power" in why] == ["gpu-1"]
 
 
 def test_mig_is_said_to_be_measured_as_a_whole(place, monkeypatch):
@@ -140,7 +144,7 @@ def test_mig_is_said_to_be_measured_as_a_whole(place, monkeypatch):
     found = find(place)
 
     assert [domain.name for domain in found.domains] == ["gpu-0", "gpu-1"]
-    assert [(name, "gpu-1 is the whole GPU" in why) for name, why in found.left_out] == [
+    assert [(name, "gpu-1 is the whole GPU" in why) for name, why in reasons(found).items()] == [
         ("MIG instances of gpu-1", True)
     ]
 
@@ -169,7 +173,8 @@ def test_gpus_that_cuda_hides_are_measured_and_not_counted(visible, order, count
 
     assert [one.name for one in found.domains] == ["gpu-0", "gpu-1"]
     assert [one.name for one in found.domains if one.counted] == counted
-    assert {name for name, why in found.left_out if "CUDA_VISIBLE_DEVICES" in why} == {"gpu-0", "gpu-1"} - set(counted)
+    hidden = {name for name, why in reasons(found).items() if "CUDA_VISIBLE_DEVICES" in why}
+    assert hidden == {"gpu-0", "gpu-1"} - set(counted)
 
 
 def test_cudas_own_order_of_unlike_gpus_is_unknown(place, monkeypatch):
@@ -184,7 +189,7 @@ def test_auto_takes_the_gpus_with_the_processors_sensor(tmp_path, monkeypatch):
     tree = fake_trees.machine(tmp_path, fake_trees.INTEL, {0: range(2)})
     tree.zone("intel-rapl:0", "package-0")
 
-    choice = sensors.choose("auto", root=tree.root)
+    choice = sensors.choose("auto", root=tree.count().root)
 
     assert [(one.name, one.source, one.counted) for one in choice.domains] == [
         ("package-0", "powercap", True), ("gpu-0", "nvml", True), ("gpu-1", "nvml", True),
@@ -201,14 +206,16 @@ def test_a_machine_with_a_gpu_hears_what_is_missing(place, monkeypatch):
     assert found.notable
     assert found.why == "the package nvidia-ml-py is not installed (NVIDIA GPU at 0000:01:00.0)"
     assert [remedy.command for remedy in found.remedies] == ['pip install "tprof-energy[nvml]"']
-    assert ("nvml", found.why) in sensors.choose("auto", root=place.root).left_out
+    assert ("nvml", found.why, Omission.UNREADABLE) in [
+        one[:3] for one in sensors.choose("auto", root=place.root).left_out
+    ]
 
 
 def test_a_machine_without_a_gpu_is_left_in_peace(place, monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
 
     assert not find(place).notable
-    assert "nvml" not in dict(sensors.choose("auto", root=place.root).left_out)
+    assert "nvml" not in reasons(sensors.choose("auto", root=place.root))
 
 
 def test_another_package_of_the_same_name_is_refused(place, monkeypatch):

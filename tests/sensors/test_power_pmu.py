@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from support import fake_trees
 from support.fake_sensor import is_missing, raw_readings, wait_for
+from support.fake_trees import reasons
 
 import tprof
 from tprof import _core, sensors
@@ -52,7 +53,7 @@ def test_events_that_are_parts_or_stand_around_are_opened_and_not_counted(tmp_pa
 
     counted = {name: domain.counted for name, domain in by_name(choice).items()}
     assert counted == {"package-0": True, "dram-0": True, "core-0": False, "uncore-0": False, "psys": False}
-    assert {name for name, _ in choice.left_out} == {"core-0", "uncore-0", "psys"}
+    assert set(reasons(choice)) == {"core-0", "uncore-0", "psys"}
     assert {domain.unit_j for domain in choice.domains} == {SCALE_J}
     assert {domain.modulus for domain in choice.domains} == {None}
 
@@ -64,7 +65,7 @@ def test_an_event_that_cannot_be_opened_is_left_out_with_the_reason(tmp_path, ms
     choice = sensors.choose("perf", root=tmp_path, machine="x86_64")
 
     assert list(by_name(choice)) == ["package-0"]
-    assert dict(choice.left_out)["dram-0"].startswith("its event cannot be opened: the kernel refuses the event")
+    assert reasons(choice)["dram-0"].startswith("its event cannot be opened: the kernel refuses the event")
 
 
 @pytest.mark.skipif(os.cpu_count() < 2, reason="two processors are needed")
@@ -109,7 +110,7 @@ def test_on_amd_a_die_is_its_sockets_mirror(tmp_path, msr_type):
     choice = two_dies(tmp_path, fake_trees.AMD, msr_type)
 
     assert list(by_name(choice)) == ["package-0"]
-    assert dict(choice.left_out)["package-0-die-1"] == "on this processor each die shows the counter of package 0"
+    assert reasons(choice)["package-0-die-1"] == "on this processor each die shows the counter of package 0"
 
 
 def test_an_event_that_the_kernel_does_not_have_is_explained_in_one_sentence(tmp_path):

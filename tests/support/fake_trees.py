@@ -7,10 +7,12 @@ a zone's number says nothing about what it is.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tprof.sensors import Choice, Found
 
 RANGE_UJ = 262_143_328_850  # 32 bits of 2^-14 J, as the kernel prints it
 DRAM_RANGE_UJ = 65_712_999_613
@@ -52,6 +54,22 @@ class Tree:
         link = self.root / "sys/class/powercap" / folder
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(self.root / self.device(folder) / folder)
+
+    def count(self, *folders: str) -> Self:
+        """Let counters, by default all, show something else at each moment: no number, but it does not stand still."""
+        place = self.root / "sys/class/powercap"
+        for energy in [self.energy_of(folder) for folder in folders] or place.glob("*/energy_uj"):
+            if energy.is_file():
+                energy.unlink()
+                energy.symlink_to("/proc/uptime")
+        return self
+
+    def lose(self, *folders: str) -> None:
+        """Make counters unreadable, for root too: a folder stands in the place of each."""
+        for folder in folders:
+            energy = self.energy_of(folder)
+            energy.unlink()
+            energy.mkdir()
 
     def unlink(self, folder: str) -> None:
         """Hide it."""
@@ -121,6 +139,11 @@ class Tree:
         self.write(f"{place}/type", str(kind))
         for file, text in files.items():
             self.write(f"{place}/{file.replace('__', '/')}", text)
+
+
+def reasons(found: Choice | Found) -> dict[str, str]:
+    """Return why each is left out, by name."""
+    return {one.name: one.why for one in found.left_out}
 
 
 def machine(root: Path, vendor: str, packages: dict[int, range]) -> Tree:

@@ -16,7 +16,7 @@ from tprof.errors import TprofError, UsageError
 from tprof.trace.plain_values import shown
 
 from .options import AsJson, Model
-from .render import Column, clean, dump, filled, fitting, lines_of, plain, width_of
+from .render import Column, clean, dump, filled, fitting, lines_of, plain, reason_lines, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -172,6 +172,7 @@ def as_plain(found: Check, *, strict: bool) -> dict[str, Any]:
         "runs": {"baseline": found.base_runs, "now": found.runs},
         "tasks": [plain(vars(one)) for one in found.tasks],
         "warnings": list(found.warnings),
+        "unread": list(found.unread),
     }
 
 
@@ -181,7 +182,7 @@ def show(found: Check, stream: TextIO, *, strict: bool) -> None:
     names = [_no_command(clean(one.task)) for one in found.tasks]
     cells = _cells(found)
     columns = [Column(heading, tuple(texts), len(cells) - use) for use, (heading, texts) in enumerate(cells.items())]
-    print(_title(found), file=stream)
+    print(*reason_lines(found.unread, width), _title(found), sep="\n", file=stream)
     print(*lines_of("task", names, fitting(names, columns, width), width), sep="\n", file=stream)
     notes = [*_notes(found, strict=strict), *(f"warning: {clean(text)}" for text in found.warnings)]
     print("", *(filled(text, width) for text in notes), sep="\n", file=stream)
@@ -246,6 +247,7 @@ def markdown_of(found: Check, *, strict: bool) -> str:
     lines = [
         f"### {_title(found)}",
         "",
+        *(f"{_escaped(text)}\n" for text in reason_lines(found.unread, None)),
         *(f"| {line} |" for line in table),
         "",
         *(f"- {_escaped(text)}" for text in notes),

@@ -29,7 +29,7 @@ from tprof.errors import UsageError
 
 from .footprint import rates_of
 from .options import AsJson, Between, Co2, Model, Price, read_between
-from .render import DASH, Column, clean, dump, filled, fitting, lines_of, quantity, width_of
+from .render import DASH, Column, clean, dump, filled, fitting, lines_of, quantity, reason_lines, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -132,6 +132,7 @@ def show(comparison: Comparison, stream: TextIO, *, everything: bool = False) ->
     width, label = width_of(stream), f" ({info['quality']})"
     names = [clean(side_name(side)) for side in (comparison.a, comparison.b)]
     answer = [filled(clean(text), width) for text in headline(comparison).sentences]
+    answer = [*reason_lines(info["unread"], width), *answer]
     print(f"A: {names[0]}", f"B: {names[1]}", "", *answer, "", sep="\n", file=stream)
     shown, left_out = _chosen(comparison, everything=everything)
     title = f"By {' and '.join(clean(name) for name in info['grouped_by'])}" if info["grouped_by"] else "Tasks"

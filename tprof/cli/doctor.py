@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tprof.trace.left_out import GRANT
+
 from .options import AsJson
 from .render import clean, dump
 
@@ -42,6 +44,13 @@ def doctor(
         dump({"recording": recorded, "groups": [asdict(group) for group in groups]})
         return
     _fill(_answer(recorded["domains"]), first="", rest="")
+    for sentence in recorded["unread"]:
+        text, _, command = sentence.partition(GRANT)
+        _fill(
+            f"{text[:1].upper()}{text[1:]}{'; the command that grants it stands below' if command else ''}.",
+            first="",
+            rest="",
+        )
     print()
     show(groups)
 
@@ -95,5 +104,8 @@ def show_remedy(remedy: Remedy, indent: str) -> None:
 
 
 def _fill(text: str, *, first: str, rest: str) -> None:
-    width = max(shutil.get_terminal_size((110, 0)).columns, 60)
-    print(textwrap.fill(text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False))
+    print(textwrap.fill(text, _width(), initial_indent=first, subsequent_indent=rest, break_on_hyphens=False))
+
+
+def _width() -> int:
+    return max(shutil.get_terminal_size((110, 0)).columns, 60)

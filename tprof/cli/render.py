@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tprof.analysis.quantities import DASH, NOT_RESOLVED, PREFIXES, interval, percent, quantity, three_digits
+from tprof.trace.left_out import GRANT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -204,6 +205,17 @@ def folded(text: str, width: int | None) -> str:
     if width is not None:
         text = " ".join(_cut(word, max(width, LEAST_NAME)) for word in text.split(" "))
     return filled(text, width)
+
+
+def reason_lines(reasons: Sequence[str], width: int | None) -> list[str]:
+    """Return the lines of sentences that stand above all figures, each command on a line of its own."""
+    lines: list[str] = []
+    for one in reasons:
+        text, _, command = clean(one).partition(GRANT)
+        begin = text[:1].upper() if text.partition(" ")[0].isalpha() else text[:1]  # names of domains stay as they are
+        lines.append(folded(f"{begin}{text[1:]}{GRANT.rstrip() if command else ''}", width))
+        lines += [f"  $ {command}"] if command else []
+    return lines
 
 
 def _cut(name: str, width: int) -> str:

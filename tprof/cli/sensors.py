@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tprof.errors import SensorError, UsageError
+from tprof.trace.left_out import unread_sentences
 
 from .doctor import show_remedy
 from .options import AsJson
-from .render import DASH, clean, dump, filled, plain, quantity, width_of
+from .render import DASH, clean, dump, filled, plain, quantity, reason_lines, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,6 +67,9 @@ def sensors(
             return
         if live.domains or not names:
             _show(live, choice)
+        if not names:
+            for line in reason_lines(unread_sentences(choice.as_json()), width_of(sys.stdout)):
+                print(line)
     if names:
         _show_missing(missing)
     elif missing:

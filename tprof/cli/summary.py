@@ -28,6 +28,7 @@ from .render import (
     percent,
     plain,
     quantity,
+    reason_lines,
     width_of,
 )
 from .summary_of_functions import function_lines, functions_as_plain
@@ -233,8 +234,8 @@ def run_line(profile: Profile, label: str) -> str:
 def answer_lines(answer: Answer, width: int | None, run: str = "") -> list[str]:
     """Return the lines of the answer: why there are no tasks, the `run`, which task takes most, what would help."""
     remedies = (f"- {one.text}" for one in answer.remedies)
-    sentences = [*answer.reasons, run, answer.headline, answer.certainty, *remedies]
-    return [folded(clean(text), width) for text in sentences if text]
+    sentences = [run, answer.headline, answer.certainty, *remedies]
+    return [*reason_lines(answer.reasons, width), *(folded(clean(text), width) for text in sentences if text)]
 
 
 def account_lines(profile: Profile | SumsProfile, label: str, width: int | None) -> list[str]:

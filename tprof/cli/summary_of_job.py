@@ -51,7 +51,8 @@ def show_job(
     quality = profile.info["quality"]
     label = f" ({quality})"
     summary = profile.summary()
-    print(*answer_lines(job_answer(profile), width), "", sep="\n", file=stream)
+    answer = job_answer(profile)
+    print(*answer_lines(answer, width), "", sep="\n", file=stream)
     further = _of_jobs(sorted(set(profile.hosts["quality"]) - {"missing", "none"}))
     print(*_hosts(profile, label, width), "", *_accounts(profile, width), sep="\n", file=stream)
     table = TaskTable(width, None, columns, everything, further)
@@ -61,7 +62,7 @@ def show_job(
         *_path(profile),
         _total(profile),
         *_sensors(profile),
-        *_warnings(profile.info["warnings"]),
+        *_warnings(answer.unsaid(profile.info["warnings"])),
     ]
     print("", *(filled(text, width) for text in lines), sep="\n", file=stream)
 

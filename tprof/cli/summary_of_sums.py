@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .render import clean, filled, plain, width_of
+from .render import clean, filled, plain, reason_lines, width_of
 from .summary import TaskTable, account_lines, legend_lines, shared_by, task_lines
 
 if TYPE_CHECKING:
@@ -31,12 +31,14 @@ def show_sums(
     label = f" ({info['quality']})"
     summary = profile.summary()
     tasks = task_lines(summary, shared_by(info), TaskTable(width, None, columns, everything))
+    for line in reason_lines(info["unread"], width):
+        print(line, file=stream)
     print(*account_lines(profile, label, width), "", *tasks, "", sep="\n", file=stream)
     lines = [
         *legend_lines(summary),
         f"{info['duration_s']:.4g} s, of which sums by {info['span_s']:g} s were kept; tprof export has them",
         f"{clean(info['sensor'])}; {clean(info['model_why'])}",
         *filter(None, [uncertainty_text(info)]),
-        *(f"warning: {clean(warning)}" for warning in info["warnings"]),
+        *(f"warning: {clean(warning)}" for warning in info["warnings"] if warning not in info["unread"]),
     ]
     print(*(filled(text, width) for text in lines), sep="\n", file=stream)

@@ -135,7 +135,7 @@ def as_plain(snapshot: Snapshot) -> dict[str, object]:
 
 
 def _sentence(snapshot: Snapshot) -> str:
-    from .top_lines import Choices, elapsed, known_quantity, sorted_tasks, standing_of
+    from .top_lines import Choices, elapsed, known_quantity, lacking, sorted_tasks, standing_of
 
     if snapshot.state == "waiting":
         return f"{snapshot.session}: {standing_of(snapshot)}"
@@ -149,4 +149,5 @@ def _sentence(snapshot: Snapshot) -> str:
     ]
     figures = f"{known_quantity(snapshot.power_w, 'W')} {known_quantity(snapshot.energy_j, 'J')} {snapshot.quality}"
     parts = [elapsed(snapshot.duration_s), figures, ", ".join(accounts), "; ".join(tasks), standing_of(snapshot)]
+    parts += lacking(snapshot)
     return "  ".join(part for part in parts if part)

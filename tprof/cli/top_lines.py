@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
+
+from tprof.trace.left_out import GRANT
 
 from .render import DASH, LEAST_NAME, Column, clean, fitting, percent, quantity, shortened
 
@@ -173,7 +176,19 @@ def _head(snapshot: Snapshot, choices: Choices, width: int) -> list[Line]:
     return [
         (Span(shown, "title"), Span(_cut(figures, width - len(shown)), "warning" if choices.paused else "plain")),
         (Span(_cut(f"{second}{standing_of(snapshot)}{counts}", width), "dim"),),
+        *((Span(line, "warning"),) for text in lacking(snapshot) for line in textwrap.wrap(text, max(width, 20))),
     ]
+
+
+def lacking(snapshot: Snapshot) -> list[str]:
+    """Return what could not be read, without the long commands that grant it, which `tprof doctor` prints."""
+    several, found = len(snapshot.hosts) > 1, []
+    for host in snapshot.hosts:
+        for one in host.unread:
+            text, _, command = one.partition(GRANT)
+            where = f"{host.name}: " if several else ""
+            found.append(clean(f"{where}{text}{'; tprof doctor prints the command that grants it' if command else ''}"))
+    return found
 
 
 def _plural(count: int, one: str, several: str) -> str:

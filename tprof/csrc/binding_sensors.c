@@ -342,16 +342,19 @@ PyType_Spec tprof_reading_file_spec = {
 
 PyObject *tprof_py_perf_open_probe(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"type", "config", "pid", "cpu", "exclude_kernel", NULL};
+    static char *names[] = {"type", "config", "pid", "cpu", "exclude_kernel", "longest_ns", NULL};
     unsigned int type;
-    unsigned long long config;
-    int pid, cpu, exclude_kernel;
+    unsigned long long config, longest_ns = 0;
+    int pid, cpu, exclude_kernel, error;
     uint64_t result[3] = {0};
     (void)module;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IKiip", names, &type, &config, &pid, &cpu, &exclude_kernel))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "IKiip|K", names, &type, &config, &pid, &cpu, &exclude_kernel,
+                                     &longest_ns))
         return NULL;
     const struct tprof_event event = {.type = type, .config = config};
-    const int error = tprof_counters_probe(&event, pid, cpu, exclude_kernel != 0, result);
+    Py_BEGIN_ALLOW_THREADS
+    error = tprof_counters_probe(&event, pid, cpu, exclude_kernel != 0, longest_ns, result);
+    Py_END_ALLOW_THREADS
     return Py_BuildValue("(iKKK)", error, (unsigned long long)result[0], (unsigned long long)result[1],
                          (unsigned long long)result[2]);
 }

@@ -10,6 +10,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "clock.h"
@@ -18,6 +19,7 @@
 
 /* The groups of a sample are read within this time of the thread; perf's times leave out what else runs meanwhile. */
 #define READS_NS 10000
+#define PROBE_STEP_NS 500000
 #define PAGE_BYTES ((size_t)sysconf(_SC_PAGESIZE))
 
 static int open_event(const struct tprof_event *event, int pid, int cpu, int group, bool exclude_kernel)
@@ -345,7 +347,8 @@ uint8_t tprof_counters_read(struct tprof_counters *counters, bool user_read)
     return flags;
 }
 
-int tprof_counters_probe(const struct tprof_event *event, int pid, int cpu, bool exclude_kernel, uint64_t result[3])
+int tprof_counters_probe(const struct tprof_event *event, int pid, int cpu, bool exclude_kernel, uint64_t longest_ns,
+                         uint64_t result[3])
 {
     uint64_t group[4] = {0};
     const int fd = open_event(event, pid, cpu, -1, exclude_kernel);
@@ -354,7 +357,12 @@ int tprof_counters_probe(const struct tprof_event *event, int pid, int cpu, bool
     (void)ioctl(fd, PERF_EVENT_IOC_ENABLE, 0);
     for (volatile int i = 0; i < 100000; i++)
         ;
-    const ssize_t count = read(fd, group, sizeof group);
+    const uint64_t deadline_ns = tprof_now_ns() + longest_ns;
+    ssize_t count = read(fd, group, sizeof group);
+    while (count == sizeof group && group[3] == 0 && tprof_now_ns() < deadline_ns) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = PROBE_STEP_NS}, NULL);
+        count = read(fd, group, sizeof group);
+    }
     const int error = count < 0 ? errno : count != sizeof group ? EIO : 0;
     close(fd);
     result[0] = group[3];

@@ -83,8 +83,10 @@ uint64_t tprof_counters_anchor(struct tprof_counters *counters, uint64_t *now_ns
 /* Update `values`. Returns flags for the sample. Any thread may call it with user_read = false. */
 uint8_t tprof_counters_read(struct tprof_counters *counters, bool user_read);
 
-/* Open, enable, run, read and close one event: the only way to know that it counts. Returns 0 or errno. */
-int tprof_counters_probe(const struct tprof_event *event, int pid, int cpu, bool exclude_kernel, uint64_t result[3]);
+/* Open, enable, run, read and close one event: the only way to know that it counts. A count of 0 is read again for
+ * `longest_ns`. Returns 0 or errno. */
+int tprof_counters_probe(const struct tprof_event *event, int pid, int cpu, bool exclude_kernel, uint64_t longest_ns,
+                         uint64_t result[3]);
 
 /* Open an event of a whole processor (energy). Returns a descriptor or -1 with errno. */
 int tprof_counters_open_cpu(const struct tprof_event *event, int cpu);

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from tprof.trace.left_out import unread_sentences
+
 from .counter_facts import counter_facts
 from .fact import Group
 from .machine_facts import installation_facts, operating_facts, package_facts, place_facts, processor_facts
@@ -48,7 +50,8 @@ def what_is_recorded(root: Path) -> dict[str, Any]:
             {"name": one.name, "source": one.source, "quality": str(one.quality), "counted": one.counted}
             for one in choice.domains
         ],
-        "left_out": dict(choice.left_out),
+        "left_out": {one.pop("name"): one for one in choice.as_json()["left_out"]},
+        "unread": unread_sentences(choice.as_json()),
         "counters": {"source": plan.source, "why": plan.why, "events": [one.column for one in plan.counters]},
         "energy_filtering": choice.energy_filtering,
         "notes": [*choice.notes, *plan.notes],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tprof import sensors
 from tprof.sensors.advice import SIDE_CHANNEL, Remedy
 from tprof.sensors.choose import PROCESSOR
-from tprof.sensors.contract import Machine, Quantity, Unavailable
+from tprof.sensors.contract import Machine, Omission, Quantity, Unavailable
 from tprof.sensors.registry import all_classes, search
 from tprof.sensors.topology import describe_host
 from tprof.trace.kinds import Quality
@@ -20,7 +20,7 @@ from .live_sensors import LEAST_UPDATES, time_updates
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tprof.sensors import Choice, Domain, Sensor
+    from tprof.sensors import Choice, Domain, LeftOut, Sensor
 
     from .live_sensors import LiveDomain
 
@@ -44,7 +44,7 @@ def energy_facts(root: Path, machine: str | None = None) -> tuple[Fact, ...]:
         facts += _sensor(kind, Machine(root, machine), choice)
     facts += [Fact(name, State.MISSING, why) for name, why in failed]
     known = {kind.name for kind in classes} | {name for name, _ in failed}
-    facts += [_left_out(name, why) for name, why in choice.left_out if name not in known]
+    facts += [_left_out(one) for one in choice.left_out if one.name not in known]
     if choice.estimate is None:
         facts += [_range(domain) for domain in choice.domains if domain.source == "powercap" and domain.modulus is None]
         facts.append(_filtering(root))
@@ -59,8 +59,10 @@ def _sensor(kind: type[Sensor], machine: Machine, choice: Choice) -> list[Fact]:
         return [Fact(kind.name, State.MISSING, found.why, found.remedies, kind.covers, brief)]
     used = any(domain.source == kind.name for domain in choice.domains)
     why = "read by a recording" if used else f'can be read: energy="{kind.name}" chooses it'
+    still = next((one.why for one in choice.left_out if one.name == kind.name), None)
     live = time_updates(machine, kind(), found.domains, LONGEST_S)
-    return [Fact(kind.name, State.OK, why, covers=kind.covers), *(_updates(one) for one in live.domains)]
+    own = Fact(kind.name, State.OK if still is None else State.MISSING, still or why, covers=kind.covers)
+    return [own, *(_updates(one) for one in live.domains)]
 
 
 def _updates(live: LiveDomain) -> Fact:
@@ -103,12 +105,14 @@ def _chosen(choice: Choice) -> Fact:
         return Fact("energy", State.LIMITED, choice.notes[0], () if choice.estimate.given else (GIVE_WATTS,))
     first = choice.domains[0]
     how = "simulated, read by" if first.quality is Quality.SIMULATED else "measured by"
-    return Fact("energy", State.OK, f"{how} {first.source}: {_names(choice.domains)}")
+    lacks = [one.name for one in choice.left_out if one.kind is Omission.UNREADABLE]
+    state, without = (State.LIMITED, f"; without {', '.join(lacks)}") if lacks else (State.OK, "")
+    return Fact("energy", state, f"{how} {first.source}: {_names(choice.domains)}{without}")
 
 
-def _left_out(name: str, why: str) -> Fact:
-    unread = why.startswith(("cannot read", "its event cannot be opened"))
-    return Fact(name, State.MISSING if unread else State.OK, f"not in the total: {why}")
+def _left_out(one: LeftOut) -> Fact:
+    state = State.OK if one.kind is Omission.BY_DESIGN else State.MISSING
+    return Fact(one.name, state, f"not in the total: {one.why}", () if one.remedy is None else (one.remedy,))
 
 
 def _range(domain: Domain) -> Fact:

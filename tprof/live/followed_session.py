@@ -15,6 +15,7 @@ from tprof import _core
 from tprof.errors import TraceError
 from tprof.trace.directory import LABELS
 from tprof.trace.labels import read_labels
+from tprof.trace.left_out import unread_sentences
 from tprof.trace.manifest import END, read_manifest
 from tprof.trace.metadata import sound_manifest
 from tprof.trace.metric_names import ACCOUNTS
@@ -85,6 +86,7 @@ class FollowedSession:
         manifest, _ = sound_manifest(read_manifest(path))
         self.name = name or str(manifest.get("host", {}).get("hostname") or "this host")
         boot_id = manifest.get("boot_id")
+        self._unread = tuple(unread_sentences(manifest))
         self._is_here = boot_id is None or boot_id == _BOOT.read_text(encoding="ascii").strip()
         self._state = self._find_state()
         self._meter = self._new_meter()
@@ -156,6 +158,7 @@ class FollowedSession:
             power_w=sum_known(domain.power_w for domain in domains if domain.counted),
             processes=_count(self._path / "tasks"),
             threads=self._meter.thread_count,
+            unread=self._unread,
         )
 
     def _domains(self) -> list[DomainFigures]:

@@ -116,6 +116,7 @@ class HostFigures:
     known_s : up to when joules are shared, from the begin of the block
     lag_s : how far that is behind what is written
     processes, threads : that recorded, those that have ended too
+    unread : sentences on joules that are in no figure
     """
 
     name: str
@@ -128,6 +129,7 @@ class HostFigures:
     power_w: float
     processes: int
     threads: int
+    unread: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from tprof.errors import SensorError, UsageError
 
-from .contract import Choice, Domain, Found, Machine, Unavailable
+from .contract import Choice, Domain, Found, LeftOut, Machine, Omission, Unavailable
 from .estimate import estimate
 from .nesting import total
 from .registry import all_classes, create, search
+from .standstill import without_still
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,32 +111,51 @@ def _found(sensor: Sensor, found: Found) -> Choice:
 
 
 def _best(machine: Machine, watts: tuple[float, float] | str | None, beside: tuple[Choice, ...]) -> Choice:
-    """Return the first sensor of each subject that is available.
+    """Return the first sensor of each subject that is available and counts.
 
     The estimate too, if neither these nor those `beside`, which are asked for by name, have the processors in them.
     """
     classes, failed = all_classes()
     chosen: list[Choice] = []
-    left_out: list[tuple[str, str]] = []
+    missing: list[tuple[type[Sensor], Unavailable]] = []
     subjects: set[str] = set()
     for kind in classes:
         if kind.subject is None or kind.subject in subjects:
             continue
         found = search(kind(), machine)
         if isinstance(found, Found):
+            found = without_still(found)
+        if isinstance(found, Found):
             subjects.add(kind.subject)
             chosen.append(_found(kind(), found))
-        elif kind.subject == PROCESSOR or found.notable:
-            left_out.append((kind.name, found.why))
-    if not any(domain.scope in _OF_PROCESSORS for choice in (*chosen, *beside) for domain in choice.domains):
+        else:
+            missing.append((kind, found))
+    estimated = not any(domain.scope in _OF_PROCESSORS for choice in (*chosen, *beside) for domain in choice.domains)
+    if estimated:
         chosen.insert(0, estimate(machine.root, watts))
-    return _joined([Choice((), (*failed, *left_out)), *chosen])
+    else:
+        subjects.add(PROCESSOR)
+    left_out = [LeftOut(name, why, Omission.ABSENT) for name, why in failed]
+    left_out += [
+        _missing(kind, found, is_measured=kind.subject in subjects, estimated=estimated and kind.subject == PROCESSOR)
+        for kind, found in missing
+        if kind.subject == PROCESSOR or found.notable
+    ]
+    return _joined([Choice((), tuple(left_out)), *chosen])
+
+
+def _missing(kind: type[Sensor], found: Unavailable, *, is_measured: bool, estimated: bool) -> LeftOut:
+    """Return a sensor that is not available; `is_measured`: another one has its joules."""
+    if not found.notable:
+        return LeftOut(kind.name, found.why, Omission.ABSENT)
+    omission = Omission.BY_DESIGN if is_measured else Omission.UNREADABLE
+    return LeftOut(kind.name, found.why, omission, next(iter(found.remedies), None), estimated)
 
 
 def _joined(choices: Sequence[Choice]) -> Choice:
     """Join what several sensors read: each domain has a name of its own, and nothing is counted twice."""
     domains: list[Domain] = []
-    left_out = [pair for choice in choices for pair in choice.left_out]
+    left_out = [one for choice in choices for one in choice.left_out]
     for choice in choices:
         taken = {domain.name: domain.source for domain in domains}
         for domain in choice.domains:
@@ -143,12 +163,12 @@ def _joined(choices: Sequence[Choice]) -> Choice:
                 domains.append(domain)
                 continue
             name = f"{domain.name}-{domain.source}"
-            left_out.append((name, f"{taken[domain.name]}'s {domain.name} covers the same"))
+            left_out.append(LeftOut(name, f"{taken[domain.name]}'s {domain.name} covers the same"))
             domains.append(replace(domain, name=name, counted=False))
     counted, reasons = total(domains)
     return Choice(
         domains=counted,
-        left_out=(*left_out, *reasons),
+        left_out=(*left_out, *(LeftOut(name, why) for name, why in reasons)),
         notes=tuple(note for choice in choices for note in choice.notes),
         static_power_w={name: watts for choice in choices for name, watts in choice.static_power_w.items()},
         estimate=next((choice.estimate for choice in choices if choice.estimate is not None), None),

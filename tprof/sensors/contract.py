@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 from tprof.errors import UsageError
-from tprof.trace.kinds import Quality
+from tprof.trace.kinds import Omission, Quality
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +29,9 @@ __all__ = [
     "EstimateReader",
     "FileReader",
     "Found",
+    "LeftOut",
     "Machine",
+    "Omission",
     "PerfReader",
     "Quality",
     "Quantity",
@@ -214,6 +216,25 @@ class Machine:
     architecture: str | None = None
 
 
+class LeftOut(NamedTuple):
+    """A domain or sensor that is not read, or not in the total.
+
+    Attributes
+    ----------
+    name : of it.
+    why : the reason, as a clause.
+    kind : whether the total lacks its joules.
+    remedy : the command that grants it, of several the one that exposes least; None: no command does.
+    estimated : whether an estimate stands for its joules, so that the total does not lack them.
+    """
+
+    name: str
+    why: str
+    kind: Omission = Omission.BY_DESIGN
+    remedy: Remedy | None = None
+    estimated: bool = False
+
+
 @dataclass(frozen=True)
 class Found:
     """What a sensor can read here.
@@ -221,11 +242,11 @@ class Found:
     Attributes
     ----------
     domains : at least one.
-    left_out : name and reason, as a clause, of each domain that it does not read, or that is not in the total.
+    left_out : domains that it does not read, or that are not in the total.
     """
 
     domains: tuple[Domain, ...]
-    left_out: tuple[tuple[str, str], ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -315,7 +336,7 @@ class Choice:
     Attributes
     ----------
     domains : of all sensors.
-    left_out : what is not read, or not in the total, each with the reason.
+    left_out : what is not read, or not in the total.
     notes : sentences for the user.
     static_power_w : by domain, where it is known.
     estimate : the watts behind estimated domains.
@@ -324,9 +345,25 @@ class Choice:
     """
 
     domains: tuple[Domain, ...]
-    left_out: tuple[tuple[str, str], ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     notes: tuple[str, ...] = ()
     static_power_w: dict[str, float] = field(default_factory=dict)
     estimate: Estimate | None = None
     energy_filtering: str = "unknown"
     sensors: dict[str, Sensor] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the manifest's entries on what is left out and what is estimated."""
+        return {
+            "left_out": [
+                {
+                    "name": one.name,
+                    "why": one.why,
+                    "kind": str(one.kind),
+                    "command": None if one.remedy is None else one.remedy.command,
+                    "estimated": one.estimated,
+                }
+                for one in self.left_out
+            ],
+            "estimate": None if self.estimate is None else self.estimate.as_json(),
+        }

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, ClassVar
 from tprof.errors import SensorError
 
 from .advice import HWMON_GROUP
-from .contract import MICRO, Accuracy, Domain, Found, Quality, Quantity, Reading, Sensor, Unavailable
+from .contract import MICRO, Accuracy, Domain, Found, LeftOut, Omission, Quality, Quantity, Reading, Sensor, Unavailable
 from .topology import read_text
 
 if TYPE_CHECKING:
@@ -84,18 +84,19 @@ class Hwmon(Sensor):
         place = machine.root / "sys/class/hwmon"
         channels = [channel for channel in _channels(place) if self._is_wanted(channel)]
         domains: dict[str, Domain] = {}
-        left_out: list[tuple[str, str]] = []
+        left_out: list[LeftOut] = []
         unreadable: list[str] = []
         for channel in channels:
             domain = self._domain(channel)
             if domain is None:
                 if not self.scopes:
                     why = f'what it covers is not known: energy="hwmon:{channel.driver}" reads it'
-                    left_out.append((f"{channel.driver} {channel.label or channel.path.name}", why))
+                    left_out.append(LeftOut(f"{channel.driver} {channel.label or channel.path.name}", why))
             elif domain.name in domains:
-                left_out.append((domain.name, f"{channel.path} is a second one of this name"))
+                why = f"another channel is called {domain.name}, too"
+                left_out.append(LeftOut(f"{channel.driver} {channel.path.name}", why, Omission.UNREADABLE))
             elif (problem := _unreadable(channel.path)) is not None:
-                left_out.append((domain.name, problem))
+                left_out.append(LeftOut(domain.name, problem, Omission.UNREADABLE, HWMON_GROUP))
                 unreadable.append(problem)
             else:
                 domains[domain.name] = domain

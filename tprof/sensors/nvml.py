@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tprof.errors import SensorError
 
 from .advice import INSTALL_NVML
-from .contract import Accuracy, Domain, Found, Quality, Quantity, Sensor, Unavailable
+from .contract import Accuracy, Domain, Found, LeftOut, Omission, Quality, Quantity, Sensor, Unavailable
 from .nvml_library import (
     ERRORS,
     NO_DRIVER,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import ModuleType
 
+    from .advice import Remedy
     from .contract import Machine
 
 UNIT_J = 0.001
@@ -110,27 +111,35 @@ def _describe(nvml: ModuleType, index: int) -> tuple[Gpu, Any] | tuple[int, str]
 
 def _found(nvml: ModuleType, described: Sequence[tuple[Gpu, Any] | tuple[int, str]]) -> Found | Unavailable:
     domains: list[Domain] = []
-    left_out: list[tuple[str, str]] = []
+    left_out: list[LeftOut] = []
     gpus = [one[0] for one in described if isinstance(one[0], Gpu)]
     visible = visible_gpus(gpus, os.environ, lambda uuid: _parent_of_mig(nvml, uuid))
     for one, other in described:
         if not isinstance(one, Gpu):
-            left_out.append((f"gpu-{one}", f"cannot read it: {other}"))
+            left_out.append(_unreadable(f"gpu-{one}", str(other)))
             continue
         domain = _domain(nvml, one, other)
         if isinstance(domain, str):
-            left_out.append((one.domain, f"cannot read it: {domain}"))
+            left_out.append(_unreadable(one.domain, domain))
             continue
         hidden = visible is not None and one.index not in visible
         if hidden:
-            left_out.append((one.domain, "CUDA_VISIBLE_DEVICES hides it from this program: others may use it"))
+            left_out.append(LeftOut(one.domain, "CUDA_VISIBLE_DEVICES hides it from this program: others may use it"))
         domains.append(replace(domain, counted=not hidden))
         left_out += _mig(nvml, one, other)
     if domains:
         return Found(tuple(domains), tuple(left_out))
-    why = "; ".join(f"{name}: {reason}" for name, reason in left_out) or "the driver finds none"
-    remedies = next((pair[1] for pair in ERRORS.values() if pair[0] in why), ())
+    why = "; ".join(f"{one.name}: {one.why}" for one in left_out) or "the driver finds none"
+    remedies = _remedies(why)
     return Unavailable(f"cannot read NVIDIA GPUs: {why}", remedies, notable=bool(left_out))
+
+
+def _unreadable(name: str, why: str) -> LeftOut:
+    return LeftOut(name, f"cannot read it: {why}", Omission.UNREADABLE, next(iter(_remedies(why)), None))
+
+
+def _remedies(why: str) -> tuple[Remedy, ...]:
+    return next((remedies for reason, remedies in ERRORS.values() if reason in why), ())
 
 
 def _domain(nvml: ModuleType, gpu: Gpu, handle: Any) -> Domain | str:
@@ -167,13 +176,13 @@ def _domain(nvml: ModuleType, gpu: Gpu, handle: Any) -> Domain | str:
     )
 
 
-def _mig(nvml: ModuleType, gpu: Gpu, handle: Any) -> list[tuple[str, str]]:
+def _mig(nvml: ModuleType, gpu: Gpu, handle: Any) -> list[LeftOut]:
     try:
         enabled = nvml.nvmlDeviceGetMigMode(handle)[0]
     except nvml.NVMLError:
         return []
     why = f"NVML does not measure them apart: {gpu.domain} is the whole GPU, with what other instances draw"
-    return [(f"MIG instances of {gpu.domain}", why)] if enabled else []
+    return [LeftOut(f"MIG instances of {gpu.domain}", why)] if enabled else []
 
 
 def _parent_of_mig(nvml: ModuleType, uuid: str) -> str | None:

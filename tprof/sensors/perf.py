@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from tprof.trace.bounds import LARGEST_UNIT, SMALLEST_UNIT
 from tprof.trace.plain_values import number, whole
 
 from . import advice
-from .contract import Accuracy, Domain, Found, PerfReader, Quality, Sensor, Unavailable
+from .contract import Accuracy, Domain, Found, LeftOut, Omission, PerfReader, Quality, Sensor, Unavailable
 from .topology import Cpu, is_amd, is_x86, paranoid_level, parse_cpu_list, read_text, read_topology
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ WHY_NOT_COUNTED = {
     "uncore": "it is a part of its package",
     "psys": "it stands around the packages and would count them twice",
 }
+
+
+_NO_EVENT = {errno.ENOENT, errno.ENODEV, errno.EINVAL, errno.EOPNOTSUPP}
+"""Errors by which the kernel says that there is no such event, whoever asks."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +69,7 @@ def _find(root: Path, machine: str | None) -> Found | Unavailable:
         why = "a virtual machine, or a processor the kernel's power PMU does not know"
         return Unavailable(f"{pmu} does not exist: {why if is_x86(machine) else 'the kernel has it for x86 only'}")
     domains: dict[str, Domain] = {}
-    left_out: dict[str, str] = {}
+    left_out: dict[str, LeftOut] = {}
     for place in _places(root, pmu, left_out):
         for domain, reader in _events(pmu, kind, place):
             if domain.name in domains:
@@ -74,16 +79,24 @@ def _find(root: Path, machine: str | None) -> Found | Unavailable:
                 domains[domain.name] = domain
             elif domain.scope == "package":
                 why = f"the power PMU cannot be opened: {advice.explain_perf_error(error)}"
-                return Unavailable(why, advice.remedies_for_perf_error(error, paranoid_level(root)))
+                remedies = advice.remedies_for_perf_error(error, paranoid_level(root))
+                return Unavailable(why, remedies, notable=error not in _NO_EVENT)
             else:
-                left_out[domain.name] = f"its event cannot be opened: {advice.explain_perf_error(error)}"
+                left_out[domain.name] = _unopened(domain, error)
     if not any(domain.counted for domain in domains.values()):
         return Unavailable(f"{pmu} has no event for the package's energy")
-    left_out |= {name: WHY_NOT_COUNTED[domain.scope] for name, domain in domains.items() if not domain.counted}
-    return Found(tuple(domains.values()), tuple(left_out.items()))
+    beside = [LeftOut(name, WHY_NOT_COUNTED[one.scope]) for name, one in domains.items() if not one.counted]
+    return Found(tuple(domains.values()), (*left_out.values(), *beside))
 
 
-def _places(root: Path, pmu: Path, left_out: dict[str, str]) -> list[Place]:
+def _unopened(domain: Domain, error: int) -> LeftOut:
+    why = f"its event cannot be opened: {advice.explain_perf_error(error)}"
+    if error in _NO_EVENT:
+        return LeftOut(domain.name, why, Omission.ABSENT)
+    return LeftOut(domain.name, why, Omission.UNREADABLE if domain.counted else Omission.BY_DESIGN)
+
+
+def _places(root: Path, pmu: Path, left_out: dict[str, LeftOut]) -> list[Place]:
     """Return a processor of each package for its events, or of each die with its own counters.
 
     The cpumask has one processor for each counter. On AMD, kernels before 6.12 list one per die, each with the
@@ -99,7 +112,8 @@ def _places(root: Path, pmu: Path, left_out: dict[str, str]) -> list[Place]:
         if dies == 0 or not mirrored:
             places.append(Place(cpu, suffix))
         elif mask:
-            left_out[f"package-{suffix}"] = advice.mirrored_die(cpu.package)
+            name = f"package-{suffix}"
+            left_out[name] = LeftOut(name, advice.mirrored_die(cpu.package))
     return places
 
 

@@ -1,20 +1,20 @@
 """The powercap interface: zones below /sys/class/powercap, identified by name, never by number.
 
 The total follows the kernel's documentation: package zones and DRAM; `core` and `uncore` are parts of a package,
-`psys` includes it, `intel-rapl-mmio` mirrors `intel-rapl`, and on AMD every die mirrors its socket. Each domain
-outside the total has a reason.
+`psys` includes it, a zone of `intel-rapl-mmio` mirrors that of `intel-rapl` with the same domain, and on AMD every die
+mirrors its socket. Each domain outside the total has a reason.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tprof.trace.plain_values import whole
 
 from . import advice
-from .contract import Accuracy, Domain, FileReader, Found, Quality, Sensor, Unavailable
+from .contract import Accuracy, Domain, FileReader, Found, LeftOut, Omission, Quality, Sensor, Unavailable
 from .topology import is_amd, is_x86, read_text
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 PACKAGE = re.compile(r"package-(\d+)(?:-die-(\d+))?$")
 PSYS = re.compile(r"psys(-\d+)?$")
 """Of the first package that has it, and of others: the kernel gives these its number."""
+MIRROR = "intel-rapl-mmio"
 UNIT_J = 1e-6
 UPDATE_S = 0.001
 """Of RAPL's registers."""
@@ -39,6 +40,11 @@ class Zone:
     folder: Path
     name: str
     parent: str | None
+
+    @property
+    def control(self) -> str:
+        """Its control type, `intel-rapl` or `MIRROR`."""
+        return self.folder.name.partition(":")[0]
 
 
 class Powercap(Sensor):
@@ -59,35 +65,69 @@ def _find(root: Path, machine: str | None) -> Found | Unavailable:
     if not zones:
         return _why_nothing(search, machine)
     quality = Quality.SIMULATED if (root / SIMULATED).exists() else Quality.MEASURED
-    left_out: list[tuple[str, str]] = []
-    control = "intel-rapl" if any(zone.folder.name.startswith("intel-rapl:") for zone in zones) else "intel-rapl-mmio"
-    mirrored = [zone for zone in zones if not zone.folder.name.startswith(f"{control}:")]
-    left_out += [(zone.folder.name, f"it mirrors {control}'s {zone.name}") for zone in mirrored]
-    domains: list[Domain] = []
-    unreadable: list[tuple[str, str]] = []
-    for zone in (zone for zone in zones if zone not in mirrored):
-        domain = _domain(zone, search, quality)
-        problem = _unreadable(zone.folder / "energy_uj")
+    amd, known, left_out = is_amd(root), list[tuple[Zone, Domain]](), list[LeftOut]()
+    for zone in zones:
+        domain = _domain(zone, search, quality, amd=amd)
         if domain is None:
-            left_out.append((zone.folder.name, f"its name {zone.name!r} is not one that tprof knows"))
-        elif any(domain.name == known.name for known in domains):
-            left_out.append((zone.folder.name, f"another zone is called {domain.name}"))
-        elif problem is not None:
-            unreadable.append((domain.name, problem))
+            left_out.append(LeftOut(zone.folder.name, f"its name {zone.name!r} is not one that tprof knows"))
         else:
-            domains.append(domain)
-    if not any(domain.counted for domain in domains):
-        reason = unreadable[0][1] if unreadable else f"{search} has no package zone"
-        return Unavailable(reason, (advice.POWERCAP_GROUP,) if unreadable else ())
-    left_out += unreadable
-    kept = _without_mirrored_dies(domains, is_amd(root), left_out)
-    left_out += [(domain.name, _why_not_counted(domain)) for domain in kept if not domain.counted]
-    return Found(tuple(kept), tuple(left_out))
+            known.append((zone, domain))
+    if (twice := _twice(known)) is not None:
+        return Unavailable(f"{search} has {twice}: whether they show the same joules is not known", notable=True)
+    return _readable(known, left_out, search, amd=amd)
+
+
+def _readable(
+    known: list[tuple[Zone, Domain]], left_out: list[LeftOut], search: Path, *, amd: bool
+) -> Found | Unavailable:
+    """Read one zone of each counter, whichever of those that show it can be read."""
+    read: dict[str, Domain] = {}
+    failed: dict[str, tuple[Domain, str]] = {}
+    for zone, domain in known:
+        counter = f"package-{domain.package}" if amd and domain.scope == "package" else domain.name
+        if counter in read:
+            left_out.append(_repeated(zone, domain))
+        elif (problem := _unreadable(zone.folder / "energy_uj")) is None:
+            read[counter] = domain
+        else:
+            failed.setdefault(counter, (domain, problem))
+    unread = [_unread(*failed[counter]) for counter in failed if counter not in read]
+    if not any(domain.counted for domain in read.values()):
+        why = unread[0].why if unread else f"{search} has no package zone"
+        return Unavailable(why, (advice.POWERCAP_GROUP,) if unread else (), notable=bool(unread))
+    left_out += [*unread, *(LeftOut(one.name, _why_not_counted(one)) for one in read.values() if not one.counted)]
+    return Found(tuple(read.values()), tuple(left_out))
+
+
+def _twice(known: list[tuple[Zone, Domain]]) -> str | None:
+    """Return two zones that count and have one name, in words."""
+    first: dict[tuple[str, str], str] = {}
+    for zone, domain in known:
+        other = first.setdefault((zone.control, domain.name), zone.folder.name)
+        if domain.counted and other != zone.folder.name:
+            return f"two zones of {domain.name} ({other} and {zone.folder.name})"
+    return None
+
+
+def _repeated(zone: Zone, domain: Domain) -> LeftOut:
+    """Return why a zone is left out whose counter is read already."""
+    if zone.control == MIRROR:
+        return LeftOut(zone.folder.name, f"it mirrors intel-rapl's {zone.name}")
+    if domain.scope == "package":
+        return LeftOut(domain.name, advice.mirrored_die(domain.package))
+    return LeftOut(zone.folder.name, f"another zone is called {domain.name}")
+
+
+def _unread(domain: Domain, problem: str) -> LeftOut:
+    if domain.counted:
+        return LeftOut(domain.name, problem, Omission.UNREADABLE, advice.POWERCAP_GROUP)
+    return LeftOut(domain.name, f"{_why_not_counted(domain)}; {problem}")
 
 
 def _zones(search: Path) -> list[Zone]:
     try:
-        folders = sorted(folder for folder in search.iterdir() if folder.name.startswith("intel-rapl"))
+        found = [folder for folder in search.iterdir() if folder.name.startswith("intel-rapl")]
+        folders = sorted(found, key=lambda folder: (folder.name.startswith(MIRROR), folder.name))
     except OSError:
         return []
     names = {folder.name: name for folder in folders if (name := read_text(folder / "name")) is not None}
@@ -103,7 +143,7 @@ def _why_nothing(search: Path, machine: str | None) -> Unavailable:
         return Unavailable(f"{search} has no RAPL: only x86 processors count their energy there")
     if search.is_dir() and any(search.iterdir()):
         why = f"{search} holds links that lead nowhere: this container hides the host's powercap"
-        return Unavailable(why, (advice.CONTAINER,))
+        return Unavailable(why, (advice.CONTAINER,), notable=True)
     if search.is_dir():
         why = f"{search} is empty: the processor has no RAPL, or its driver (intel_rapl_msr) is not loaded"
         return Unavailable(why, (advice.POWERCAP_DRIVER,))
@@ -120,7 +160,7 @@ def _unreadable(path: Path) -> str | None:
     return None
 
 
-def _domain(zone: Zone, search: Path, quality: Quality) -> Domain | None:
+def _domain(zone: Zone, search: Path, quality: Quality, *, amd: bool) -> Domain | None:
     around = PACKAGE.match(zone.parent or "")
     own = PACKAGE.match(zone.name)
     match = own or around
@@ -131,7 +171,8 @@ def _domain(zone: Zone, search: Path, quality: Quality) -> Domain | None:
         scope, name, counted = "psys", zone.name, False
     elif around and zone.name in {"core", "uncore", "dram"}:
         suffix = (zone.parent or "").removeprefix("package-")
-        scope, name, counted = zone.name, f"{zone.name}-{suffix}", zone.name == "dram"
+        scope = "one-core" if amd and zone.name == "core" else zone.name
+        name, counted = f"{zone.name}-{suffix}", zone.name == "dram"
     else:
         return None
     top, part = (zone.name, None) if zone.parent is None else (zone.parent, zone.name)
@@ -145,20 +186,6 @@ def _modulus(folder: Path) -> int | None:
     """Return the largest count plus one; None if unknown, so that wraps are not corrected."""
     largest = whole(read_text(folder / "max_energy_range_uj") or "", (1 << 63) - 1)
     return largest + 1 if largest else None
-
-
-def _without_mirrored_dies(domains: list[Domain], amd: bool, left_out: list[tuple[str, str]]) -> list[Domain]:  # noqa: FBT001
-    """Keep one zone per socket on AMD, where each die has the socket's counter."""
-    kept: list[Domain] = []
-    seen: set[int | None] = set()
-    for domain in domains:
-        if amd and domain.scope == "package":
-            if domain.package in seen:
-                left_out.append((domain.name, advice.mirrored_die(domain.package)))
-                continue
-            seen.add(domain.package)
-        kept.append(replace(domain, scope="one-core") if amd and domain.scope == "core" else domain)
-    return kept
 
 
 def _why_not_counted(domain: Domain) -> str:

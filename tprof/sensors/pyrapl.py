@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tprof.errors import SensorError
 
 from .advice import INSTALL_PYRAPL, POWERCAP_GROUP
-from .contract import Accuracy, Domain, Found, Machine, Quality, Reading, Sensor, Unavailable
+from .contract import Accuracy, Domain, Found, LeftOut, Machine, Omission, Quality, Reading, Sensor, Unavailable
 from .powercap import UNIT_J, UPDATE_S, Powercap
 
 if TYPE_CHECKING:
@@ -43,19 +43,19 @@ class Pyrapl(Sensor):
             return Unavailable(str(error), (INSTALL_PYRAPL,))
         ranges = _ranges(machine)
         domains: list[Domain] = []
-        left_out: list[tuple[str, str]] = []
+        left_out: list[LeftOut] = []
         for scope in ("package", "dram"):
             try:
                 apis = _open(library, scope)
             except PermissionError as error:
                 return Unavailable(f"cannot read {error.filename}: permission denied", (POWERCAP_GROUP,))
             except SensorError as error:
-                left_out.append((scope, str(error)))
+                left_out.append(LeftOut(scope, str(error), Omission.ABSENT))
                 continue
             domains += [_domain(scope, package, ranges) for package, count in enumerate(apis.energy()) if count >= 0]
             _close(apis)
         if not any(domain.scope == "package" for domain in domains):
-            return Unavailable(left_out[0][1] if left_out else "pyRAPL finds no package")
+            return Unavailable(left_out[0].why if left_out else "pyRAPL finds no package")
         return Found(tuple(domains), tuple(left_out))
 
     def open(self, machine: Machine, domains: tuple[Domain, ...]) -> PyraplReader:

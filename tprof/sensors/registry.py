@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tprof.errors import SensorError, UsageError
 from tprof.trace.bounds import LARGEST_UNIT, SMALLEST_UNIT, is_between
 
-from .contract import Found, Sensor, Unavailable
+from .contract import Found, LeftOut, Sensor, Unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,6 +98,8 @@ def _wrong(sensor: Sensor, found: object) -> str | None:
         return None
     if not isinstance(found, Found) or not found.domains:
         return "find() returns Found with domains, or Unavailable"
+    if not all(isinstance(one, LeftOut) for one in found.left_out):
+        return "what is left out is a LeftOut each"
     names = [domain.name for domain in found.domains]
     return next((why for domain in found.domains if (why := _wrong_domain(sensor, domain, names)) is not None), None)
 

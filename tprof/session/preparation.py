@@ -20,6 +20,7 @@ from tprof.sensors.nesting import scopes_around
 from tprof.sensors.topology import boot_id, describe_host, read_topology
 from tprof.trace.bounds import max_power_of
 from tprof.trace.directory import GPU, USERS
+from tprof.trace.left_out import unread_sentences
 from tprof.trace.power_model import read_model
 
 from .membership import NO_PACKAGE, Plan
@@ -123,7 +124,8 @@ def prepare(path: Path, options: RecordingOptions, *, origin: Origin | None) -> 
         options.stacks,
         options.segment_bytes,
     )
-    notes = (*choice.notes, *counted.notes, *([model_note] if model_note else []))
+    unread = unread_sentences(choice.as_json())
+    notes = (*choice.notes, *unread, *counted.notes, *([model_note] if model_note else []))
     _log(choice, counted, notes)
     manifest = {
         "format": SUMS_FORMAT if options.keeps_summary else FORMAT,
@@ -134,9 +136,8 @@ def prepare(path: Path, options: RecordingOptions, *, origin: Origin | None) -> 
         ],
         "columns": [{"name": name, "unit": unit} for name, unit in plan.columns],
         "domains": [_describe_domain(domain) for domain in choice.domains],
-        "left_out": [{"name": name, "why": why} for name, why in choice.left_out],
+        **choice.as_json(),
         "static_power_w": choice.static_power_w,
-        "estimate": None if choice.estimate is None else choice.estimate.as_json(),
         "counters": {
             "source": counted.source,
             "why": counted.why,
@@ -159,8 +160,8 @@ def _log(choice: Choice, counted: CounterPlan, notes: Sequence[str]) -> None:
     for domain in choice.domains:
         beside = "" if domain.counted else ", not in the total"
         log.info("sensors", "%s is read from %s (%s)%s", domain.name, domain.source, domain.quality, beside)
-    for name, why in choice.left_out:
-        log.info("sensors", "%s is left out: %s", name, why)
+    for one in choice.left_out:
+        log.info("sensors", "%s is left out (%s): %s", one.name, one.kind, one.why)
     log.info("counters", "%s; columns: %s", counted.why, ", ".join(one.column for one in counted.counters) or "none")
     for note in notes:
         log.warning("session", "%s", note)

@@ -14,6 +14,17 @@ class StreamKind(IntEnum):
     STACKS = 5
 
 
+class Omission(StrEnum):
+    """Why joules are in no total."""
+
+    BY_DESIGN = "by design"
+    """They are among others that count, or are not wanted."""
+    UNREADABLE = "unreadable"
+    """Their sensor is there, and cannot be read or does not count: the total lacks them."""
+    ABSENT = "absent"
+    """There is no such sensor."""
+
+
 class Kind(IntEnum):
     """Event of a sample."""
 
