@@ -10,6 +10,9 @@ from typing import Any, Self
 from tprof.declarations import Access
 
 VERSION: str
+LATE_NS: int
+STILL_NS: int
+USUAL_UPDATES: int
 """Of the distribution, as meson.build has it."""
 runtime_api: object
 """A capsule with the recorder's interface for a task runtime: csrc/runtime_api.h."""
@@ -172,6 +175,20 @@ class EnergyObserver:
         """Return the time of the last change that the thread saw, and the plausible energy until then, in uJ."""
     def close(self) -> None:
         """End it; `read` goes on to return the last values."""
+
+class Count:
+    """The count of a domain, followed from reading to reading by the rule of csrc/increments.c.
+
+    More than `limit_w` watts are a fault; `modulus` is 0 if it is not known where the count wraps.
+    """
+
+    def __new__(cls, *, unit_j: float, modulus: int, limit_w: float, is_calculated: bool) -> Self: ...
+    def follow(self, records: Any, ended: Any, longest_ns: float, /) -> tuple[int, int]:
+        """Go on with readings, and fill in the increments that end with them, for which `ended` has a place more.
+
+        The last reading ends one too if its value has stood for longer than `longest_ns`. Returns how many ended, and
+        how many readings so far were not later than the one before.
+        """
 
 class ReadingFile:
     """A file of readings that a Python thread takes, one of a domain; written by one thread at a time.

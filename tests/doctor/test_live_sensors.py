@@ -1,6 +1,7 @@
 """How often a sensor updates, as `tprof doctor` finds it by watching some of its updates."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from support.fake_nvml import FakeGpu, FakeNvml
@@ -82,6 +83,25 @@ def test_the_first_value_is_no_update(tmp_path, monkeypatch):
     for ms, count in ((208, 2), (210, 3)):
         live.saw_count(ms * MS, count, reopened=False)
     assert live.update_s == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("after_j", "watts"), [(50_002.0, 20.0), (1.0, None)], ids=["goes on", "reset, which no wrap explains"]
+)
+def test_watts_follow_the_rule_of_recordings(tmp_path, monkeypatch, after_j, watts):
+    """A wrap from 50 kJ to 1 J would be 53 kW."""
+    (domain,) = domains_of(tmp_path, FakeNvml(FakeGpu("GPU-aaaa")), monkeypatch)
+    live = LiveDomain(replace(domain, unit_j=1e-6, modulus=round(65.536e9)))
+
+    for ms, joules in ((0, 50_000.0), (100, after_j)):
+        live.saw_count(ms * MS, round(joules * 1e6), reopened=False)
+    live.settle()
+
+    assert live.watts == watts
+    for ms in (200, 300, 400):
+        live.saw_count(ms * MS, round((after_j + (ms - 100) * 0.02) * 1e6), reopened=False)
+    live.settle()
+    assert live.watts == pytest.approx(20.0)
 
 
 @pytest.mark.parametrize(

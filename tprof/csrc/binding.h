@@ -55,6 +55,7 @@ PyObject *tprof_py_follow_spans(PyObject *module, PyObject *args);
 
 /* binding_follow.c */
 extern PyType_Spec tprof_tail_spec, tprof_follower_spec, tprof_energy_observer_spec, tprof_reading_file_spec;
+extern PyType_Spec tprof_count_spec; /* binding_increments.c: the count of a domain, reading by reading */
 PyObject *tprof_py_session_threads(PyObject *module, PyObject *unused);
 PyObject *tprof_py_used_ns(PyObject *module, PyObject *unused);
 

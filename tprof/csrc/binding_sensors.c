@@ -2,6 +2,7 @@
  * files of readings that a Python thread takes, and the probe of a perf event. */
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -94,16 +95,17 @@ static int parse_source(struct tprof_source *source, PyObject *given)
         return -1;
     const int parsed = PyArg_ParseTupleAndKeywords(
         no_args, given, "issKdKdi|ssssIKiddO!", names, &kind, &text.file, &text.text, &text.modulus, &text.unit,
-        &period_ns, &source->max_power_w, &source->package, &text.path, &text.search, &text.zone, &text.subzone, &type,
-        &config, &source->cpu, &source->idle_w, &source->per_core_w, &PyTuple_Type, &cpus);
+        &period_ns, &source->count.limit_w, &source->package, &text.path, &text.search, &text.zone, &text.subzone,
+        &type, &config, &source->cpu, &source->idle_w, &source->per_core_w, &PyTuple_Type, &cpus);
     Py_DECREF(no_args);
     if (!parsed)
         return -1;
     source->kind = (enum tprof_source_kind)kind;
     source->period_ns = period_ns;
     source->event = (struct tprof_event){.type = type, .config = config};
-    source->modulus = text.modulus;
-    source->unit = text.unit;
+    source->count.modulus = text.modulus;
+    source->count.unit_j = text.unit;
+    source->count.is_calculated = isinf(source->count.limit_w);
     if (copy_text(source->path, sizeof source->path, text.path) < 0 ||
         copy_text(source->search, sizeof source->search, text.search) < 0 ||
         copy_text(source->zone, sizeof source->zone, text.zone) < 0 ||

@@ -2,6 +2,7 @@
 #include "binding.h"
 #include "clock.h"
 #include "descriptor.h"
+#include "increments.h"
 #include "native_threads.h"
 #include "process.h"
 #include "recorder.h"
@@ -179,7 +180,8 @@ static int execute(PyObject *module)
         add_type(module, &tprof_driver_spec) < 0 || add_type(module, &tprof_thread_task_spec) < 0 ||
         add_type(module, &tprof_span_spec) < 0 || add_type(module, &tprof_span_context_spec) < 0 ||
         add_type(module, &tprof_tail_spec) < 0 || add_type(module, &tprof_follower_spec) < 0 ||
-        add_type(module, &tprof_energy_observer_spec) < 0 || add_type(module, &tprof_reading_file_spec) < 0)
+        add_type(module, &tprof_energy_observer_spec) < 0 || add_type(module, &tprof_reading_file_spec) < 0 ||
+        add_type(module, &tprof_count_spec) < 0)
         return -1;
 #ifndef Py_GIL_DISABLED
     if (add_type(module, &tprof_stack_file_spec) < 0)
@@ -189,7 +191,10 @@ static int execute(PyObject *module)
     if (add_type(module, &tprof_monitor_spec) < 0)
         return -1;
 #endif
-    if (PyModule_AddStringConstant(module, "VERSION", TPROF_VERSION) < 0)
+    if (PyModule_AddStringConstant(module, "VERSION", TPROF_VERSION) < 0 ||
+        PyModule_AddIntConstant(module, "LATE_NS", TPROF_LATE_NS) < 0 ||
+        PyModule_AddIntConstant(module, "STILL_NS", TPROF_STILL_NS) < 0 ||
+        PyModule_AddIntConstant(module, "USUAL_UPDATES", TPROF_USUAL_UPDATES) < 0)
         return -1;
     return tprof_add_runtime_api(module);
 }

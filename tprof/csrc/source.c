@@ -9,8 +9,6 @@
 
 #define HEARTBEAT_NS UINT64_C(100000000)
 #define REOPEN_NS UINT64_C(100000000)
-/* As in tprof/trace/increments.py, which checks the raw values. */
-#define LATE_NS UINT64_C(1000000)
 /* A read of this duration, and so many times as long as the shortest, was interrupted. */
 #define SLOW_NS UINT64_C(200000)
 #define SLOW_TIMES 10
@@ -131,29 +129,13 @@ static int read_in_time(struct tprof_source *source, uint64_t *value, uint64_t *
     }
 }
 
-/* Joules since the last value, or 0 if unknown: after reopening (the counter may have been reset), for more than the
- * domain can draw, a jump or a fall that only seems to be a wrap, and for the first rise after such a fall. */
-static double plausible_j(struct tprof_source *source, uint64_t value, uint64_t now_ns)
+/* Update the sum, and the live page's reading, which samples copy; the analysis goes through the readings again. */
+static void add_up(struct tprof_source *source, const struct tprof_reading *reading)
 {
-    const bool falls = value < source->last_value, after_fall = source->fell;
-    source->fell = false;
-    if (source->reopened)
-        return 0;
-    const bool wraps = falls && source->modulus > source->last_value;
-    const uint64_t increment = wraps ? source->modulus - source->last_value + value : value - source->last_value;
-    const double joules = (double)increment * source->unit;
-    const uint64_t slack_ns = source->last_took_ns > LATE_NS ? source->last_took_ns : LATE_NS;
-    const double most_j = source->max_power_w * (double)(now_ns - source->last_change_ns + slack_ns) / 1e9;
-    source->fell = falls && (!wraps || joules > most_j);
-    return source->fell || after_fall || joules > most_j ? 0 : joules;
-}
-
-/* Update the sum, and the live page's reading, which samples copy; the analysis uses the raw values. */
-static void add_up(struct tprof_source *source, uint64_t value, uint64_t now_ns)
-{
-    if (!source->has_value)
+    struct tprof_increment ended;
+    if (!tprof_count_take(&source->count, reading, &ended))
         return;
-    source->total_uj += plausible_j(source, value, now_ns) * 1e6;
+    source->total_uj += ended.energy_j * 1e6;
     if (source->live == NULL || source->package < 0 || source->package >= TPROF_MAX_PACKAGES)
         return;
     __atomic_store_n(&source->live->energy_uj[source->package], (uint64_t)source->total_uj, __ATOMIC_RELAXED);
@@ -172,15 +154,19 @@ static uint32_t window_before(const struct tprof_source *source, uint64_t now_ns
 
 static void record(struct tprof_source *source, uint64_t now_ns, uint64_t value, int error)
 {
-    struct tprof_reading *reading = tprof_stream_slot(&source->stream);
-    if (reading != NULL) {
-        reading->t_ns = now_ns;
-        reading->value = value;
-        reading->window_ns = window_before(source, now_ns);
-        reading->flags = (uint16_t)((error != 0 ? TPROF_MISSING : 0) | (source->reopened ? TPROF_REOPENED : 0));
-        reading->error = (uint16_t)error;
-        source->suspended_ns = tprof_suspended_ns(source->suspended_ns);
-        reading->suspended_ns = source->suspended_ns;
+    source->suspended_ns = tprof_suspended_ns(source->suspended_ns);
+    const struct tprof_reading reading = {
+        .t_ns = now_ns,
+        .value = value,
+        .window_ns = window_before(source, now_ns),
+        .flags = (uint16_t)((error != 0 ? TPROF_MISSING : 0) | (source->reopened ? TPROF_REOPENED : 0)),
+        .error = (uint16_t)error,
+        .suspended_ns = source->suspended_ns,
+    };
+    add_up(source, &reading);
+    struct tprof_reading *place = tprof_stream_slot(&source->stream);
+    if (place != NULL) {
+        *place = reading;
         tprof_stream_commit(&source->stream);
     } else if (source->stream.header != NULL) {
         return;
@@ -216,18 +202,14 @@ bool tprof_source_take(struct tprof_source *source, uint64_t now_ns, uint64_t va
     if (error != 0)
         return fail(source, now_ns, error);
     const bool changed = !source->has_value || value != source->last_value;
-    if (changed)
-        add_up(source, value, now_ns);
     if (changed || force || source->missing || now_ns - source->last_record_ns >= HEARTBEAT_NS)
         record(source, now_ns, value, 0);
     source->missing = false;
     source->has_value = true;
     source->last_value = value;
     source->last_success_ns = now_ns;
-    if (changed) {
+    if (changed)
         source->last_change_ns = now_ns;
-        source->last_took_ns = source->took_ns;
-    }
     source->changes += changed;
     return changed;
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "counters.h"
+#include "increments.h"
 #include "live.h"
 #include "stream.h"
 
@@ -21,15 +22,14 @@ struct tprof_source {
     int package; /* its slot of the live page; -1: none */
     struct tprof_stream stream;
     struct tprof_live *live;
-    double unit;      /* joules or seconds of one count */
-    uint64_t modulus; /* the count wraps to 0 at this value; 0: not known */
+    struct tprof_count count;
 
     char path[PATH_MAX];   /* FILE: energy_uj; BUSY, ESTIMATE: proc/stat */
     char search[PATH_MAX]; /* FILE: where to search for its zone if the path is gone */
     char zone[64], subzone[64];
     struct tprof_event event;
     int cpu;
-    double idle_w, per_core_w, max_power_w;
+    double idle_w, per_core_w;
     uint64_t cpus[TPROF_MAX_PACKAGES]; /* BUSY, ESTIMATE: bit set of the processors that count */
 
     int fd; /* -1: closed */
@@ -38,8 +38,7 @@ struct tprof_source {
     uint64_t quickest_ns, took_ns;         /* shortest read so far, and the last one */
     uint64_t suspended_ns;                 /* of the machine, at the last record */
     uint64_t running_ns, ran_at_ns;        /* PERF: how long it had counted at the last read, and when that was */
-    uint64_t last_change_ns, last_took_ns; /* bound the joules on the live page */
-    bool fell;                             /* its last change was a fall but not a wrap */
+    uint64_t last_change_ns;
     /* Of the polling schedule: */
     uint64_t polled_ns, last_update_ns, gap_ns; /* the gap between updates, on average */
     bool close_polling;                         /* until the next update */
@@ -47,7 +46,7 @@ struct tprof_source {
     uint64_t started_ns, started_busy_ns; /* ESTIMATE */
     uint64_t busy_ns, counted_at_ns; /* BUSY, ESTIMATE: since the first reading, and when the kernel last counted */
     int64_t counted_ns; /* what it counted then */
-    double total_uj; /* plausible energy since the first value; what the live page shows */
+    double total_uj; /* energy since the first value; what the live page shows */
     uint32_t changes, failures;
 };
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate, combinations, pairwise
 from statistics import median_low
 from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from tprof import _core
 from tprof.sensors.contract import EstimateReader, Quantity, Reading
 from tprof.session.preparation import energy_source, stat_path
 from tprof.session.python_sensors import said_by
+from tprof.trace import layout
+from tprof.trace.increments import Counter
+from tprof.trace.kinds import ReadingFlag
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,6 +28,7 @@ QUICKLY_S = 0.0002
 """From one look to the next where updates are timed; RAPL's come after 1 ms."""
 LEAST_UPDATES, ENOUGH_UPDATES = 3, 6
 MOST_UPDATES, MOST_KEPT = 30, 1000
+LONGEST_WINDOW_NS = (1 << 32) - 1
 PRECISE = 0.03
 """Part of the time between updates by which it may be off, if fewer than enough were seen, to be timed."""
 
@@ -77,9 +84,13 @@ class LiveDomain:
     _read_ns: int | None = None
     _seen: tuple[int, float] | None = None
     _since: tuple[int, float] | None = None
-    _count: int | None = None
     _power: float | None = None
     _powers: list[float] = field(default_factory=list)
+
+    @cached_property
+    def _counter(self) -> Counter:
+        one = self.domain
+        return Counter(unit_j=one.unit_j, modulus=one.modulus, quality=str(one.quality), scope=one.scope)
 
     @property
     def update_s(self) -> float | None:
@@ -107,17 +118,17 @@ class LiveDomain:
             self._since = self._since or self._seen
 
     def saw_count(self, t_ns: int, count: int, *, reopened: bool) -> None:
-        """Take a count that may wrap."""
-        before, self._count = self._count, count
-        joules = 0.0 if self._seen is None else self._seen[1]
-        rise = 0 if before is None else count - before
-        if rise < 0 and self.domain.modulus is not None:
-            rise += self.domain.modulus
-        if rise < 0 or reopened:
-            self._since = self._seen = None
-            rise = 0
+        """Take a count, by the rule of recordings: one that fell, or rose by more than can be, begins anew."""
         begin_ns, self._read_ns = self._read_ns, t_ns
-        self.saw(t_ns, joules + rise * self.domain.unit_j, begin_ns)
+        reading = np.zeros(1, layout.READING)
+        reading["t_ns"], reading["value"] = t_ns, count
+        reading["window_ns"] = 0 if begin_ns is None else min(t_ns - begin_ns, LONGEST_WINDOW_NS)
+        reading["flags"] = ReadingFlag.REOPENED if reopened else 0
+        ended = self._counter.follow(reading, longest_still_ns=np.inf)
+        joules = 0.0 if self._seen is None else self._seen[1]
+        if ended.fault.any():
+            self._since = self._seen = None
+        self.saw(t_ns, joules + float(ended.energy_j.sum()), begin_ns)
 
     def saw_watts(self, t_ns: int, watts: float) -> None:
         """Take a power."""
