@@ -14,6 +14,7 @@ from tprof import _core
 from tprof.errors import SensorError
 from tprof.sensors.choose import choose
 from tprof.session.preparation import energy_source
+from tprof.trace.left_out import unread_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
@@ -208,8 +209,9 @@ class Meter:
         """Have the thread read them. Raises SensorError if there are none."""
         choice = choose("auto", root=root)
         if choice.estimate is not None:
+            why = "; ".join(unread_sentences(choice.as_json())) or choice.left_out[-1].why
             raise SensorError(
-                f"a policy that learns, or caps power, needs the package's energy, and {choice.left_out[-1][1]} (an "
+                f"a policy that learns, or caps power, needs the package's energy, and {why} (an "
                 "estimate from busy time has the same watts at each frequency): give it what a sweep found on this "
                 'machine, profile="sweep.csv"'
             )

@@ -113,7 +113,7 @@ def test_what_a_machine_says_does_not_steer_the_terminal(capsys, hostile):
 
 
 def test_a_simulated_tree_is_not_called_measured(tmp_path):
-    tree = fake_trees.laptop(tmp_path).count()
+    tree = fake_trees.laptop(tmp_path)
     (tree.root / "simulated").write_text("nobody")
 
     assert by_what(energy_facts(tree.root))["energy"].why.startswith("simulated, read by powercap: package-0 in")

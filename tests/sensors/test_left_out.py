@@ -169,7 +169,7 @@ def test_counters_that_stand_still_are_estimated_and_it_is_said_why(tmp_path):
 
     (left_out,) = [one for one in choice.left_out if one.name == "powercap"]
     assert choice.estimate is not None
-    assert left_out.why == "the counts of package-0 did not move in 0.1 s, as on virtual machines that do not count"
+    assert left_out.why == "the counts of package-0 did not move in 0.2 s, as on virtual machines that do not count"
     assert left_out.estimated
     assert choose(tree := fake_trees.laptop(tmp_path / "named")).domains[0].name == "package-0", tree
 
@@ -181,7 +181,7 @@ def test_a_counter_that_stands_still_beside_others_is_missed_by_the_total(tmp_pa
 
     assert [one.name for one in choice.domains if one.counted] == ["package-0", "dram-0", "package-1"]
     assert kinds(choice)["dram-1"] is Omission.UNREADABLE
-    assert reasons(choice)["dram-1"] == "its count did not move in 0.1 s"
+    assert reasons(choice)["dram-1"] == "its count did not move in 0.2 s"
 
 
 CLOCK, EMULATION_FAULTS = "event=0x00", "event=0x08"

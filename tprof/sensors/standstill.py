@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tprof import _core
 from tprof.trace.plain_values import listed
 
-from .contract import FileReader, Found, LeftOut, Omission, PerfReader, Unavailable
+from .contract import FileReader, Found, LeftOut, Omission, PerfReader, Quality, Unavailable
 from .topology import read_text
 
 if TYPE_CHECKING:
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
     from .contract import Domain
 
-LONGEST_S = 0.1
+LONGEST_S = 0.2
 """A package and its DRAM draw power also while nothing runs, and RAPL's registers move each millisecond."""
 STEP_S = 0.0005
 
 
 def without_still(found: Found) -> Found | Unavailable:
-    """Leave out the domains of the total that the native thread reads and that do not count.
+    """Leave out measured domains of the total that the native thread reads and that do not count.
 
     It returns as soon as all of them have moved, and takes at most about `LONGEST_S`, or twice that if perf counts.
     """
-    still = _still([domain for domain in found.domains if domain.counted])
+    still = _still([one for one in found.domains if one.counted and one.quality is Quality.MEASURED])
     if not still:
         return found
     kept = tuple(domain for domain in found.domains if domain.name not in still)
