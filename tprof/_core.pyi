@@ -10,10 +10,11 @@ from typing import Any, Self
 from tprof.declarations import Access
 
 VERSION: str
+"""Of the distribution, as meson.build has it."""
 LATE_NS: int
 STILL_NS: int
 USUAL_UPDATES: int
-"""Of the distribution, as meson.build has it."""
+"""Of the rule of csrc/increments.c, in nanoseconds and usual updates."""
 runtime_api: object
 """A capsule with the recorder's interface for a task runtime: csrc/runtime_api.h."""
 
