@@ -2,7 +2,7 @@
 
 import threading
 import types
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextvars import ContextVar
 from types import CodeType, TracebackType
 from typing import Any, Self
@@ -23,7 +23,14 @@ class Task:
 
     number: int
     access: Access | None
-    def __new__(cls, function: Callable[..., Any], number: int, access: Access | None = None) -> Self: ...
+    def __new__(
+        cls,
+        function: Callable[..., Any],
+        number: int,
+        access: Access | None = None,
+        original: Callable[..., Any] = ...,
+        resumed: bool = False,
+    ) -> Self: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __get__(self, instance: object, owner: type | None = None) -> Callable[..., Any]: ...
 
@@ -44,19 +51,6 @@ class ThreadTask:
     """A method of `threading.Thread`; each call is an instance of the task whose number is found for the thread."""
 
     def __new__(cls, method: Callable[..., Any], number_of: Callable[[threading.Thread], int | None]) -> Self: ...
-
-class Driver:
-    """The iterator of a generator or coroutine that is a task; body None: an asynchronous generator's steps."""
-
-    def __new__(cls, body: object, number: int) -> Self: ...
-    def __iter__(self) -> Self: ...
-    def __next__(self) -> Any: ...
-    def __await__(self) -> Generator[Any, Any, Any]: ...
-    def send(self, value: Any, /) -> Any: ...
-    def throw(self, *error: Any) -> Any: ...
-    def close(self) -> None: ...
-    def step(self, body: object, /) -> Self: ...
-    def last(self, body: object, /) -> Self: ...
 
 class Span:
     """The instance of a span of OpenTelemetry: it runs on a thread while the span is the current one there."""
@@ -307,6 +301,9 @@ def stop() -> None:
 
 def set_spawner(spawner: Callable[..., Any] | None, /) -> None:
     """Pass calls of tasks with declared data to the spawner, with the task as the first argument."""
+
+def drive(body: Any, number: int, /) -> Any:
+    """Return what stands for a generator or coroutine while each of its steps runs as the task."""
 
 def set_pause(share: float, /) -> None:
     """Let each thread sleep after a task, so many times as long as the task took; 0: stop."""

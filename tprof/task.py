@@ -15,15 +15,13 @@ refuse_damage()
 # `typing` and `inspect` take longer to import than all of this package does.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+    from collections.abc import Callable
     from types import CodeType
-    from typing import Any, ParamSpec, SupportsIndex, TypeVar, cast, overload
+    from typing import Any, SupportsIndex, TypeVar, cast, overload
 
     from tprof.declarations import Access, Budget, Names, Priority
     from tprof.work import Amount, Work
 
-    P = ParamSpec("P")
-    R = TypeVar("R")
     F = TypeVar("F")
 else:
 
@@ -32,7 +30,9 @@ else:
         return value
 
 
-GENERATOR, COROUTINE, ASYNC_GENERATOR = 0x20, 0x80, 0x200  # bits of a code object's co_flags
+COROUTINE = 0x80
+RESUMED = 0x20 | COROUTINE | 0x200
+"""Bits of a code object's co_flags: of generators, coroutines and asynchronous generators."""
 
 NUMBER_ATTRIBUTE = "__tprof_task__"
 GPU_ATTRIBUTE = "__tprof_gpu__"
@@ -77,8 +77,8 @@ def task(  # noqa: PLR0913 - one parameter per option
 
     Works on functions, methods, static and class methods, ``async def``, generators and asynchronous
     generators. Signature, docstring, pickling and exceptions stay the same. Without a recording the
-    call goes straight to the function. A ``GeneratorExit`` that is thrown into a generator closes it,
-    as through ``yield from``.
+    call goes straight to the function. In a recording, what stands for a generator or coroutine has
+    its attributes and class; one that was made before the recording is not an instance.
 
     Parameters
     ----------
@@ -95,7 +95,8 @@ def task(  # noqa: PLR0913 - one parameter per option
         task's arguments.
     flops, bytes
         Floating-point operations of an instance, and its bytes between memory and caches, for `tprof roofline`: a
-        number, or a function of the task's arguments, which is called before each recorded call, inside the instance.
+        number, or a function of the task's arguments, which is called before each recorded call, inside the instance
+        (before that of a generator or coroutine).
         A failure of it does not affect the call; the profile warns of the number of failures.
     budget_j
         Joules that each instance may use while a recording runs.
@@ -107,8 +108,7 @@ def task(  # noqa: PLR0913 - one parameter per option
     Returns
     -------
     callable
-        The replacement of the function. For a plain function it is a callable object with the
-        function as ``__wrapped__``; for the others a function of the same kind.
+        The replacement of the function: a callable object with the function as ``__wrapped__``.
 
     Raises
     ------
@@ -257,15 +257,19 @@ def _flags(function: Callable[..., Any]) -> int:
     return flags | COROUTINE if hasattr(function, "_is_coroutine_mark") else flags
 
 
+_OWN_ATTRIBUTES = tuple(name for name in functools.WRAPPER_ASSIGNMENTS if name not in {"__name__", "__qualname__"})
+"""Attributes of a task; of the others it has those of its function."""
+
+
 def _wrap(
     function: Callable[..., Any], number: int, access: Access | None, does: Work, *, on_gpu: bool, flags: int
 ) -> Callable[..., Any]:
-    if on_gpu and flags & (COROUTINE | ASYNC_GENERATOR | GENERATOR):
+    if on_gpu and flags & RESUMED:
         raise TypeError(
             f"gpu=True goes on a plain function: {function!r} gives back a coroutine or generator, "
             "so put `with tprof.gpu():` around what it launches"
         )
-    if access is not None and access is not NOTHING and flags & (COROUTINE | ASYNC_GENERATOR | GENERATOR):
+    if access not in {None, NOTHING} and flags & RESUMED:
         raise TypeError(
             f"a runtime runs plain functions: {function!r} gives back a coroutine or generator, "
             "so it cannot say what it reads or writes"
@@ -275,75 +279,9 @@ def _wrap(
         from tprof.cuda import launching  # noqa: PLC0415 - kept off `import tprof`
 
         called = launching(called)
-    wrapped: Callable[..., Any]
-    if flags & COROUTINE:
-        wrapped = _wrap_coroutine(called, number)
-    elif flags & ASYNC_GENERATOR:
-        wrapped = _wrap_async_generator(called, number)
-    elif flags & GENERATOR:
-        wrapped = _wrap_generator(called, number)
-    else:
-        return functools.update_wrapper(_core.Task(called, number, access), function)
-    functools.update_wrapper(wrapped, function)
-    # Whoever reads or copies the defaults of the function finds them at what stands for it.
-    wrapped.__defaults__, wrapped.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
-    return wrapped
-
-
-def _pass_defaults(wrapped: Any) -> None:
-    """Give the function the defaults that were set on what stands for it."""
-    function = wrapped.__wrapped__
-    if wrapped.__defaults__ is not function.__defaults__:
-        function.__defaults__ = wrapped.__defaults__
-    if wrapped.__kwdefaults__ is not function.__kwdefaults__:
-        function.__kwdefaults__ = wrapped.__kwdefaults__
-
-
-def _wrap_coroutine(function: Callable[P, Coroutine[Any, Any, R]], number: int) -> Callable[P, Coroutine[Any, Any, R]]:
-    @functools.wraps(function)
-    async def coroutine_task(*args: P.args, **kwargs: P.kwargs) -> R:
-        _pass_defaults(coroutine_task)
-        return cast("R", await _core.Driver(function(*args, **kwargs), number))
-
-    return coroutine_task
-
-
-def _wrap_generator(function: Callable[P, Generator[Any, Any, R]], number: int) -> Callable[P, Generator[Any, Any, R]]:
-    @functools.wraps(function)
-    def generator_task(*args: P.args, **kwargs: P.kwargs) -> Generator[Any, Any, R]:
-        _pass_defaults(generator_task)
-        return cast("R", (yield from _core.Driver(function(*args, **kwargs), number)))
-
-    return generator_task
-
-
-def _wrap_async_generator(
-    function: Callable[P, AsyncGenerator[Any, Any]], number: int
-) -> Callable[P, AsyncGenerator[Any, Any]]:
-    """Run each step of the body as a segment of one instance, and pass on the consumer's calls."""
-
-    @functools.wraps(function)
-    async def async_generator_task(*args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[Any, Any]:
-        _pass_defaults(async_generator_task)
-        body = function(*args, **kwargs)
-        driver = _core.Driver(None, number)
-        try:
-            value = await driver.step(body.asend(None))
-            while True:
-                try:
-                    step = body.asend((yield value))
-                except GeneratorExit:
-                    raise
-                except BaseException as error:  # noqa: BLE001 - the body may handle it
-                    step = body.athrow(error)
-                # Outside the handler: the body's next exception is unrelated to the thrown one.
-                value = await driver.step(step)
-        except StopAsyncIteration:
-            return
-        finally:
-            await driver.last(body.aclose())
-
-    return async_generator_task
+    resumed = bool(flags & RESUMED)
+    task = _core.Task(called, number, None if resumed else access, original=function, resumed=resumed)
+    return functools.update_wrapper(task, function, _OWN_ATTRIBUTES)
 
 
 _regions: dict[tuple[str, CodeType, int], int] = {}

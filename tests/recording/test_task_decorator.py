@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import gc
 import inspect
 import pickle
 import threading
@@ -310,6 +311,135 @@ def test_an_asynchronous_generator_hands_on_what_its_consumer_does(tmp_path):
     record(tmp_path / "t.tprof", lambda: asyncio.run(main()))
 
     assert record_of_said == ["a", "caught", "closed"]
+
+
+def test_what_a_generator_does_while_it_is_dropped_is_its_own(tmp_path):
+    @tprof.task
+    def steps():
+        try:
+            yield
+        finally:
+            with tprof.region("cleanup"):
+                pass
+
+    def body():
+        dropped = steps()
+        next(dropped)
+        del dropped
+        gc.collect()
+
+    trace = record(tmp_path / "t.tprof", body)
+
+    assert story(trace) == [
+        ("start", "steps"),
+        ("suspend", None),
+        ("resume", "steps"),
+        ("start", "cleanup"),
+        ("finish", "steps"),
+        ("finish", None),
+    ]
+
+
+def refuse_value(generator):
+    with pytest.raises(TypeError, match="can't send non-None value to a just-started"):
+        generator.send(1)
+
+
+def throw_at_begin(generator):
+    with pytest.raises(KeyError):
+        generator.throw(KeyError("thrown"))
+    assert list(generator) == []
+
+
+@pytest.mark.parametrize(
+    ("use", "expected"),
+    [(refuse_value, {}), (throw_at_begin, {}), (lambda one: one.close(), {}), (list, {"count": 1})],
+    ids=["refused", "thrown", "closed", "run"],
+)
+def test_a_generator_is_an_instance_from_its_first_step(tmp_path, use, expected):
+    trace = record(tmp_path / "t.tprof", lambda: use(count(2)))
+
+    assert instances(trace) == expected
+
+
+def test_a_generator_that_refused_a_value_is_recorded_when_it_runs(tmp_path):
+    async def main():
+        refused = acount(1)
+        refuse_value(refused.asend(1))
+        assert [value async for value in refused] == [0]
+
+    def body():
+        made = count(1)
+        refuse_value(made)
+        assert list(made) == [0]
+        asyncio.run(main())
+
+    assert instances(record(tmp_path / "t.tprof", body)) == {"count": 1, "acount": 1}
+
+
+def test_a_generator_that_runs_already_is_not_ended_by_who_asks_again(tmp_path):
+    made = []
+
+    @tprof.task
+    def asks_itself():
+        with pytest.raises(ValueError, match="already executing"):
+            next(made[0])
+        yield 1
+
+    async def ask_twice():
+        generator = acount(2)
+        first = generator.asend(None)
+        first.send(None)
+        with pytest.raises(RuntimeError, match="already running"):
+            generator.asend(None).send(None)
+        with pytest.raises(StopIteration):
+            first.send(None)
+        assert [value async for value in generator] == [1]
+
+    def body():
+        made.append(asks_itself())
+        assert list(made[0]) == [1]
+        asyncio.run(ask_twice())
+
+    trace = record(tmp_path / "t.tprof", body)
+
+    assert instances(trace) == {"asks_itself": 1, "acount": 1}
+    assert failures(trace) == 0
+    assert story(trace)[-1] == ("finish", None)
+
+
+def test_a_generator_made_before_the_recording_is_no_instance_and_one_made_in_an_earlier_one_is(tmp_path):
+    before = count(2)
+    next(before)
+    kept = []
+
+    def first():
+        list(before)
+        kept.append(count(3))
+        next(kept[0])
+
+    assert instances(record(tmp_path / "a.tprof", first)) == {"count": 1}
+    assert next(kept[0]) == 1
+    assert instances(record(tmp_path / "b.tprof", lambda: list(kept[0]))) == {"count": 1}
+
+
+def test_a_generator_is_driven_by_many_threads_in_turns(tmp_path):
+    made = []
+
+    def take(_):
+        return next(made[0])
+
+    def body():
+        made.append(count(64))
+        with ThreadPoolExecutor(4) as pool:
+            assert [pool.submit(take, at).result() for at in range(64)] == list(range(64))
+        assert list(made[0]) == []
+
+    trace = record(tmp_path / "t.tprof", body)
+
+    assert instances(trace) == {"count": 1}
+    kinds = [kind for thread in range(len(trace.threads)) for kind, _ in story(trace, thread)]
+    assert (kinds.count("start"), kinds.count("suspend"), kinds.count("resume")) == (1, 64, 64)
 
 
 def test_without_a_recording_tasks_of_every_kind_just_run():

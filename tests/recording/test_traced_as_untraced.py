@@ -11,7 +11,6 @@ from support.bodies import (
     async_generator,
     coroutine,
     generator,
-    moves_that_throw,
     play,
     play_async,
 )
@@ -44,31 +43,6 @@ def test_any_consumer_of_any_body_sees_what_it_would_see_without_the_task(functi
 
     expected = player(function(steps, plain_log), moves)
     told = player(traced(steps, traced_log), moves)
-
-    assert told == expected
-    assert traced_log == plain_log
-
-
-def delegating_generator(steps, log):
-    return (yield from generator(steps, log))
-
-
-async def delegating_coroutine(steps, log):
-    return await coroutine(steps, log)
-
-
-@pytest.mark.filterwarnings("ignore:coroutine:RuntimeWarning")
-@pytest.mark.usefixtures("recording")
-@pytest.mark.parametrize(
-    ("function", "delegating"), [(generator, delegating_generator), (coroutine, delegating_coroutine)]
-)
-@examples(120)
-@given(steps=BODIES, moves=moves_that_throw(RAISED))
-def test_a_thrown_generator_exit_arrives_as_through_yield_from(function, delegating, steps, moves):
-    plain_log, traced_log = [], []
-
-    expected = play(delegating(steps, plain_log), moves)
-    told = play(tprof.task(function)(steps, traced_log), moves)
 
     assert told == expected
     assert traced_log == plain_log

@@ -21,7 +21,9 @@ struct tprof_live;
 
 /* The state of one interpreter: each executes the module itself, and they may run at the same time. All other state of
  * the core belongs to the process. */
+#define TPROF_DRIVERS 4
 struct tprof_state {
+    PyTypeObject *driver_types[TPROF_DRIVERS];
     PyObject *spawner; /* takes over the calls of tasks while a runtime runs, or NULL */
     PyObject *fork_work; /* pause, resume, reset, join: functions of session/process_state.py */
     struct tprof_definitions definitions;
@@ -35,7 +37,6 @@ PyObject *tprof_module_of(PyTypeObject *type);
 
 extern PyType_Spec tprof_task_spec;   /* binding_task.c: a callable that is a task */
 extern PyType_Spec tprof_region_spec; /* binding_region.c: a with-block that is a task */
-extern PyType_Spec tprof_driver_spec; /* binding_driver.c: a generator or coroutine that is a task */
 #if PY_VERSION_HEX >= 0x030C0000
 extern PyType_Spec tprof_monitor_spec; /* binding_monitor.c: unchanged code objects that are tasks */
 #endif
@@ -46,6 +47,12 @@ extern PyType_Spec tprof_thread_task_spec; /* binding_thread.c: the run of a thr
 #ifndef Py_GIL_DISABLED
 extern PyType_Spec tprof_stack_file_spec; /* binding_stacks.c: the stacks of a process's threads, sampled into a file */
 #endif
+
+/* binding_driver_types.c */
+int tprof_add_driver_types(PyObject *module);
+/* Return what stands for a generator, coroutine or asynchronous generator that is a task; other objects as they are. */
+PyObject *tprof_drive(struct tprof_state *state, PyObject *body, uint32_t number);
+PyObject *tprof_py_drive(PyObject *module, PyObject *args);
 
 /* binding_columns.c */
 PyObject *tprof_py_copy_columns(PyObject *module, PyObject *args);
@@ -118,12 +125,14 @@ struct task {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     PyObject *function;
+    PyObject *original; /* whose attributes it has: the function, or the one that the function calls */
     PyObject *access; /* its declared data accesses, for runtimes; NULL: a runtime does not spawn its calls */
     PyObject *dict;
     PyObject *weak_references;
     PyObject *module; /* lives longer than the interpreter's tasks */
     struct tprof_state *state;
     uint32_t number;
+    bool resumed; /* it returns a generator or coroutine, whose steps are the instance */
 };
 
 bool tprof_is_task(PyObject *object);

@@ -1,204 +1,191 @@
-/* Driver: the iterator of a generator or coroutine that is a task. It wraps the body: each resumption records a sample
- * (start or resume), and so does each suspension (suspend). A suspended instance is not running, and a body that is
- * resumed on another thread runs there. Regions that were open at the suspension continue with the resumption. */
-#include "binding.h"
-#include "recorder.h"
+/* Drivers: each stands for the generator, coroutine or asynchronous generator (its body) that the function of a task
+ * returned while something was recorded. Every resumption of the body records a sample (start or resume), and so does
+ * each suspension. A suspended instance is not running, and a body that is resumed on another thread runs there. Regions
+ * that were open at the suspension continue with the resumption. */
+#include "binding_driver.h"
 
-#include <structmember.h>
-
-struct driver {
-    PyObject_HEAD
-    PyObject *body;
-    uint32_t number;
-    uint64_t generation;     /* the recording of this instance; another recording starts a new instance */
-    uint64_t instance;
-    struct tprof_suspension at;
-    bool stepwise; /* the body is one step of an asynchronous generator: its end only suspends the instance */
-    bool done;     /* the instance has ended; a late close does not count */
-};
-
-static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+static bool has_open_instance(const struct driver *self)
 {
-    static char *names[] = {"body", "number", NULL};
-    PyObject *body;
-    unsigned int number;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OI", names, &body, &number))
-        return NULL;
-    struct driver *self = (struct driver *)type->tp_alloc(type, 0);
-    if (self == NULL)
-        return NULL;
-    self->body = Py_NewRef(body);
-    self->number = number;
-    self->stepwise = body == Py_None;
-    return (PyObject *)self;
+    return self->instance != 0 && self->generation == __atomic_load_n(&tprof_generation, __ATOMIC_ACQUIRE);
 }
 
-static int traverse(PyObject *object, visitproc visit, void *arg)
+static void resume(struct driver *whole, struct tprof_frame *frame)
 {
-    Py_VISIT(Py_TYPE(object));
-    Py_VISIT(((struct driver *)object)->body);
-    return 0;
-}
-
-static int clear(PyObject *object)
-{
-    Py_CLEAR(((struct driver *)object)->body);
-    return 0;
-}
-
-static void deallocate(PyObject *object)
-{
-    PyTypeObject *type = Py_TYPE(object);
-    PyObject_GC_UnTrack(object);
-    (void)clear(object);
-    type->tp_free(object);
-    Py_DECREF(type);
-}
-
-static void resume(struct driver *self, struct tprof_frame *frame)
-{
-    frame->generation = 0;
-    if (self->done || !tprof_recording())
+    if (!tprof_recording())
         return;
-    if (self->instance != 0 && self->generation == __atomic_load_n(&tprof_generation, __ATOMIC_ACQUIRE)) {
-        (void)tprof_continue(frame, &self->at);
-        return;
-    }
-    if (tprof_enter(frame, self->number, 0, TPROF_START)) {
-        self->generation = frame->generation;
-        self->instance = frame->instance;
-        tprof_step_began(&self->at, frame);
+    if (has_open_instance(whole)) {
+        (void)tprof_continue(frame, &whole->at);
+    } else if (tprof_enter(frame, whole->number, 0, TPROF_START)) {
+        whole->generation = frame->generation;
+        whole->instance = frame->instance;
+        tprof_step_began(&whole->at, frame);
     }
 }
 
-static void suspend(struct driver *self, const struct tprof_frame *frame)
-{
-    if (tprof_frame_holds(frame))
-        tprof_suspend(frame, &self->at);
-}
-
-static void finish(struct driver *self, const struct tprof_frame *frame, bool failed)
+static void finish(struct driver *whole, const struct tprof_frame *frame, bool failed)
 {
     if (tprof_frame_holds(frame)) {
         /* Regions that an exception left open inside end with their task. */
-        frame->thread->instance = self->instance;
+        frame->thread->instance = whole->instance;
         tprof_leave(frame, TPROF_FINISH, failed ? TPROF_FAILED : 0);
     }
-    self->instance = 0;
-    self->done = true;
+    whole->instance = 0;
+    whole->done = true;
 }
 
-/* After a call on the body that returned NULL: success if it only raised the end of iteration. */
-static bool ended_well(void)
+/* What happens to a body. */
+enum entry { GOES_ON, THROWN };
+
+/* Begin to run the body. False: the call is no part of the instance, since the body has ended, will not run, or runs
+ * already, which is the program's error. */
+static bool begin(struct driver *self, struct tprof_frame *frame, enum entry entry)
 {
-    return !PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_StopIteration) ||
-           PyErr_ExceptionMatches(PyExc_StopAsyncIteration) || PyErr_ExceptionMatches(PyExc_GeneratorExit);
+    struct driver *whole = self->whole;
+    frame->generation = 0;
+    if (self->done || whole->done || __atomic_exchange_n(&whole->running, true, __ATOMIC_ACQUIRE))
+        return false;
+    const bool ends = !whole->started && (entry == THROWN || self->throws);
+    if (ends || (whole->step != NULL && whole->step != self)) {
+        whole->done = ends;
+        __atomic_store_n(&whole->running, false, __ATOMIC_RELEASE);
+        return false;
+    }
+    whole->started = true;
+    if (Py_TYPE(whole) == whole->state->driver_types[ASYNC_GENERATOR])
+        whole->step = self;
+    resume(whole, frame);
+    return true;
 }
 
-static PySendResult step(PyObject *object, PyObject *value, PyObject **result)
+static void stop_running(struct driver *self, const struct tprof_frame *frame, bool step_ended)
+{
+    struct driver *whole = self->whole;
+    if (step_ended) {
+        self->done = true;
+        whole->step = NULL;
+    }
+    if (!whole->done && tprof_frame_holds(frame))
+        tprof_suspend(frame, &whole->at);
+    __atomic_store_n(&whole->running, false, __ATOMIC_RELEASE);
+}
+
+/* After a call of the body that did not return to it. */
+static void end(struct driver *self, const struct tprof_frame *frame, PySendResult outcome)
+{
+    const bool is_step = self != self->whole;
+    const bool stopped = outcome == PYGEN_ERROR && PyErr_ExceptionMatches(PyExc_StopIteration);
+    if (is_step && !self->closes && (outcome == PYGEN_RETURN || stopped)) {
+        stop_running(self, frame, true);
+        return;
+    }
+    const bool failed = outcome == PYGEN_ERROR && !stopped && !PyErr_ExceptionMatches(PyExc_GeneratorExit) &&
+                        !(is_step && PyErr_ExceptionMatches(PyExc_StopAsyncIteration));
+    finish(self->whole, frame, failed);
+    stop_running(self, frame, is_step);
+}
+
+PySendResult tprof_driver_send(PyObject *object, PyObject *value, PyObject **result)
 {
     struct driver *self = (struct driver *)object;
     struct tprof_frame frame;
-    resume(self, &frame);
+    const bool refused = (value != Py_None || self->sends) && !self->whole->started;
+    if (refused || !begin(self, &frame, GOES_ON))
+        return PyIter_Send(self->body, value, result);
     const PySendResult outcome = PyIter_Send(self->body, value, result);
-    if (outcome == PYGEN_NEXT || (outcome == PYGEN_RETURN && self->stepwise))
-        suspend(self, &frame);
+    if (outcome == PYGEN_NEXT)
+        stop_running(self, &frame, false);
     else
-        finish(self, &frame, outcome == PYGEN_ERROR && !ended_well());
+        end(self, &frame, outcome);
     return outcome;
 }
 
-static PyObject *send_value(PyObject *object, PyObject *value)
+static PyObject *stop_with(PyObject *result)
 {
-    PyObject *result = NULL;
-    if (step(object, value, &result) != PYGEN_RETURN)
-        return result;
-    PyObject *stop = PyObject_CallOneArg(PyExc_StopIteration, result);
-    Py_XDECREF(result);
-    if (stop != NULL) {
+    PyObject *stop = Py_IsNone(result) ? NULL : PyObject_CallOneArg(PyExc_StopIteration, result);
+    if (stop != NULL)
         PyErr_SetObject(PyExc_StopIteration, stop);
-        Py_DECREF(stop);
-    }
+    else if (Py_IsNone(result))
+        PyErr_SetNone(PyExc_StopIteration);
+    Py_DECREF(result);
+    Py_XDECREF(stop);
     return NULL;
 }
 
-static PyObject *next(PyObject *object)
+PyObject *tprof_driver_send_value(PyObject *object, PyObject *value)
 {
-    return send_value(object, Py_None);
+    PyObject *result = NULL;
+    return tprof_driver_send(object, value, &result) == PYGEN_RETURN ? stop_with(result) : result;
 }
 
-static PyObject *call_body(struct driver *self, const char *method, PyObject *args)
+/* NULL without an exception is an end with None. */
+PyObject *tprof_driver_next(PyObject *object)
 {
-    struct tprof_frame frame;
-    PyObject *bound = PyObject_GetAttrString(self->body, method);
+    PyObject *result = NULL;
+    if (tprof_driver_send(object, Py_None, &result) != PYGEN_RETURN)
+        return result;
+    if (!Py_IsNone(result))
+        return stop_with(result);
+    Py_DECREF(result);
+    return NULL;
+}
+
+PyObject *tprof_driver_call(const struct driver *self, const char *name, PyObject *const *args, Py_ssize_t count)
+{
+    PyObject *bound = PyObject_GetAttrString(self->body, name);
     if (bound == NULL)
         return NULL;
-    resume(self, &frame);
-    PyObject *result = PyObject_Call(bound, args, NULL);
-    if (result != NULL && method[0] == 't')
-        suspend(self, &frame);
-    else
-        finish(self, &frame, result == NULL && !ended_well());
+    PyObject *result = PyObject_Vectorcall(bound, args, (size_t)count, NULL);
     Py_DECREF(bound);
     return result;
 }
 
-static PyObject *throw_exception(PyObject *object, PyObject *args)
+PyObject *tprof_driver_throw(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
-    return call_body((struct driver *)object, "throw", args);
-}
-
-static PyObject *close_body(PyObject *object, PyObject *unused)
-{
-    (void)unused;
-    PyObject *no_args = PyTuple_New(0);
-    if (no_args == NULL)
-        return NULL;
-    PyObject *result = call_body((struct driver *)object, "close", no_args);
-    Py_DECREF(no_args);
+    struct driver *self = (struct driver *)object;
+    struct tprof_frame frame;
+    const bool runs = begin(self, &frame, THROWN);
+    PyObject *result = tprof_driver_call(self, "throw", args, count);
+    if (runs && result != NULL)
+        stop_running(self, &frame, false);
+    else if (runs)
+        end(self, &frame, PYGEN_ERROR);
     return result;
 }
 
-static PyObject *take(PyObject *object, PyObject *body, bool stepwise)
+PyObject *tprof_driver_close(PyObject *object, PyObject *unused)
 {
     struct driver *self = (struct driver *)object;
-    Py_XSETREF(self->body, Py_NewRef(body));
-    self->stepwise = stepwise;
-    return Py_NewRef(object);
+    struct tprof_frame frame;
+    const bool runs = begin(self, &frame, THROWN);
+    (void)unused;
+    PyObject *result = tprof_driver_call(self, "close", NULL, 0);
+    if (runs)
+        end(self, &frame, result != NULL ? PYGEN_RETURN : PYGEN_ERROR);
+    return result;
 }
 
-static PyObject *step_of(PyObject *object, PyObject *body)
+/* The last reference to the body may be this one: what it does to end belongs to its instance. */
+void tprof_driver_deallocate(PyObject *object)
 {
-    return take(object, body, true);
+    struct driver *self = (struct driver *)object;
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject *module = self->module;
+    struct tprof_frame frame = {.generation = 0};
+    PyObject_GC_UnTrack(object);
+    if (self->weak_references != NULL)
+        PyObject_ClearWeakRefs(object);
+    const bool open = self->whole == self && has_open_instance(self);
+    if (open)
+        resume(self, &frame);
+    Py_DECREF(self->body);
+    if (open)
+        finish(self, &frame, false);
+    if (self->whole != NULL && self->whole != self) {
+        if (self->whole->step == self)
+            self->whole->step = NULL;
+        Py_DECREF(self->whole);
+    }
+    type->tp_free(object);
+    Py_DECREF(module);
+    Py_DECREF(type);
 }
-
-static PyObject *last_step_of(PyObject *object, PyObject *body)
-{
-    return take(object, body, false);
-}
-
-static PyMethodDef methods[] = {
-    {"step", step_of, METH_O, NULL},          {"last", last_step_of, METH_O, NULL},
-    {"send", send_value, METH_O, NULL},       {"throw", throw_exception, METH_VARARGS, NULL},
-    {"close", close_body, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL},
-};
-
-static PyType_Slot slots[] = {
-    {Py_tp_new, create},
-    {Py_tp_dealloc, deallocate},
-    {Py_tp_traverse, traverse},
-    {Py_tp_clear, clear},
-    {Py_tp_iter, PyObject_SelfIter},
-    {Py_tp_iternext, next},
-    {Py_am_await, PyObject_SelfIter},
-    {Py_am_send, step},
-    {Py_tp_methods, methods},
-    {0, NULL},
-};
-
-PyType_Spec tprof_driver_spec = {
-    .name = "tprof._core.Driver",
-    .basicsize = sizeof(struct driver),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
-    .slots = slots,
-};

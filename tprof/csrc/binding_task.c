@@ -59,6 +59,15 @@ static PyObject *spawn(PyObject *spawner, PyObject *self, PyObject *const *args,
     return result;
 }
 
+/* The function gets its arguments at once, so that wrong ones raise here, and they are held by its own frame only. */
+static PyObject *call_resumed(struct task *self, PyObject *const *args, size_t count, PyObject *names)
+{
+    PyObject *body = PyObject_Vectorcall(self->function, args, count, names);
+    PyObject *driver = body != NULL ? tprof_drive(self->state, body, self->number) : NULL;
+    Py_XDECREF(body);
+    return driver;
+}
+
 static PyObject *call(PyObject *callable, PyObject *const *args, size_t count, PyObject *names)
 {
     struct task *self = (struct task *)callable;
@@ -69,7 +78,7 @@ static PyObject *call(PyObject *callable, PyObject *const *args, size_t count, P
     }
     if (!tprof_recording())
         return PyObject_Vectorcall(self->function, args, count, names);
-    return tprof_task_run(self, args, count, names, 0);
+    return self->resumed ? call_resumed(self, args, count, names) : tprof_task_run(self, args, count, names, 0);
 }
 
 /* Let calls by many threads, without Python's lock, not wait for each other to count references to a task: such a task is
@@ -87,10 +96,11 @@ static void defer_counting(struct task *self)
 
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"function", "number", "access", NULL};
-    PyObject *function, *access = Py_None;
+    static char *names[] = {"function", "number", "access", "original", "resumed", NULL};
+    PyObject *function, *access = Py_None, *original = NULL;
     unsigned int number;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OI|O", names, &function, &number, &access))
+    int resumed = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OI|OOp", names, &function, &number, &access, &original, &resumed))
         return NULL;
     if (!PyCallable_Check(function)) {
         PyErr_Format(PyExc_TypeError, "a task is made of a callable, got %.100s", Py_TYPE(function)->tp_name);
@@ -104,8 +114,10 @@ static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     self->state = tprof_state_of(module);
     self->vectorcall = call;
     self->function = Py_NewRef(function);
+    self->original = Py_NewRef(original != NULL ? original : function);
     self->access = access == Py_None ? NULL : Py_NewRef(access);
     self->number = number;
+    self->resumed = resumed;
     defer_counting(self);
     return (PyObject *)self;
 }
@@ -116,6 +128,7 @@ static int traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->module);
     Py_VISIT(self->function);
+    Py_VISIT(self->original);
     Py_VISIT(self->access);
     Py_VISIT(self->dict);
     return 0;
@@ -125,6 +138,7 @@ static int clear(PyObject *object)
 {
     struct task *self = (struct task *)object;
     Py_CLEAR(self->function);
+    Py_CLEAR(self->original);
     Py_CLEAR(self->access);
     Py_CLEAR(self->dict);
     return 0;
@@ -158,7 +172,7 @@ bool tprof_is_task(PyObject *object)
 
 static PyObject *represent(PyObject *object)
 {
-    return PyUnicode_FromFormat("<tprof.task %R>", ((struct task *)object)->function);
+    return PyUnicode_FromFormat("<tprof.task %R>", ((struct task *)object)->original);
 }
 
 /* tprof/task.py pickles a task: by name, or with its function if it has no importable name. */
@@ -205,7 +219,7 @@ static bool cloudpickle_asks(void)
  * does for functions outside importable modules; for it the answer is no, so that it calls __reduce_ex__. */
 static PyObject *class_of(PyObject *object, void *unused)
 {
-    PyObject *function = ((struct task *)object)->function;
+    PyObject *function = ((struct task *)object)->original;
     (void)unused;
     if (!PyFunction_Check(function) || cloudpickle_asks())
         return Py_NewRef((PyObject *)Py_TYPE(object));
@@ -214,12 +228,12 @@ static PyObject *class_of(PyObject *object, void *unused)
 
 static PyObject *get_of_function(PyObject *object, void *name)
 {
-    return PyObject_GetAttrString(((struct task *)object)->function, name);
+    return PyObject_GetAttrString(((struct task *)object)->original, name);
 }
 
 static int set_of_function(PyObject *object, PyObject *value, void *name)
 {
-    PyObject *function = ((struct task *)object)->function;
+    PyObject *function = ((struct task *)object)->original;
     return value != NULL ? PyObject_SetAttrString(function, name, value) : PyObject_DelAttrString(function, name);
 }
 
@@ -234,6 +248,8 @@ static PyGetSetDef attributes[] = {
     OF_FUNCTION("__defaults__"),
     OF_FUNCTION("__globals__"),
     OF_FUNCTION("__kwdefaults__"),
+    OF_FUNCTION("__name__"),
+    OF_FUNCTION("__qualname__"),
     OF_FUNCTION("__type_params__"),
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -131,6 +131,7 @@ static PyMethodDef methods[] = {
     {"start", (PyCFunction)(void (*)(void))tprof_py_start, METH_VARARGS | METH_KEYWORDS, NULL},
     {"stop", tprof_py_stop, METH_NOARGS, NULL},
     {"run_main", tprof_py_run_main, METH_VARARGS, NULL},
+    {"drive", tprof_py_drive, METH_VARARGS, NULL},
     {"set_pause", tprof_py_set_pause, METH_O, NULL},
     {"set_spawner", tprof_py_set_spawner, METH_O, NULL},
     {"is_main_interpreter", tprof_py_is_main_interpreter, METH_NOARGS, NULL},
@@ -177,7 +178,7 @@ static int execute(PyObject *module)
     }
     tprof_definitions_list(&tprof_state_of(module)->definitions);
     if (add_type(module, &tprof_task_spec) < 0 || add_type(module, &tprof_region_spec) < 0 ||
-        add_type(module, &tprof_driver_spec) < 0 || add_type(module, &tprof_thread_task_spec) < 0 ||
+        tprof_add_driver_types(module) < 0 || add_type(module, &tprof_thread_task_spec) < 0 ||
         add_type(module, &tprof_span_spec) < 0 || add_type(module, &tprof_span_context_spec) < 0 ||
         add_type(module, &tprof_tail_spec) < 0 || add_type(module, &tprof_follower_spec) < 0 ||
         add_type(module, &tprof_energy_observer_spec) < 0 || add_type(module, &tprof_reading_file_spec) < 0 ||
@@ -205,6 +206,8 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     const struct tprof_state *state = tprof_state_of(module);
     if (state == NULL)
         return 0;
+    for (int i = 0; i < TPROF_DRIVERS; i++)
+        Py_VISIT(state->driver_types[i]);
     Py_VISIT(state->spawner);
     Py_VISIT(state->fork_work);
     return 0;
@@ -215,6 +218,8 @@ static int clear(PyObject *module)
     struct tprof_state *state = tprof_state_of(module);
     if (state == NULL)
         return 0;
+    for (int i = 0; i < TPROF_DRIVERS; i++)
+        Py_CLEAR(state->driver_types[i]);
     Py_CLEAR(state->spawner);
     Py_CLEAR(state->fork_work);
     return 0;

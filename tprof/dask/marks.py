@@ -105,7 +105,7 @@ async def follow(mark: Mark, awaitable: Awaitable[R]) -> R:
         return await awaitable
     number = region_of(mark.name).number
     try:
-        return await _core.Driver(_noted(mark, awaitable), number)
+        return await _core.drive(_noted(mark, awaitable), number)
     except _Failed as failed:
         result: R = failed.args[0]
         return result
