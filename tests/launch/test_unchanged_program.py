@@ -1,6 +1,7 @@
 """`--task` finds a program's functions, whoever holds them, and the program cannot tell."""
 
 import os
+import py_compile
 import sys
 
 import numpy as np
@@ -155,6 +156,41 @@ def test_functions_of_modules_that_were_imported_before_the_program_are_seen(tmp
     ran = compare(tmp_path, source, "textwrap:dedent", "json:dumps", "math:floor")
 
     assert ran == {"dedent": 1, "dumps": 1, "floor": 1}
+
+
+def test_functions_that_other_objects_hold_are_pickled_by_their_names(tmp_path):
+    (tmp_path / "ordered.py").write_text(
+        "import functools\n"
+        "@functools.total_ordering\n"
+        "class Version:\n"
+        "    def __init__(self, number): self.number = number\n"
+        "    def __eq__(self, other): return self.number == other.number\n"
+        "    def __lt__(self, other): return self.number < other.number\n"
+    )
+    source = "import pickle, contextlib\nfrom ordered import Version\n"
+    source += "print(pickle.loads(pickle.dumps(Version.__gt__)) is Version.__gt__, Version(2) > Version(1))\n"
+    source += "held = [contextlib.asynccontextmanager, contextlib.AsyncExitStack.enter_async_context]\n"
+    source += "print([pickle.loads(pickle.dumps(one)) is one for one in held])\n"
+
+    ran = compare(tmp_path, source, "functools:*", "contextlib:*")
+
+    assert ran["_gt_from_lt"] == 1
+
+
+def test_every_function_of_every_module_may_be_a_task(tmp_path):
+    source = "import threading\nthread = threading.Thread(target=print, args=('ran',))\nthread.start(); thread.join()\n"
+
+    assert compare(tmp_path, source, "re:.*")["Thread.start"] == 1
+
+
+def test_functions_of_a_module_without_source_are_pickled_by_their_names_too(tmp_path):
+    (tmp_path / "compiled.py").write_text("def held(): return 1\ndef alone(): return 2\nregistry = {'held': held}\n")
+    py_compile.compile(tmp_path / "compiled.py", tmp_path / "compiled.pyc")
+    (tmp_path / "compiled.py").unlink()
+    source = "import pickle, compiled\nheld = compiled.registry['held']\n"
+    source += "print(pickle.loads(pickle.dumps(held)) is held is compiled.held, held(), compiled.alone())\n"
+
+    assert compare(tmp_path, source, "compiled:*")["alone"] == 1
 
 
 DATACLASS = """

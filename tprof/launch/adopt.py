@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import types
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tprof import _core
 from tprof.task import NUMBER_ATTRIBUTE, make_task
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ def replace_callables(namespace: dict[str, Any], matches: Matches, names: Sequen
         if not pattern.exact or pattern.function is None or not pattern.matches_module(names, file):
             continue
         owner, value = _find(namespace, pattern.function)
-        if not _is_defined_in(value, name) or _has_code(value) or isinstance(value, type) or not callable(value):
+        if not _is_defined_in(value, name) or _has_code(value) or not callable(value):
             continue
         if isinstance(owner, dict):
             owner[pattern.function] = make_task(value)
@@ -49,19 +51,31 @@ def _has_code(value: Any) -> bool:
 
 
 def patch_module(module: types.ModuleType, matches: Matches, names: Sequence[str]) -> None:
-    """Replace the functions and methods of a loaded module by tasks: one without source, or imported before."""
+    """Replace the functions and methods of a loaded module by tasks: one without source, or imported before.
+
+    A function that something else holds too stays: pickle compares it with what stands in the module.
+    """
     file = getattr(module, "__file__", None)
     if not matches.may_match(names, file):
         return
     found = []
-    for owner, qualified, value in members(module, module, ""):
+    for owner, qualified in [(owner, qualified) for owner, qualified, _ in members(module, module, "")]:
+        name = qualified.rpartition(".")[2]
+        code = getattr(getattr(vars(owner)[name], "__func__", vars(owner)[name]), "__code__", None)
         which = matches.which(names, file, qualified)
-        code = getattr(getattr(value, "__func__", value), "__code__", None)
+        if which and not has_task(code):
+            if len(gc.get_referrers(vars(owner)[name])) > 1:
+                which = []
+            else:
+                setattr(owner, name, make_task(vars(owner)[name]))
         found.append((qualified, code.co_firstlineno if code is not None else 0, which))
-        if which:
-            setattr(owner, qualified.rpartition(".")[2], make_task(value))
     matches.note(names, file or "", found)
     replace_callables(vars(module), matches, names)
+
+
+def has_task(code: types.CodeType | None) -> bool:
+    """Return whether the body of a function is a task by a block in its code."""
+    return code is not None and any(isinstance(constant, _core.Region) for constant in code.co_consts)
 
 
 def members(module: types.ModuleType, owner: Any, prefix: str) -> Iterator[tuple[Any, str, Any]]:
@@ -72,10 +86,11 @@ def members(module: types.ModuleType, owner: Any, prefix: str) -> Iterator[tuple
             is_own = value.__module__ == module.__name__ and value.__qualname__ == qualified
             if is_own and not value.__flags__ & _IMMUTABLE:
                 yield from members(module, value, f"{qualified}.")
-        elif isinstance(value, _PLAIN) and _is_defined_in(value, module.__name__):
+        elif isinstance(value, _PLAIN) and _is_defined_in(value, module.__name__) and "." not in name:
             yield owner, qualified, value
 
 
 def _is_defined_in(value: object, module: str | None) -> bool:
     inner = getattr(value, "__func__", value)
-    return getattr(inner, "__module__", None) == module
+    is_class = isinstance(inner, type)  # classmethod(GenericAlias)
+    return not is_class and getattr(inner, "__module__", None) == module

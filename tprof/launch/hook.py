@@ -3,6 +3,7 @@
 Without sys.monitoring (before Python 3.12) functions become tasks when a module is compiled. A plain function's body is
 wrapped in a with-block of its task, so the function object stays the same for decorators, registries, pickles and
 tracebacks. Generators and coroutines, whose suspensions are visible only from outside, get an innermost decorator.
+Functions of modules that were imported before get the code that they would have if they were compiled now.
 Neither adds a name to the module: the objects are among the constants of the compiled code, which therefore cannot be
 cached.
 """
@@ -19,6 +20,8 @@ from tprof import _core
 from tprof.session.process_state import this_process
 from tprof.task import make_task
 
+from .adopt import has_task, patch_module, replace_callables
+from .codes import functions_in
 from .descendants import install_in_new_interpreters
 from .matches import Matches
 from .monitored import monitored
@@ -43,13 +46,30 @@ class _Rewriting:
 
     def begin(self) -> None:
         """Make tasks in modules that are imported already, and in later ones."""
-        from .adopt import patch_module
-        from .selection import modules_meant
+        from .selection import live_functions
 
-        for name, module in modules_meant(self.matches, self.main_names):
-            patch_module(module, self.matches, [name])
+        for module, functions in live_functions(self.matches, self.main_names):
+            self._change_code(module, functions)
+            patch_module(module, self.matches, [module.__name__])
         self._rewrite_runs()
         sys.meta_path.insert(0, self)
+
+    def _change_code(self, module: types.ModuleType, functions: Sequence[types.FunctionType]) -> None:
+        """Give functions their code with tasks: each stays the object that others hold or look up by its name."""
+        file, names = getattr(module, "__file__", None) or "", [module.__name__]
+        known = (code for one in functions for code in (one.__code__, *functions_in(one.__code__)))
+        if not file.endswith(".py") or not any(self.matches.which(names, file, code.co_qualname) for code in known):
+            return
+        try:
+            compiled = compile_with_tasks(Path(file).read_bytes(), file, self.matches, names)
+        except (OSError, SyntaxError):
+            return
+        codes = {(one.co_qualname, one.co_firstlineno): one for one in functions_in(compiled) if _has_tasks(one)}
+        for function in functions:
+            old = function.__code__
+            new = codes.get((old.co_qualname, old.co_firstlineno))
+            if new is not None and (new.co_varnames, new.co_freevars) == (old.co_varnames, old.co_freevars):
+                function.__code__ = new.replace(co_filename=old.co_filename)
 
     def compile_main(self, source: bytes | types.CodeType, file: str) -> types.CodeType:
         """Return the code of the main program."""
@@ -93,8 +113,6 @@ class _Rewriting:
         return any(f"def {(one.function or '').rpartition('.')[2]}".encode() not in source for one in exact)
 
     def _adopt_after(self, loader: Any, *, compiled: bool) -> None:
-        from .adopt import patch_module, replace_callables
-
         execute = loader.exec_module
 
         def execute_and_adopt(module: types.ModuleType) -> None:
@@ -170,7 +188,7 @@ class Tasks:
             return False
         if self._selection is not None:
             return self._selection.selects(function, code)
-        return any(isinstance(constant, _core.Region) for constant in code.co_consts)
+        return has_task(code)
 
     def compile_main(self, source: bytes | types.CodeType, file: str) -> types.CodeType:
         """Return the code of the main program."""
@@ -316,6 +334,11 @@ def _put_tasks(code: types.CodeType, decorated: set[str]) -> types.CodeType:
         else:
             constants.append(constant)
     return code.replace(co_consts=tuple(constants))
+
+
+def _has_tasks(code: types.CodeType) -> bool:
+    inner = (one for one in code.co_consts if isinstance(one, types.CodeType))
+    return has_task(code) or make_task in code.co_consts or any(map(_has_tasks, inner))
 
 
 def _region(code: types.CodeType) -> _core.Region:

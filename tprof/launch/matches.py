@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from json import dumps, loads  # imported by name: a pattern may replace them by tasks
+from json import loads
 from typing import TYPE_CHECKING, Any
 
 from tprof.session.process_state import this_process
-from tprof.session.table_file import TableFile
+from tprof.session.table_file import TableFile, to_json
 from tprof.trace.directory import MATCHES
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Matches:
         except OSError:
             self._file = None  # a full disk loses it, like names of tasks
             return
-        self._file.append(dumps(line).encode() + b"\n")
+        self._file.append(to_json(line).encode() + b"\n")
 
     def close(self) -> None:
         """Close the file of a recording that has ended, where the process goes on."""

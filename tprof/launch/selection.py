@@ -71,13 +71,7 @@ class Selection:
             self._tool.release(code)
         if "dataclasses" in sys.modules:
             self._observe_dataclass(vars(sys.modules["dataclasses"]))
-        found: dict[int, tuple[types.ModuleType, list[types.FunctionType]]] = {
-            id(vars(module)): (module, []) for _, module in modules_meant(self._matches, self._main_names)
-        }
-        for value in gc.get_objects() if found else ():
-            if type(value) is types.FunctionType and id(value.__globals__) in found:
-                found[id(value.__globals__)][1].append(value)
-        for module, functions in found.values():
+        for module, functions in live_functions(self._matches, self._main_names):
             self._select_functions(module, functions)
 
     def _select_functions(self, module: types.ModuleType, functions: Sequence[types.FunctionType]) -> None:
@@ -158,6 +152,19 @@ def modules_meant(matches: Matches, main_names: Sequence[str]) -> list[tuple[str
         and name.partition(".")[0] != "tprof"
         and matches.may_match([name], getattr(module, "__file__", None))
     ]
+
+
+def live_functions(
+    matches: Matches, main_names: Sequence[str]
+) -> list[tuple[types.ModuleType, list[types.FunctionType]]]:
+    """Return the imported modules with possible matches, each with its functions, whatever holds these."""
+    found: dict[int, tuple[types.ModuleType, list[types.FunctionType]]] = {
+        id(vars(module)): (module, []) for _, module in modules_meant(matches, main_names)
+    }
+    for value in gc.get_objects() if found else ():
+        if type(value) is types.FunctionType and id(value.__globals__) in found:
+            found[id(value.__globals__)][1].append(value)
+    return list(found.values())
 
 
 def _is_written(function: types.FunctionType) -> bool:

@@ -11,7 +11,6 @@ import os
 import sys
 import threading
 from contextlib import suppress
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +19,7 @@ from tprof.errors import SensorError, TraceError
 
 from .process_state import this_process
 from .registry import NAME_CHARACTERS
-from .table_file import JsonLines, TableFile
+from .table_file import JsonLines, TableFile, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -102,12 +101,12 @@ class Plan(NamedTuple):
     def description(self) -> bytes:
         """Return the description of columns in each sample file."""
         columns = [{"name": name, "unit": unit} for name, unit in self.columns]
-        return dumps({"columns": columns, "clock": "CLOCK_MONOTONIC"}, separators=(",", ":")).encode()
+        return to_json({"columns": columns, "clock": "CLOCK_MONOTONIC"}).encode()
 
     def native_description(self) -> str | None:
         """Return that of the counters in the file of a process's native threads; None if these are not recorded."""
         columns = [{"name": name, "unit": unit} for name, unit in self.columns[2:]]
-        return dumps({"native": "threads", "columns": columns}, separators=(",", ":")) if self.native else None
+        return to_json({"native": "threads", "columns": columns}) if self.native else None
 
 
 class Membership:
@@ -158,7 +157,7 @@ class Membership:
             except OSError:
                 self._decided = MAX_DECISIONS + 1
                 return
-            self._decisions.append(dumps(decision, separators=(",", ":")).encode() + b"\n")
+            self._decisions.append(to_json(decision).encode() + b"\n")
 
     def note_key(self, instance: int, key: str, needs: Sequence[str]) -> None:
         """Write which task of another engine an instance is: its key there, and the keys that it needed."""
@@ -180,7 +179,7 @@ class Membership:
             self.on_budget()
 
     def _write(self, line: dict[str, Any]) -> None:
-        if not self._table.append(dumps(line).encode() + b"\n"):
+        if not self._table.append(to_json(line).encode() + b"\n"):
             self.lost_definitions += 1
 
     def _append_sums(self) -> None:
@@ -189,7 +188,7 @@ class Membership:
         for number, sum_ in sums.total().items() if sums is not None else ():
             definition = this_process.tasks.definition_of(number)
             line = {**_named(definition), **work.summed(definition.work, sum_)}
-            self._table.append(dumps(line).encode() + b"\n")
+            self._table.append(to_json(line).encode() + b"\n")
 
     def start(self) -> None:
         """Record from now on."""
@@ -306,7 +305,7 @@ def append_to(table: str, definition: Definition) -> None:
     except OSError:
         _core.table_lost()
         return
-    if not opened.append(dumps(line).encode() + b"\n"):
+    if not opened.append(to_json(line).encode() + b"\n"):
         _core.table_lost()
     opened.close()
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+to_json = json.JSONEncoder(separators=(",", ":")).encode
+"""As `json.dumps`, which a pattern of ``--task`` may make a task of the program."""
 _APPEND = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -81,7 +83,7 @@ class JsonLines:
         except OSError:
             self._failed = True
             return
-        self._failed = not self._file.append(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+        self._failed = not self._file.append(to_json(line).encode() + b"\n")
 
     def close(self) -> None:
         """End the file."""
