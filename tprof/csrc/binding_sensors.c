@@ -13,7 +13,8 @@
 #include "sensor_thread.h"
 
 struct description {
-    const char *file, *text, *path, *search, *zone, *subzone;
+    PyObject *file, *path, *search; /* bytes as the file system has them; NULL if not given */
+    const char *text, *zone, *subzone;
     unsigned long long modulus;
     double unit;
 };
@@ -38,6 +39,11 @@ static int copy_text(char *to, size_t size, const char *from)
     }
     strcpy(to, from);
     return 0;
+}
+
+static int copy_path(char *to, size_t size, PyObject *from)
+{
+    return copy_text(to, size, from != NULL ? PyBytes_AS_STRING(from) : "");
 }
 
 static int parse_cpus(struct tprof_source *source, PyObject *cpus)
@@ -72,12 +78,29 @@ static int create_stream(struct tprof_source *source, const struct description *
     };
     if (copy_text(header.description, sizeof header.description, given->text) < 0)
         return -1;
-    errno = tprof_stream_create(&source->stream, AT_FDCWD, given->file, &header);
+    const char *file = PyBytes_AS_STRING(given->file);
+    errno = tprof_stream_create(&source->stream, AT_FDCWD, file, &header);
     if (errno != 0) {
-        PyErr_SetFromErrnoWithFilename(PyExc_OSError, given->file);
+        PyErr_SetFromErrnoWithFilename(PyExc_OSError, file);
         return -1;
     }
     return 0;
+}
+
+static int apply(const struct description *given, struct tprof_source *source)
+{
+    if (copy_path(source->path, sizeof source->path, given->path) < 0 ||
+        copy_path(source->search, sizeof source->search, given->search) < 0 ||
+        copy_text(source->zone, sizeof source->zone, given->zone) < 0 ||
+        copy_text(source->subzone, sizeof source->subzone, given->subzone) < 0)
+        return -1;
+    source->count.modulus = given->modulus;
+    source->count.unit_j = given->unit;
+    source->count.is_calculated = isinf(source->count.limit_w);
+    if (PyBytes_GET_SIZE(given->file) == 0)
+        return 0;
+    source->live = tprof_session_live;
+    return create_stream(source, given);
 }
 
 static int parse_source(struct tprof_source *source, PyObject *given)
@@ -85,7 +108,7 @@ static int parse_source(struct tprof_source *source, PyObject *given)
     static char *names[] = {"kind",    "file",   "description", "modulus", "unit",    "period_ns", "max_power_w",
                             "package", "path",   "search",      "zone",    "subzone", "type",      "config",
                             "cpu",     "idle_w", "per_core_w",  "cpus",    NULL};
-    struct description text = {.path = "", .search = "", .zone = "", .subzone = ""};
+    struct description read = {.zone = "", .subzone = ""};
     PyObject *no_args = PyTuple_New(0), *cpus = NULL;
     unsigned int type = 0;
     unsigned long long config = 0, period_ns;
@@ -94,29 +117,21 @@ static int parse_source(struct tprof_source *source, PyObject *given)
     if (no_args == NULL)
         return -1;
     const int parsed = PyArg_ParseTupleAndKeywords(
-        no_args, given, "issKdKdi|ssssIKiddO!", names, &kind, &text.file, &text.text, &text.modulus, &text.unit,
-        &period_ns, &source->count.limit_w, &source->package, &text.path, &text.search, &text.zone, &text.subzone,
-        &type, &config, &source->cpu, &source->idle_w, &source->per_core_w, &PyTuple_Type, &cpus);
+        no_args, given, "iO&sKdKdi|O&O&ssIKiddO!", names, &kind, PyUnicode_FSConverter, &read.file, &read.text,
+        &read.modulus, &read.unit, &period_ns, &source->count.limit_w, &source->package, PyUnicode_FSConverter,
+        &read.path, PyUnicode_FSConverter, &read.search, &read.zone, &read.subzone, &type, &config, &source->cpu,
+        &source->idle_w, &source->per_core_w, &PyTuple_Type, &cpus);
     Py_DECREF(no_args);
     if (!parsed)
-        return -1;
+        return -1; /* the converters took back what they made */
     source->kind = (enum tprof_source_kind)kind;
     source->period_ns = period_ns;
     source->event = (struct tprof_event){.type = type, .config = config};
-    source->count.modulus = text.modulus;
-    source->count.unit_j = text.unit;
-    source->count.is_calculated = isinf(source->count.limit_w);
-    if (copy_text(source->path, sizeof source->path, text.path) < 0 ||
-        copy_text(source->search, sizeof source->search, text.search) < 0 ||
-        copy_text(source->zone, sizeof source->zone, text.zone) < 0 ||
-        copy_text(source->subzone, sizeof source->subzone, text.subzone) < 0)
-        return -1;
-    if (cpus != NULL && parse_cpus(source, cpus) < 0)
-        return -1;
-    if (text.file[0] == '\0')
-        return 0;
-    source->live = tprof_session_live;
-    return create_stream(source, &text);
+    const int applied = cpus != NULL && parse_cpus(source, cpus) < 0 ? -1 : apply(&read, source);
+    Py_DECREF(read.file);
+    Py_XDECREF(read.path);
+    Py_XDECREF(read.search);
+    return applied;
 }
 
 static void abandon(struct tprof_source *sources, Py_ssize_t count)

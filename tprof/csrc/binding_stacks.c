@@ -29,29 +29,30 @@ struct stack_file {
 static PyObject *create(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"path", "process", "own", NULL};
-    PyObject *own;
-    const char *path;
+    PyObject *own, *path = NULL;
     unsigned int process;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sIU", names, &path, &process, &own))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&IU", names, PyUnicode_FSConverter, &path, &process, &own))
         return NULL;
     struct stack_file *self = (struct stack_file *)type->tp_alloc(type, 0);
     if (self == NULL)
-        return NULL;
+        goto error;
     self->owner = getpid();
     self->own = Py_NewRef(own);
     self->codes = PyList_New(0);
     if (self->codes == NULL)
         goto error;
-    errno = tprof_stacks_create(&self->stacks, path, process);
+    errno = tprof_stacks_create(&self->stacks, PyBytes_AS_STRING(path), process);
     if (errno != 0) {
-        PyErr_SetFromErrnoWithFilename(PyExc_OSError, path);
+        PyErr_SetFromErrnoWithFilename(PyExc_OSError, PyBytes_AS_STRING(path));
         goto error;
     }
     self->open = true;
+    Py_DECREF(path);
     return (PyObject *)self;
 
 error:
-    Py_DECREF(self);
+    Py_XDECREF(self);
+    Py_DECREF(path);
     return NULL;
 }
 
