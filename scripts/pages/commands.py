@@ -7,8 +7,6 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from tprof.cli.app import make_app
 
 from .blocks import blocks_of
@@ -62,8 +60,7 @@ def _words(text: str) -> list[str]:
 
 @functools.cache
 def _commands() -> dict[str, Any]:
-    group: Any = typer.main.get_command(make_app())
-    return dict(group.commands)
+    return dict(make_app().commands)
 
 
 def _fault(words: list[str]) -> str | None:

@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 from support.command_line import tprof as run_tprof
-from typer.main import get_command
 
-from tprof.cli.app import make_app
+from tprof.cli.app import PANELS, make_app
 
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 DEADLINE_S = 60
 WIDTH = 80
-APP = get_command(make_app())
+APP = make_app()
 COMMANDS = [[], *([name] for name in sorted(APP.commands))]
 
 
@@ -102,19 +101,37 @@ def test_completion_is_offered_and_installed_by_options():
     assert {"install_completion", "show_completion"} <= {param.name for param in parameters([])}
 
 
-def test_a_command_is_made_without_the_others_and_they_all_together_where_none_is_named():
-    assert {name: list(get_command(make_app(name)).commands) for name in APP.commands} == {
-        name: [name] for name in APP.commands
-    }
-    assert all(list(get_command(make_app(word)).commands) == list(APP.commands) for word in (None, "--help", "sumary"))
+def test_the_list_of_commands_has_the_sentence_with_which_the_help_of_each_begins():
+    listed = {name: text for commands in PANELS.values() for name, text in commands.items()}
+
+    begins = {name: " ".join(command.help.split()).startswith(listed[name]) for name, command in APP.commands.items()}
+
+    assert begins == dict.fromkeys(listed, True)
 
 
-def test_making_the_command_line_loads_nothing_heavy():
-    heavy = ("numpy", "pandas", "sklearn", "plotly", "scipy", "importlib.metadata")
-    code = f"import sys, tprof.cli.app as app; app.make_app(); print([name for name in {heavy} if name in sys.modules])"
+IMPORTS = "import sys; from tprof.cli.app import COMMANDS, make_app; app = make_app()\n"
+LOADED = "print([name for name in COMMANDS if f'tprof.cli.{name}' in sys.modules])"
+
+
+@pytest.mark.parametrize(
+    ("words", "loaded"), [(["--help"], []), (["merge", "--help"], ["merge"]), (["sumary"], [])], ids=" ".join
+)
+def test_a_command_is_imported_only_when_it_is_named(words, loaded):
+    code = f"{IMPORTS}try: app({words})\nexcept SystemExit: {LOADED}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=DEADLINE_S)
 
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.splitlines()[-1] == str(loaded)
+
+
+HEAVY = ("numpy", "pandas", "sklearn", "plotly", "scipy", "importlib.metadata")
+
+
+def test_no_command_loads_what_is_heavy_for_its_help_and_the_list_not_even_rich():
+    code = f"{IMPORTS}print([name for name in ('rich', 'pydantic', *{HEAVY}) if name in sys.modules])\n"
+    code += f"list(app.commands.values()); print([name for name in {HEAVY} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=DEADLINE_S)
+
+    assert done.stdout.splitlines() == ["[]", "[]"]
 
 
 def test_python_m_is_the_command(tmp_path):

@@ -55,7 +55,7 @@ _QUALITY = {
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("advise", help=_HELP, rich_help_panel="Predict and check")(advise)
+    app.command("advise", help=_HELP)(advise)
 
 
 def advise(  # noqa: PLR0913 - one parameter an option

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -15,11 +16,57 @@ from tprof.distribution import NAME, version
 from .configured_options import options_of
 from .options import Verbose
 
-COMMANDS = (
-    "run", "top", "merge", "compress", "summary", "report", "compare", "check", "export", "bench", "sweep",
-    "advise", "calibrate", "validate", "roofline", "scaling", "doctor", "sensors", "config",
-)  # fmt: skip
-"""Their modules have the same names; the help lists them in this order."""
+if TYPE_CHECKING:
+    from .run_start import Launch
+
+PANELS = {
+    "Record": {
+        "run": "Profile a script, a module or a text; its source, arguments, output and exit status stay as they are.",
+        "merge": "Put sessions of several hosts into one job.",
+        "compress": "Compress a session's samples and readings; every command reads it as before.",
+        "doctor": "Show what a recording on this machine would read, what keeps it from more, and the command that "
+        "grants it.",
+        "sensors": "Show the sensors of this machine, what each covers, and its watts now.",
+        "config": "Show which options pyproject.toml or variables set here, and where.",
+    },
+    "Look": {
+        "top": "Watch a recording while it runs: watts, joules of tasks, threads and what they run.",
+        "summary": "Print where the joules went, task by task.",
+        "report": "Write a report that works without a network.",
+        "compare": "Print what changed from A to B, worst first.",
+        "check": "Exit with 1 if a task takes more than a baseline allows.",
+        "export": "Write a session for other tools.",
+    },
+    "Measure": {
+        "bench": "Profile benchmark programs, run the paper's suite, or measure what tprof itself costs.",
+        "sweep": "Run a program or benchmark over processor frequencies, numbers of workers and repeats; write one "
+        "table.",
+        "calibrate": "Fit a power model to this machine, or to a table of counters and power.",
+        "roofline": "Draw the roofline of energy of this machine, or of a known one, and place a session's tasks "
+        "under it.",
+    },
+    "Predict and check": {
+        "advise": "Advise on the frequency or power limit and the number of workers for each task and the program.",
+        "validate": "Simulate a processor with known power, and print each model's error beside the others'.",
+        "scaling": "Calculate time and energy of a parallel algorithm from a machine's constants.",
+    },
+}
+"""How each command's help begins, in the order of the list: printing it imports no command."""
+COMMANDS = tuple(name for commands in PANELS.values() for name in commands)
+HELP_WIDTH = 120
+_SETTINGS: Any = {
+    "pretty_exceptions_enable": False,
+    "rich_markup_mode": None,  # importing what rich needs for help takes longer than all else does
+    "context_settings": {"help_option_names": ["-h", "--help"], "max_content_width": HELP_WIDTH},
+}
+
+
+class Start(BaseException):
+    """Takes a program out of the command line, which would catch its exceptions and appear in its tracebacks."""
+
+    def __init__(self, launch: Launch) -> None:
+        """Take what is to be run."""
+        self.launch = launch
 
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
@@ -79,36 +126,56 @@ class _Command(TyperCommand):
         return ["[OPTIONS]", *map(_usage_of, arguments)]
 
 
+class _Commands(Mapping[str, Any]):
+    """The commands by name, each made when it is asked for: that imports its module and reads its parameters."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in COMMANDS:
+            raise KeyError(name)
+        if name not in self._made:
+            alone = typer.Typer(add_completion=False, **_SETTINGS)
+            importlib.import_module(f".{name}", __package__).register(alone)
+            alone.registered_commands[0].cls = _Command
+            self._made[name] = typer.main.get_command(alone)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
 class _Group(TyperGroup):
     """The command `tprof` itself, likewise."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: Any = _Commands()
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _shown(super().get_params(ctx))
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        del ctx
+        for panel, commands in PANELS.items():
+            with formatter.section(panel):
+                formatter.write_dl(list(commands.items()))
 
-def _as_paragraphs(text: str) -> str:
-    """Return help without line breaks inside paragraphs, which typer would keep at every width; lists keep theirs."""
-    paragraphs = (paragraph.rstrip() for paragraph in text.split("\n\n"))
-    return "\n\n".join(one if one.startswith("- ") else one.replace("\n", " ") for one in paragraphs)
 
+def make_app() -> Any:
+    """Return the command line, which imports a command when that is called.
 
-def make_app(word: str | None = None) -> typer.Typer:
-    """Return the command line with the command that a word names, or with all commands if it names none.
-
-    Of each command that typer is given it reads all parameters first, which takes as long as a short command itself.
+    It is click's: typer's own would set sys.excepthook when it is called, which programs see.
     """
     app = typer.Typer(
         cls=_Group,
         no_args_is_help=True,
-        context_settings={"help_option_names": ["-h", "--help"]},
-        rich_markup_mode="rich",
-        pretty_exceptions_enable=False,
         help="Which task of a parallel Python program took which joules.",
+        **_SETTINGS,
     )
     app.callback()(_options)
-    for name in (word,) if word in COMMANDS else COMMANDS:
-        importlib.import_module(f".{name}", __package__).register(app)
-    for command in app.registered_commands:
-        command.cls = _Command
-        command.help = command.help and _as_paragraphs(command.help)
-    return app
+    return typer.main.get_command(app)

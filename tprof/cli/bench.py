@@ -61,7 +61,7 @@ Examples:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("bench", help=_HELP, rich_help_panel="Measure")(bench)
+    app.command("bench", help=_HELP)(bench)
 
 
 def bench(  # noqa: PLR0913 - one parameter an option

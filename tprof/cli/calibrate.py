@@ -49,7 +49,7 @@ NO_IDLE = (
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("calibrate", help=_HELP, rich_help_panel="Measure")(calibrate)
+    app.command("calibrate", help=_HELP)(calibrate)
 
 
 def calibrate(  # noqa: PLR0913 - one parameter an option

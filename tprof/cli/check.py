@@ -35,7 +35,7 @@ SUMMARY = "GITHUB_STEP_SUMMARY"
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("check", rich_help_panel="Look")(check)
+    app.command("check")(check)
 
 
 def check(  # noqa: PLR0913 - one parameter an option

@@ -51,7 +51,7 @@ _ARROW = "→"
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("compare", rich_help_panel="Look")(compare)
+    app.command("compare")(compare)
 
 
 def compare(  # noqa: PLR0913 - one parameter an option

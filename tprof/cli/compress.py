@@ -14,7 +14,7 @@ from .options import AsJson
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("compress", rich_help_panel="Record")(compress)
+    app.command("compress")(compress)
 
 
 def compress(

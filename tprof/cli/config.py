@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("config", rich_help_panel="Record")(config)
+    app.command("config")(config)
 
 
 def config(
@@ -74,8 +74,7 @@ def options_of_commands(command: str | None) -> dict[str, dict[str, Option]]:
 
     if command is not None and command not in _all_commands():
         raise UsageError(f"there is no command {clean(command)}: name one of {', '.join(_all_commands())}")
-    group: Any = typer.main.get_command(make_app())
-    found = all_options(group.commands) | {COMMAND: {one.key: one for one in OPTIONS}}
+    found = all_options(make_app().commands) | {COMMAND: {one.key: one for one in OPTIONS}}
     return found if command is None else {command: found[command]}
 
 

@@ -27,7 +27,7 @@ INDENT = " " * (STATE_WIDTH + 2)
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("doctor", rich_help_panel="Record")(doctor)
+    app.command("doctor")(doctor)
 
 
 def doctor(

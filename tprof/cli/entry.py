@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from contextlib import contextmanager, nullcontext
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ from tprof.distribution import refuse_damage
 from tprof.errors import TprofError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from .run_start import Launch
 
@@ -76,20 +78,45 @@ def _launch_of(words: list[str]) -> Launch | None:
         launch = read_launch(words[1:])
         if launch is not None:
             return launch
-    import typer
-
-    from .app import make_app
-    from .run import Start
+    from .app import Start, make_app
 
     if sys.stdout is None:
         # It was closed, so nobody reads it; what a command writes to files is wanted.
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for the life of the process
     try:
-        # Calling the app itself would set sys.excepthook, which programs see.
-        typer.main.get_command(make_app(*words[:1]))()
+        with _every_character_printed(), _no_arrow() if words[:1] != ["export"] else nullcontext():
+            make_app()()
     except Start as asked:
         return asked.launch
     finally:
         # An error is told here, not when Python ends.
         sys.stdout.flush()
     return None
+
+
+@contextmanager
+def _every_character_printed() -> Iterator[None]:
+    """Let the standard output escape what its encoding lacks, as standard error does; a program finds it unchanged."""
+    out = sys.stdout
+    if not isinstance(out, TextIOWrapper):
+        yield
+        return
+    errors = out.errors
+    out.reconfigure(errors="backslashreplace")
+    try:
+        yield
+    finally:
+        out.reconfigure(errors=errors)
+
+
+@contextmanager
+def _no_arrow() -> Iterator[None]:
+    """Let pandas not load pyarrow, where it is installed, for its strings: a fifth of what a summary takes."""
+    hides = not {"pandas", "pyarrow"} & sys.modules.keys()
+    if hides:
+        sys.modules["pyarrow"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if hides:
+            del sys.modules["pyarrow"]

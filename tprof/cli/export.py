@@ -15,11 +15,11 @@ from .progress import bar
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("export", rich_help_panel="Look", help=f"{export.__doc__}\n\n{_list_of_formats()}")(export)
+    app.command("export", help=f"{export.__doc__}\n\n{_list_of_formats()}")(export)
 
 
 def _list_of_formats() -> str:
-    return "\n".join(f"- {one.name}: {one.help}".replace("[", r"\[") for one in FORMATS)
+    return "\n\n".join(f"- {one.name}: {one.help}" for one in FORMATS)
 
 
 def _complete(begun: str) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from tprof.errors import UsageError
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("merge", rich_help_panel="Record")(merge)
+    app.command("merge")(merge)
 
 
 def merge(

@@ -21,7 +21,7 @@ class Library(StrEnum):
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("report", rich_help_panel="Look")(report)
+    app.command("report")(report)
 
 
 def report(  # noqa: PLR0913 - one parameter an option

@@ -58,7 +58,7 @@ UNITS = {
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("roofline", help=_HELP, rich_help_panel="Measure")(roofline)
+    app.command("roofline", help=_HELP)(roofline)
 
 
 def roofline(  # noqa: PLR0913 - one parameter an option

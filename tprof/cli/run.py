@@ -11,6 +11,7 @@ import typer
 
 from tprof.errors import UsageError
 
+from .app import Start
 from .options import Co2, Counters, Energy, Price, Verbose, Watts
 from .run_start import Launch
 
@@ -34,7 +35,6 @@ def register(app: typer.Typer) -> None:
     app.command(
         "run",
         help=_HELP,
-        rich_help_panel="Record",
         context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True},
     )(run)
 
@@ -185,14 +185,6 @@ def run(  # noqa: PLR0913 - one parameter an option
             verbose=verbose,
         )
     )
-
-
-class Start(BaseException):
-    """Takes a program out of the command line, which would catch its exceptions and appear in its tracebacks."""
-
-    def __init__(self, launch: Launch) -> None:
-        """Take what is to be run."""
-        self.launch = launch
 
 
 def _list_tasks(where: str, tasks: Sequence[str]) -> None:

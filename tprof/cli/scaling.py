@@ -46,7 +46,7 @@ ROUNDING = 1e-7  # percent: what rounding makes of equal energies
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("scaling", help=_HELP, rich_help_panel="Predict and check")(scaling)
+    app.command("scaling", help=_HELP)(scaling)
 
 
 def scaling(  # noqa: PLR0913 - one parameter an option

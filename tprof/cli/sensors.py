@@ -31,7 +31,7 @@ ESTIMATE = "estimate"
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("sensors", rich_help_panel="Record")(sensors)
+    app.command("sensors")(sensors)
 
 
 def sensors(

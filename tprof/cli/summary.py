@@ -66,7 +66,7 @@ GPU_COLUMNS = frozenset({"gpu"})
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("summary", rich_help_panel="Look")(summary)
+    app.command("summary")(summary)
 
 
 def summary(  # noqa: PLR0913 - one parameter an option

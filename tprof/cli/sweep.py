@@ -41,7 +41,6 @@ def register(app: typer.Typer) -> None:
     app.command(
         "sweep",
         help=_HELP,
-        rich_help_panel="Measure",
         context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True},
     )(sweep)
 

@@ -40,7 +40,7 @@ Examples:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("top", help=_HELP, rich_help_panel="Look")(top)
+    app.command("top", help=_HELP)(top)
 
 
 def top(

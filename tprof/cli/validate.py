@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("validate", rich_help_panel="Predict and check")(validate)
+    app.command("validate")(validate)
 
 
 def validate(  # noqa: PLR0913 - one parameter an option
