@@ -6,11 +6,11 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
-import typer
 from hypothesis import given
 from hypothesis import strategies as st
 from support import programs
@@ -183,6 +183,41 @@ def test_best_effort_runs_the_program_unprofiled(tmp_path):
     assert os.listdir(tmp_path / "taken.tprof") == []  # noqa: PTH208 - names only
 
 
+STARTS = {
+    "an unknown failure": (["-c", "BEGIN"], "cannot record: RuntimeError: no way"),
+    "an option that does not fit": (["--keep", "nothing", "-c", "PROGRAM"], "--keep"),
+    "a report's folder that is not there": (["--report", "nowhere/x.html", "-c", "PROGRAM"], "nowhere"),
+    "a program on the standard input": (["--energy", "nothing", "-"], "energy"),
+}
+
+
+@pytest.mark.parametrize("case", STARTS)
+def test_best_effort_runs_the_program_whatever_keeps_tprof_from_starting(case, tmp_path):
+    words, why = STARTS[case]
+    source = "import sys; print(sys.argv[1:]); sys.exit(3)"
+    fails = "import tprof.session.recording as r; from tprof.cli import main\n"
+    if "BEGIN" in words:
+        fails += "def enter(self): raise RuntimeError('no way')\nr.Recording.__enter__ = enter\n"
+    words = [source if word in ("BEGIN", "PROGRAM") else word for word in words]
+
+    done = subprocess.run(
+        [sys.executable, "-c", f"{fails}main()", "run", "--best-effort", *words, "--x"],
+        cwd=tmp_path, input=source, capture_output=True, text=True, timeout=DEADLINE_S, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout) == (3, "['--x']\n")
+    assert why in done.stderr
+    assert done.stderr.endswith("; the program runs unprofiled\n")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_program_that_is_not_there_is_said_once_with_best_effort_too(tmp_path):
+    done = tprof(tmp_path, "run", "--best-effort", "nope.py")
+
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "cannot run nope.py: no such file or directory" in done.stderr
+
+
 OVER = """
 import threading
 import time
@@ -282,7 +317,7 @@ def test_options_that_are_read_without_typer_mean_what_typer_reads(words):
     at_once = read_launch(words)
 
     if at_once is not None:
-        context = typer.main.get_command(make_app()).commands["run"].make_context("run", list(words))
+        context = make_app().commands["run"].make_context("run", list(words))
         named = {name: tuple(value) if isinstance(value, list) else value for name, value in context.params.items()}
         assert named.pop("list_tasks") is None
         assert dataclasses.asdict(at_once) == {**named, "task": named["task"] or (), "program": named["program"]}

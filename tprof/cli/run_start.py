@@ -14,7 +14,7 @@ import sys
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ from .run_end import End
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tprof.launch.program import Program
+    from tprof.launch.program import Main, Program
 
 _VALUES: dict[str, Callable[[str], Any]] = {
     "output": str,
@@ -153,13 +153,29 @@ def _configured() -> dict[str, Any]:
 
 def prepare(launch: Launch) -> Callable[[], None]:
     """Begin to record, and return what runs the program. Raises TprofError."""
-    from tprof.launch.pattern import parse_patterns
     from tprof.launch.program import find_program, run_program
-    from tprof.session.companions import is_rank
 
     _log(launch)
-    _check_working_folder()
     what = _program(launch.program)
+    find = cache(partial(find_program, what))  # which reads a program on the standard input, so once
+    try:
+        return _recorded(launch, what, find)
+    except Exception as error:  # whatever it is, the program comes first
+        if not launch.best_effort:
+            raise
+        main = find()
+        why = str(error) if isinstance(error, TprofError) else f"cannot record: {type(error).__name__}: {error}"
+        print(f"tprof: {why}; the program runs unprofiled", file=sys.stderr)
+        return partial(run_program, what, main, ())
+
+
+def _recorded(launch: Launch, what: Program, find: Callable[[], Main]) -> Callable[[], None]:
+    """Begin to record, and return what runs the program and notes how it ends."""
+    from tprof.launch.pattern import parse_patterns
+    from tprof.launch.program import run_program
+    from tprof.session.companions import is_rank
+
+    _check_working_folder()
     tasks = (*launch.task, *pair_of(launch.compare))
     parse_patterns(tasks)
     _check_options(launch)
@@ -174,7 +190,7 @@ def prepare(launch: Launch) -> Callable[[], None]:
     text = shlex.join(launch.program)
     end = End(recording, text, launch.report, summary=not launch.no_summary, require_tasks=launch.require_tasks)
     end.add(compare=bool(launch.compare), co2=launch.co2, price=launch.price)
-    main = find_program(what)
+    main = find()
     end.add(packages=None if main.defines_functions else main.imported_packages())
     if launch.output is None and launched is None and session.name != f"{what.stem}.tprof":
         end.add(taken=f"{what.stem}.tprof")
@@ -232,11 +248,13 @@ def pair_of(text: str | None) -> tuple[str, ...]:
 
 
 def _begin(end: End, launch: Launch, begin_in_job: Callable[[], None] | None) -> None:
-    """Begin to record; the program runs without if it may. Raises TprofError."""
+    """Begin to record; a process that would join a recording of others runs without it too. Raises TprofError."""
     try:
         (begin_in_job or end.begin)()
     except TprofError as error:
-        if end.must_record and not launch.best_effort:
+        if launch.best_effort:
+            raise
+        if end.must_record:
             _leave_to_first_rank(error)
             raise
         print(f"tprof: {error}; the program runs unprofiled", file=sys.stderr)

@@ -199,6 +199,8 @@ def _importer_of(name: str) -> Any:
 
 def _absolute(name: str) -> str:
     """Return the path as Python gives it to a program: from the root, but neither shortened nor resolved."""
+    if os.path.isabs(name):  # noqa: PTH117 - as below; the working folder may have been removed
+        return name
     return os.path.join(os.getcwd(), name)  # noqa: PTH109, PTH118 - pathlib would leave parts out
 
 
