@@ -18,6 +18,9 @@ BROWSER = "support.browser"
 _ROOT = Path(__file__).resolve().parent.parent
 sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != _ROOT]
 os.environ["PYTHONSAFEPATH"] = "1"
+# pytest imports readline, which sets it without telling os.environ: commands would fit what they print into 80 cells.
+os.environ.pop("COLUMNS", None)
+os.unsetenv("COLUMNS")
 # A suite started in the background, or by nohup, hands an ignored signal on to its children, to whom tests send it.
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:

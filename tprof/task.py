@@ -192,7 +192,11 @@ def make_task(
     if isinstance(function, staticmethod | classmethod):
         return cast("F", type(function)(make_task(function.__func__, name, access, does, budget, on_gpu=on_gpu)))
     if isinstance(function, type) or not callable(function):
-        what = "decorate its methods instead" if isinstance(function, type) else "a name goes into task(name=...)"
+        what = "a name goes into task(name=...)"
+        if isinstance(function, type):
+            what = "decorate its methods instead"
+        elif hasattr(function, "__get__"):
+            what = f"put @tprof.task below @{type(function).__name__}, next to the function"
         raise TypeError(f"tprof.task goes on a function or method, got {function!r}: {what}")
     declares_nothing = (
         (access is None or access is NOTHING) and does == work.UNDECLARED and budget is None and not on_gpu

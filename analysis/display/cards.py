@@ -10,6 +10,8 @@ from tprof.analysis.profile.answer import answer_of
 from tprof.analysis.profile.provenance import finding_texts, lead_in_text, uncertainty_text, warning_texts
 from tprof.analysis.quantities import DASH, percent, quantity
 
+from tprof.trace.plain_values import counted
+
 from .frames import account_bar, tasks_table
 from .markup import LONGEST_SENTENCE, badge, folded, line, output, table, text
 
@@ -31,7 +33,7 @@ def profile_html(profile: Profile) -> str:
     joules = quantity(profile.measured_j, "J")
     seconds = float(info["duration_s"])
     watts = quantity(profile.measured_j / seconds, "W") if seconds > 0 else DASH
-    count = f"{profile.sums.rows:,} instance{'' if profile.sums.rows == 1 else 's'}"
+    count = counted(profile.sums.rows, "instance")
     head = (
         f"<p><b>{text(profile.trace.path.name)}</b>: <b>{joules}</b> {badge(info['quality'])} in "
         f"{quantity(seconds, 's')}, {watts} on average, {count} of tasks</p>"
@@ -39,7 +41,7 @@ def profile_html(profile: Profile) -> str:
     answer = answer_of(profile)
     warnings = answer.unsaid(warning_texts(info))
     sources = [info["sensor"], info["model_why"], *filter(None, (uncertainty_text(info), lead_in_text(info)))]
-    count = f"{len(warnings)} warning{'' if len(warnings) == 1 else 's'}"
+    count = counted(len(warnings), "warning")
     return output(
         head,
         *(
@@ -77,7 +79,8 @@ def power_steps(profile: Profile, most: int = BINS) -> tuple[np.ndarray, np.ndar
 def job_html(profile: ClusterProfile) -> str:
     """Return the joules of a job by quality, its hosts and its tasks."""
     joules = ", ".join(f"<b>{quantity(value, 'J')}</b> {badge(name)}" for name, value in profile.measured_j.items())
-    head = f"<p><b>{text(profile.trace.path.name)}</b>: {joules or 'no energy'} on {len(profile.hosts)} hosts</p>"
+    hosts = counted(len(profile.hosts), "host")
+    head = f"<p><b>{text(profile.trace.path.name)}</b>: {joules or 'no energy'} on {hosts}</p>"
     summary = profile.summary()
     warnings = [str(one) for one in profile.info["warnings"]]
     return output(

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tprof.errors import UsageError
+from tprof.trace.plain_values import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +64,7 @@ class Candidates:
         if not np.isnan(setting):
             words.append(f"{setting / 1e9:.4g} GHz" if self.unit == "Hz" else f"{setting:.4g} W")
         if workers and (self.varies_workers or not words):
-            words.append(f"{count} worker{'' if count == 1 else 's'}")
+            words.append(counted(count, "worker"))
         return ", ".join(words)
 
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tprof.trace.plain_values import counted
+
 from .choice import INTERVAL, Objective, allowed, choose, fastest, slowdown
 
 if TYPE_CHECKING:
@@ -176,7 +178,7 @@ def _ends(candidates: Candidates, draws: Draws, base: int) -> tuple[int, int, st
     low, high = int(places[np.argmin(values)]), int(places[np.argmax(values)])
     slower, less = _change(draws.time_s, low, high), -_change(draws.power_w, low, high)
     crew = int(candidates.workers[base])
-    on = f" on {crew} worker{'' if crew == 1 else 's'}" if candidates.varies_workers else ""
+    on = f" on {counted(crew, 'worker')}" if candidates.varies_workers else ""
     return low, high, f"the time {_moved(slower)} and the power {_moved(-less)}{on}"
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pandas as pd
+    from numpy.typing import NDArray
 
     from tprof.trace.estimate import WattsError
 
@@ -112,13 +113,15 @@ class Lead:
 
     Attributes
     ----------
-    rivals : rows of the tasks that may take more, by energy
+    close : the task that takes most of those that may take more; None without any
+    rivals : number of tasks that may take more
     by_watts : whether they may only because the assumed watts may be wrong
     others : number of other tasks with known energy
     unknown : number of tasks without
     """
 
-    rivals: tuple[Row, ...]
+    close: Row | None
+    rivals: int
     by_watts: bool
     others: int
     unknown: int
@@ -133,35 +136,38 @@ class Lead:
         exact : the same without the error of watts that all tasks have in common
         watts : that error
         """
-        known = set(summary.index[np.isfinite(summary["energy_j"].to_numpy(float))])
-        rows = [row for name, row in exact.iterrows() if name in known]
-        found = [row for row in rows[1:] if _may_exceed(row, rows[0], EXACT)]
-        of_watts = [] if found else [row for row in rows[1:] if _may_exceed(row, rows[0], watts)]
-        rivals = tuple(cast("Row", summary.loc[str(row.name)]) for row in found or of_watts)
-        return cls(rivals, bool(of_watts), max(len(rows) - 1, 0), len(summary) - len(rows))
+        known = summary.index[np.isfinite(summary["energy_j"].to_numpy(float))]
+        rows = exact[exact.index.isin(known)]
+        unknown = len(summary) - len(rows)
+        if rows.empty:
+            return cls(None, 0, by_watts=False, others=0, unknown=unknown)
+        first, others = rows.iloc[0], rows.iloc[1:]
+        found = others.index[_may_exceed(others, first, EXACT)]
+        by_watts = found.empty
+        if by_watts:
+            found = others.index[_may_exceed(others, first, watts)]
+        close = None if found.empty else cast("Row", summary.loc[str(found[0])])
+        return cls(close, len(found), by_watts and not found.empty, len(others), unknown)
 
-    @property
-    def close(self) -> Row | None:
-        """The task that takes most of those that may take more."""
-        return self.rivals[0] if self.rivals else None
 
-
-def _may_exceed(row: Row, first: Row, watts: WattsError) -> bool:
-    """Return whether a task may take more than the first, with some idle and busy watts within their error.
+def _may_exceed(rows: pd.DataFrame, first: Row, watts: WattsError) -> NDArray[np.bool_]:
+    """Return which tasks may take more than the first, with some idle and busy watts within their error.
 
     Both energies are linear in the idle and the busy watts, so the ends of these decide. Where an interval is not
     known, the energy itself stands for it.
     """
-    low_j, high_j = float(first["energy_low_j"]), float(row["energy_high_j"])
-    most_j = high_j if math.isfinite(high_j) else float(row["energy_j"])
+    energy_j, low_j = rows["energy_j"].to_numpy(float), float(first["energy_low_j"])
+    high_j = rows["energy_high_j"].to_numpy(float)
+    most_j = np.where(np.isfinite(high_j), high_j, energy_j)
     least_j = low_j if math.isfinite(low_j) else float(first["energy_j"])
-    static_j, least_static_j = (float(one["energy_j"]) - float(one["dynamic_j"]) for one in (row, first))
-    least_static_j = min(least_static_j, least_j)
-    return any(
-        static_j * idle + (most_j - static_j) * busy >= least_static_j * idle + (least_j - least_static_j) * busy
-        for idle in (1 / watts.idle, watts.idle)
-        for busy in (1 / watts.busy, watts.busy)
-    )
+    static_j = energy_j - rows["dynamic_j"].to_numpy(float)
+    least_static_j = min(float(first["energy_j"]) - float(first["dynamic_j"]), least_j)
+    may = np.zeros(len(rows), bool)
+    for idle in (1 / watts.idle, watts.idle):
+        for busy in (1 / watts.busy, watts.busy):
+            least = least_static_j * idle + (least_j - least_static_j) * busy
+            may |= static_j * idle + (most_j - static_j) * busy >= least
+    return may
 
 
 def answer_from(
@@ -192,11 +198,11 @@ def answer_from(
     low_j, high_j = float(first["energy_low_j"]), float(first["energy_high_j"])
     share = float(first["share"])
     second = known.iloc[1] if len(known) > 1 else None
-    is_close = lead.close is not None and energy_j <= CLOSE * float(lead.close["energy_j"])
+    close = lead.close if lead.close is not None and energy_j <= CLOSE * float(lead.close["energy_j"]) else None
     # The table of tasks has both intervals, so where they decide nothing the headline says all there is to say.
-    headline = _either(first, lead, quality) if is_close else _headline(first, lead, quality, run)
+    headline = _headline(first, lead, quality, run) if close is None else _either(first, close, lead, quality)
     sure = [_width(first, low_j, high_j, doubted), _order(first, second, lead)]
-    if is_close:
+    if close is not None:
         sure = [] if first["resolved"] else sure[:1]
     certainty = " ".join(filter(None, [*sure, _quality(quality)]))
     return Answer(
@@ -204,14 +210,14 @@ def answer_from(
     )  # fmt: skip
 
 
-def _either(first: Row, lead: Lead, quality: str) -> str:
+def _either(first: Row, close: Row, lead: Lead, quality: str) -> str:
     """Return the headline where other tasks may take as much, and why it does not name one."""
-    rows, more = [first, lead.rivals[0]], len(lead.rivals) - 1
+    rows, more = [first, close], lead.rivals - 1
     joules = " and ".join(quantity(float(row["energy_j"]), "J") for row in rows)
     shares = " and ".join(_part(float(row["share"])) for row in rows)
     names = " or ".join(str(row.name) for row in rows)
     if more:
-        others = "another task" if more == 1 else f"one of {more} others"
+        others = "another task" if more == 1 else f"one of {more:,} others"
         names = f"{', '.join(str(row.name) for row in rows)} or {others}"
     return f"{names} takes most energy: {joules} ({quality}), {shares} of the energy of all tasks; {_why(lead)}."
 
@@ -261,17 +267,17 @@ def _width(row: Row, low_j: float, high_j: float, doubted: str | None) -> str:
 def _order(first: Row, second: Row | None, lead: Lead) -> str:
     if second is None:
         return ""
-    if not lead.rivals:
+    if lead.close is None:
         most_j = float(second["energy_high_j"])
         joules = quantity(float(second["energy_j"]), "J")
         if not second["resolved"] and math.isfinite(most_j):
             joules = f"at most {quantity(most_j, 'J')}"
-        known = f", of the {lead.others + 1} tasks with known energy" if lead.unknown else ""
+        known = f", of the {lead.others + 1:,} tasks with known energy" if lead.unknown else ""
         most = f"that {first.name} takes most{known} is sure with 95 % confidence"
         return f"The next is {second.name} with {joules}; {most}."
-    count, rival = len(lead.rivals), lead.rivals[0]
-    other = f"one of {count} others"
-    if count == 1:
+    rival = lead.close
+    other = f"one of {lead.rivals:,} others"
+    if lead.rivals == 1:
         other = f"{rival.name} ({quantity(float(rival['energy_j']), 'J')})"
     return f"That {other} takes more than {first.name} is not excluded: {_why(lead)}."
 

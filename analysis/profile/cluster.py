@@ -18,6 +18,7 @@ from tprof.analysis.display.frames import AccountsTable, SummaryTable
 from tprof.analysis.quantities import quantity
 
 from tprof.errors import TraceError
+from tprof.trace.plain_values import counted
 
 from .flame import Flame, cluster_flame
 from .host_figures import hosts_table
@@ -228,7 +229,7 @@ class ClusterProfile:
         joules = (
             ", ".join(f"{quantity(value, 'J')} {quality}" for quality, value in self.measured_j.items()) or "no energy"
         )
-        return f"<ClusterProfile of {self.trace.path.name}: {len(self.trace.hosts)} hosts, {joules}>"
+        return f"<ClusterProfile of {self.trace.path.name}: {counted(len(self.trace.hosts), 'host')}, {joules}>"
 
 
 def build_cluster_profile(

@@ -10,6 +10,7 @@ from tprof.analysis.display.frames import SummaryTable
 from tprof.analysis.quantities import quantity
 
 from tprof.errors import UsageError
+from tprof.trace.plain_values import counted
 
 from .flame import Flame, flame
 from .grouped import grouped
@@ -274,7 +275,7 @@ class Profile:
     def __repr__(self) -> str:
         """Describe the profile in one line."""
         joules = quantity(self.measured_j, "J") if self.measured_j == self.measured_j else "no energy"
-        count = f"{self.sums.rows:,} instance{'' if self.sums.rows == 1 else 's'}"
+        count = counted(self.sums.rows, "instance")
         quality, model = self.info["quality"], self.info["model"]
         return f"<Profile of {self.trace.path.name}: {count}, {joules} ({quality}), {model}>"
 

@@ -18,6 +18,7 @@ from tprof.benchmarks.machine_description import usable_cpus
 from tprof.runtime import Runtime
 
 from tprof.errors import TprofError, UsageError
+from tprof.trace.plain_values import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -55,7 +56,7 @@ class Outcome:
         """Return the run in one line."""
         tasks = ", ".join(f"{count:,} {name}" for name, count in self.instances.items())
         return (
-            f"{self.program} ({self.size}, {self.workers} workers): {tasks} in {self.duration_s:.2f} s; "
+            f"{self.program} ({self.size}, {counted(self.workers, 'worker')}): {tasks} in {self.duration_s:.2f} s; "
             f"checked: {'; '.join(self.checks)}"
         )
 

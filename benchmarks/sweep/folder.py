@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from tprof import __version__
 from tprof.errors import SensorError, TprofError, UsageError
 from tprof.sensors.topology import describe_host
+from tprof.trace.plain_values import counted
 
 from .frequencies import named
 from .plan import FILE, load_plan
@@ -144,7 +145,7 @@ def _check_same(order: Order, existing: Plan, plan: Plan, refused: str | None) -
     if order.seed is not None and order.seed != existing.seed:
         apart["seed"] = f"seed {existing.seed}, now {order.seed}"
     if apart:
-        runs = "1 run" if len(existing.points) == 1 else f"{len(existing.points)} runs"
+        runs = counted(len(existing.points), "run")
         message = f"{order.folder} holds another sweep ({runs} of {existing.what.title}; {'; '.join(apart.values())})"
         raise UsageError(f"{message}: {ELSEWHERE}")
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from tprof.analysis.report.embed import Parts, embed, write_page
 from tprof.benchmarks.machine_description import machine_sentence
 
+from tprof.trace.plain_values import counted
+
 from .sweep_tables import FIGURES, Row, ends, points_of
 
 if TYPE_CHECKING:
@@ -82,9 +84,7 @@ def panels(rows: Sequence[Row]) -> list[dict[str, Any]]:
     if any(row["setting"] is not None for row in rows):
         counts = sorted({row["workers"] for row in rows})
         return [
-            _panel(
-                f"{count} worker{'s' if count > 1 else ''}", "setting", [row for row in rows if row["workers"] == count]
-            )
+            _panel(counted(count, "worker"), "setting", [row for row in rows if row["workers"] == count])
             for count in counts
         ]
     return [_panel("over workers", "workers", rows)]

@@ -498,3 +498,20 @@ def test_a_region_holds_whatever_many_threads_do_with_it_at_once():
 
     with pytest.raises(RuntimeError, match="left more often"):
         region.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("kind", [property, functools.cached_property, functools.partialmethod])
+def test_above_what_is_not_called_it_says_to_stand_below(kind):
+    with pytest.raises(TypeError, match=f"put @tprof.task below @{kind.__name__}, next to the function"):
+        tprof.task(kind(int))
+
+
+@pytest.mark.parametrize("kind", [staticmethod, classmethod, functools.cache])
+def test_above_other_decorators_it_works(kind):
+    class Holder:
+        @tprof.task
+        @kind
+        def one(*_):
+            return 1
+
+    assert Holder.one() == 1

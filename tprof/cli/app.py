@@ -12,6 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 from tprof import log
 from tprof.configuration import configured
 from tprof.distribution import NAME, version
+from tprof.errors import UsageError
 
 from .configured_options import options_of
 from .options import Verbose
@@ -108,6 +109,17 @@ def _usage_of(argument: Any) -> str:
     return name if argument.required or name.startswith("[") else f"[{name}]"
 
 
+def _refuse_option_as_value(param: Any, value: Any, params: list[Any]) -> None:
+    """Raise UsageError if an option took the option after it for its value."""
+    if param.param_type_name != "option" or param.is_flag:
+        return
+    names = {name for one in params if one.param_type_name == "option" for name in one.opts}
+    for one in value if isinstance(value, list | tuple) else [value]:
+        if str(one) in names:
+            name = max(param.opts, key=len)
+            raise UsageError(f"{name} needs {param.metavar} after it, and got {one}, which is an option itself")
+
+
 class _Command(TyperCommand):
     """A command whose help names values in words, and whose defaults may be configured."""
 
@@ -119,7 +131,10 @@ class _Command(TyperCommand):
             options = options_of(self)
             found = configured(self.name or "", options.values())
             ctx.default_map = {name: found[one.key].value for name, one in options.items() if one.key in found}
-        return super().parse_args(ctx, args)
+        rest = super().parse_args(ctx, args)
+        for param in self.params:
+            _refuse_option_as_value(param, ctx.params.get(param.name), self.params)
+        return rest
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         arguments = [param for param in self.get_params(ctx) if param.param_type_name == "argument"]

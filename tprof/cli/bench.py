@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tprof.errors import UsageError
+from tprof.trace.plain_values import counted
 
 from .options import AsJson, Energy, Watts
 from .progress import RunProgress, status
@@ -298,4 +299,4 @@ def _print_runs(runs: Runs) -> None:
     from tprof.benchmarks import measured_figures
 
     for row in measured_figures.rows({"figures": [figure.as_plain() for figure in (runs.times(), runs.energies())]}):
-        print(f"{row.name}: {row.value} {row.unit} ({row.spread}), {len(runs.outcomes)} runs")
+        print(f"{row.name}: {row.value} {row.unit} ({row.spread}), {counted(len(runs.outcomes), 'run')}")

@@ -13,7 +13,7 @@ import typer
 from tprof.analysis.compare.figure_texts import NO_BOUND, chance, change, either, is_unbounded
 from tprof.analysis.quantities import AT_MOST_NOTE
 from tprof.errors import TprofError, UsageError
-from tprof.trace.plain_values import shown
+from tprof.trace.plain_values import counted, shown
 
 from .options import AsJson, Model
 from .render import Column, clean, dump, filled, fitting, lines_of, plain, reason_lines, width_of
@@ -213,7 +213,7 @@ def _cells(found: Check) -> dict[str, list[str]]:
 def _notes(found: Check, *, strict: bool) -> list[str]:
     over, maybe = ([one for one in found.tasks if one.state == state] for state in ("over", "maybe over"))
     failed = found.over(strict=strict)
-    count = f"{len(failed)} task{'' if len(failed) == 1 else 's'}"
+    count = counted(len(failed), "task")
     result = f"failed: {count} over the limit" if failed else "passed: no task is surely over its limit"
     notes = [f"{result} ({_count(found.base_runs)} in the baseline, {_count(found.runs)} now)"]
     if found.model and found.figure != "duration_mean_s":
@@ -230,7 +230,7 @@ def _notes(found: Check, *, strict: bool) -> list[str]:
 
 
 def _count(runs: int) -> str:
-    return f"{runs} run{'' if runs == 1 else 's'}"
+    return counted(runs, "run")
 
 
 def markdown_of(found: Check, *, strict: bool) -> str:

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from tprof.trace.plain_values import counted
+
 from .progress import bar
 
 ENDINGS = (".gz", ".json", ".pftrace", ".perfetto-trace", ".perfetto")
@@ -50,7 +52,8 @@ def import_trace(
         print(f"note: {clean(text)}", file=sys.stderr)
     joules = ", ".join(f"{domain} from {name}" for domain, name in made.domains.items()) or "no energy"
     quality = f" ({made.quality})" if made.quality else ""
-    print(clean(f"{made.instances:,} instances of {made.tasks:,} tasks in {made.threads:,} threads; {joules}{quality}"))
+    counts = f"{counted(made.instances, 'instance')} of {counted(made.tasks, 'task')}"
+    print(clean(f"{counts} in {counted(made.threads, 'thread')}; {joules}{quality}"))
     print(session)
 
 

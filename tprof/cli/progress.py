@@ -9,6 +9,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
 
+from tprof.trace.plain_values import counted
+
 from .render import clean
 
 if TYPE_CHECKING:
@@ -69,7 +71,7 @@ class SweepProgress:
         plan = self._plan
         done = len(plan.done)
         begun = f", {done} of them done before" if self._sweep.continues else ""
-        runs = "1 run" if len(plan.points) == 1 else f"{len(plan.points)} runs"
+        runs = counted(len(plan.points), "run")
         self.note(f"{plan.what.title}: {runs}{begun}; seed {plan.seed}; {self._sweep.order.folder}")
         if sys.stderr.isatty():
             self._draw(done)
@@ -104,7 +106,7 @@ class SweepProgress:
     def interrupted(self) -> None:
         """Print how to go on."""
         left = len(self._plan.points) - len(self._plan.done)
-        self.note(f"interrupted; the same command goes on, with {left} run{'' if left == 1 else 's'} left")
+        self.note(f"interrupted; the same command goes on, with {counted(left, 'run')} left")
 
     @property
     def _tried(self) -> int:
@@ -122,7 +124,7 @@ class SweepProgress:
 
 def _shown(point: Point) -> str:
     frequency = "" if point.frequency_hz is None else f"{point.frequency_hz / 1e9:.7g} GHz, "
-    return f"{frequency}{point.workers} worker{'s' if point.workers > 1 else ''}, run {point.repeat}"
+    return f"{frequency}{counted(point.workers, 'worker')}, run {point.repeat}"
 
 
 def _duration(seconds: float) -> str:

@@ -2,7 +2,8 @@
 
 A table is as wide as the terminal. A row's name is what a table is read by. So columns go before it is cut, those of
 least use first, and it is cut in its middle, never so far that two names look the same. Where even that does not fit it
-stands on a line of its own. What is not a terminal (a pipe, a file) gets every column and every name in full.
+stands on a line of its own. What is not a terminal (a pipe, a file)
+gets every column and the names up to `LONGEST_NAME`, unless COLUMNS says how wide it is.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import re
 import sys
 import textwrap
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tprof.analysis.quantities import DASH, NOT_RESOLVED, PREFIXES, interval, percent, quantity, three_digits
@@ -54,6 +56,8 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069
 BETWEEN = "  "
 LEAST_NAME, AMPLE_NAME = 20, 40
 """Cells that a name gets before the columns of least use do, and before further ones do."""
+LONGEST_NAME = 120
+"""Cells of a name where the width is unlimited; JSON and exports have all of it."""
 _STEP = 4
 _DEFAULT_WIDTH = 80
 
@@ -64,8 +68,22 @@ def clean(text: object) -> str:
 
 
 def dump(value: Any, stream: TextIO | None = None) -> None:
-    """Print strict JSON; what is not a number becomes null."""
-    print(json.dumps(plain(value), allow_nan=False, indent=2), file=stream or sys.stdout)
+    """Print strict JSON, each row of a table on a line; what is not a number becomes null."""
+    print(_json(plain(value), ""), file=stream or sys.stdout)
+
+
+def _json(value: Any, margin: str) -> str:
+    """Return JSON whose inmost objects and lists take a line each: json writes indented ones in Python, not in C."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    if not any(isinstance(one, dict | list) and one for one in inner):
+        return json.dumps(value, allow_nan=False)
+    deeper = f"{margin}  "
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(key)}: {_json(one, deeper)}" for key, one in value.items()]
+    else:
+        parts = [_json(one, deeper) for one in value]
+    begin, end = "{}" if isinstance(value, dict) else "[]"
+    return begin + ",".join(f"\n{deeper}{part}" for part in parts) + f"\n{margin}{end}"
 
 
 def plain(value: Any) -> Any:
@@ -87,7 +105,7 @@ def show_tables(tables: Iterable[Table], stream: TextIO) -> None:
     from rich.console import Console
     from rich.text import Text
 
-    console = Console(file=stream, highlight=False, width=None if stream.isatty() else 160)
+    console = Console(file=stream, highlight=False, width=width_of(stream) or 160)
     for shown in tables:
         table = rich.Table(title=shown.title, title_justify="left")
         for place, heading in enumerate(shown.headings):
@@ -116,19 +134,19 @@ class Column:
     use: int = 0
     is_further: bool = False
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Cells that it takes, with those between it and the column before."""
         return len(BETWEEN) + _longest((self.heading, *self.cells))
 
 
 def width_of(stream: TextIO) -> int | None:
-    """Return how many cells a line of the terminal has; None where the stream is none."""
-    if not stream.isatty():
-        return None
+    """Return how many cells a line has: COLUMNS, or those of the terminal; None without either."""
     columns = os.environ.get("COLUMNS", "")
     if columns.isdigit() and int(columns) > 0:
         return int(columns)
+    if not stream.isatty():
+        return None
     try:
         return os.get_terminal_size(stream.fileno()).columns or _DEFAULT_WIDTH
     except (OSError, ValueError):
@@ -165,8 +183,8 @@ def lines_of(heading: str, names: Sequence[str], columns: Sequence[Column], widt
         "".join(_padded(text, column.width, left=False) for text, column in zip(row, columns, strict=True))
         for row in zip(*((column.heading, *column.cells) for column in columns), strict=True)
     ]
-    width_left = _longest(names) if width is None else width - sum(column.width for column in columns)
-    shown = shortened(names, width_left)
+    cells_left = LONGEST_NAME if width is None else width - sum(column.width for column in columns)
+    shown = shortened(names, cells_left)
     if shown is None:
         own_lines = zip((heading, *names), figures, strict=True)
         return [line for pair in own_lines for line in pair]
@@ -202,9 +220,8 @@ def filled(text: str, width: int | None, *, rest: str = "") -> str:
 
 def folded(text: str, width: int | None) -> str:
     """Return a paragraph as `filled` does, names that are longer than a line cut in their middle."""
-    if width is not None:
-        text = " ".join(_cut(word, max(width, LEAST_NAME)) for word in text.split(" "))
-    return filled(text, width)
+    longest = LONGEST_NAME if width is None else max(width, LEAST_NAME)
+    return filled(" ".join(_cut(word, longest) for word in text.split(" ")), width)
 
 
 def reason_lines(reasons: Sequence[str], width: int | None) -> list[str]:

@@ -13,6 +13,7 @@ import typer
 
 from tprof.analysis.text_table import Table
 from tprof.errors import UsageError
+from tprof.trace.plain_values import counted
 
 from .options import AsJson, Quick, open_profile
 from .progress import bar
@@ -261,7 +262,7 @@ def _achieved(measured: Measured) -> Table:
         (name, _rate(ours, unit), _rate(theirs, unit), percent(share)) for name, unit, ours, theirs, share in reached
     ]
     note = (
-        f"Best of all runs on {len(measured.cpus)} cores with {measured.vectors} vectors over "
+        f"Best of all runs on {counted(len(measured.cpus), 'core')} with {measured.vectors} vectors over "
         f"{measured.stream_bytes / 1e6:.0f} MB a core; beside it NumPy's copy on the same "
         "cores (bytes read and written) and NumPy's matrix product, in the same run."
     )
@@ -279,7 +280,7 @@ def _estimates(result: Result) -> Table:
             "–" if one.low != one.low else f"{three_digits(one.low * factor)} … {three_digits(one.high * factor)}"
         )
         rows.append((meaning, f"{three_digits(one.value * factor)} {unit}", interval))
-    note = f"From {fitted.runs} runs; the model's error on them is {100 * fitted.time_error:.1f} % in time"
+    note = f"From {counted(fitted.runs, 'run')}; the model's error on them is {100 * fitted.time_error:.1f} % in time"
     if fitted.energy_error is not None:
         note += f" and {100 * fitted.energy_error:.1f} % in energy (R² of equation 9: {fitted.r2:.4f})"
     return Table("Fitted machine", ("", "value", "95 % interval"), tuple(rows), f"{note}.", 1)

@@ -24,6 +24,7 @@ from tprof.session.children import tell, tell_left
 from tprof.session.process_state import SESSION, TASKS, this_process
 from tprof.session.table_file import JsonLines
 from tprof.trace.directory import MATCHES, UNMATCHED
+from tprof.trace.plain_values import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -433,7 +434,7 @@ def _texts(
         elif called is not None:
             ran = len({place for place in met if (place[1], place[2]) in called})
             if ran < len(met):
-                functions = f"{len(met)} function{'' if len(met) == 1 else 's'}"
+                functions = counted(len(met), "function")
                 were = "1 was" if ran == 1 else f"{ran or 'none'} {'were' if ran else 'was'}"
                 yield f"--task {pattern} matched {functions}, {were} called"
 

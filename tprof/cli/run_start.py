@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shlex
 import sys
 import time
@@ -56,6 +57,8 @@ _FLAGS = (
 _SHORT = {"-o": "--output", "-v": "--verbose"}
 _KINDS: dict[object, Kind] = {str: Kind.TEXT, Path: Kind.TEXT, float: Kind.NUMBER, int: Kind.COUNT}
 _BY_USER_ONLY = frozenset({"output", "report", "overwrite", "metrics"})
+_INTERPRETER = re.compile(r"(?:python|pypy)[\d.]*t?")
+_BINARY = b"\x7fELF"
 UNKNOWN_LINGER_S = 1.0
 """Wait for another process of the host where no launcher tells how many there are."""
 OTHERS_PRINT_S = 2.0
@@ -403,7 +406,23 @@ def _program(words: Sequence[str]) -> Program:
         raise UsageError(
             f"there is no option {words[0]}: see tprof run --help; the program's own options go after the script"
         )
+    if _is_interpreter(words[0]):
+        raise UsageError(
+            f"leave out {words[0]}: tprof run takes the program alone, as in tprof run "
+            f"{shlex.join(words[1:]) or 'SCRIPT'}, and runs it by the Python that has tprof"
+        )
     return Program(words[0], tuple(words[1:]))
+
+
+def _is_interpreter(word: str) -> bool:
+    """Return whether this names Python itself, not a script that has such a name."""
+    if _INTERPRETER.fullmatch(os.path.basename(word)) is None:  # noqa: PTH119 - a name
+        return False
+    try:
+        with open(word, "rb") as file:  # noqa: PTH123 - see above
+            return file.read(len(_BINARY)) == _BINARY
+    except OSError:
+        return not os.path.exists(word)
 
 
 def _check_working_folder() -> None:

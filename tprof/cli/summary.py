@@ -11,7 +11,7 @@ import typer
 
 from tprof.analysis.quantities import AT_MOST_NOTE, ONE_INSTANCE_NOTE, at_most, mean_energy
 from tprof.errors import UsageError
-from tprof.trace.plain_values import listed, shown
+from tprof.trace.plain_values import counted, listed, shown
 
 from .footprint import rates_of, show_footprint, with_footprint
 from .options import AsJson, Between, Co2, Coefficients, Model, Parallel, Price, SessionOrJob, opened
@@ -52,6 +52,8 @@ COLUMNS = (
     "edp", "correlation", "gpu", "native", "native-time", "spinning",
 )  # fmt: skip
 DEFAULT_COLUMNS = frozenset(COLUMNS[:7])
+MOST_TASKS = 100
+"""Rows of the table unless all are asked for."""
 PAGE_WIDTH = 120
 """Cells that a table takes at most if nobody asks for more columns."""
 NATIVE_COLUMNS = frozenset(COLUMNS[-3:])
@@ -165,7 +167,7 @@ def as_plain(profile: Profile) -> dict[str, Any]:
     tables = {"accounts": profile.accounts, "tasks": profile.summary()}
     return {
         "answer": plain(answer_of(profile).as_plain()),
-        **{name: [plain(row) for row in table.reset_index().to_dict("records")] for name, table in tables.items()},
+        **{name: table.reset_index().to_dict("records") for name, table in tables.items()},
         "info": plain(profile.info),
         **functions_as_plain(profile),
         **waits_as_plain(profile),
@@ -186,7 +188,7 @@ def show(
     ----------
     profile : what is shown
     stream : to which it is printed: a terminal gets what fits into its width, at most 120 cells of columns
-    top : so many tasks only; None: all
+    top : so many tasks only; None: `MOST_TASKS`
     columns : of `COLUMNS`, those of the tasks to show; None: those that fit
     everything : show all columns of the tasks, whatever the width
     """
@@ -283,7 +285,7 @@ def task_lines(summary: pd.DataFrame, label: str, shown: TaskTable) -> list[str]
     if summary.empty:
         return [f"Tasks{label}: none ran"]
     table = summary if shown.everything else _without_trifles(summary)
-    table = table if shown.top is None else table.head(shown.top)
+    table = table if shown.everything else table.head(shown.top or MOST_TASKS)
     rows: list[Row] = list(table.to_dict("records"))
     names = [clean(name) for name in table.index]
     columns = {
@@ -299,7 +301,7 @@ def task_lines(summary: pd.DataFrame, label: str, shown: TaskTable) -> list[str]
     # What was asked for is shown whole, on lines that a narrow terminal folds.
     width = None if asked and len(fitting(names, in_order, shown.width)) < len(in_order) else shown.width
     folded_away = summary.loc[~summary.index.isin(table.index)]
-    others = "1 other" if len(folded_away) == 1 else f"{len(folded_away):,} others"
+    others = counted(len(folded_away), "other")
     return [
         f"Tasks{label}",
         *lines_of("task", names, kept, width),

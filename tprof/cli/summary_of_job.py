@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from tprof.trace.plain_values import counted
+
 from .render import DASH, Column, clean, filled, fitting, lines_of, percent, plain, quantity, width_of
 from .summary import TaskTable, answer_lines, legend_lines, shared_by, task_lines
 from .summary_of_waits import chain_lines, path_as_plain
@@ -145,7 +147,7 @@ def _accounts(profile: ClusterProfile, width: int | None) -> list[str]:
 def _total(profile: ClusterProfile) -> str:
     sums = " and ".join(f"{quantity(joules, 'J')} {quality}" for quality, joules in profile.measured_j.items())
     count = int((profile.hosts["quality"] != "missing").sum())
-    hosts = "1 host" if count == 1 else f"{count} hosts"
+    hosts = counted(count, "host")
     recordings = int(profile.hosts["recordings"].sum())
     hosts += f" ({recordings} recordings)" if recordings > count else ""
     return f"All hosts: {sums or 'no energy'} on {hosts} in {quantity(profile.info['duration_s'], 's')}"

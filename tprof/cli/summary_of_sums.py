@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def sums_as_plain(profile: SumsProfile) -> dict[str, Any]:
     """Return accounts, tasks and info as plain values."""
     tables = {"accounts": profile.accounts, "tasks": profile.summary()}
-    rows = {name: [plain(row) for row in table.reset_index().to_dict("records")] for name, table in tables.items()}
+    rows = {name: table.reset_index().to_dict("records") for name, table in tables.items()}
     return {**rows, "info": plain(profile.info)}
 
 

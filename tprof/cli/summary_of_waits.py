@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from tprof.trace.plain_values import counted
+
 from .render import percent, plain, quantity
 
 if TYPE_CHECKING:
@@ -82,7 +84,8 @@ def _waits(facts: Mapping[str, float | int]) -> str:
 def _workers(facts: Mapping[str, float | int]) -> str:
     part = {name: _part_of(facts[f"{name}_s"], facts["served_s"]) for name in SERVED}
     return (
-        f"{facts['workers']} workers: running {part['running']}, starved (nothing was ready) {part['starved']}, idle "
+        f"{counted(facts['workers'], 'worker')}: running {part['running']}, starved (nothing was ready) "
+        f"{part['starved']}, idle "
         f"though something was ready {part['overhead']}, suspended {part['suspended']}; {facts['steals']:,} steals"
     )
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len, set_cell_size
 
 from tprof.trace.left_out import GRANT
+from tprof.trace.plain_values import counted
 
 from .render import DASH, LEAST_NAME, Column, clean, fitting, percent, quantity, shortened
 
@@ -172,7 +173,7 @@ def _head(snapshot: Snapshot, choices: Choices, width: int) -> list[Line]:
     counts = ""
     if snapshot.hosts:
         processes, threads = (sum(getattr(one, what) for one in snapshot.hosts) for what in ("processes", "threads"))
-        counts = f"; {_plural(processes, 'process', 'processes')}, {_plural(threads, 'thread', 'threads')}"
+        counts = f"; {counted(processes, 'process', 'processes')}, {counted(threads, 'thread')}"
     return [
         (Span(shown, "title"), Span(_cut(figures, width - len(shown)), "warning" if choices.paused else "plain")),
         (Span(_cut(f"{second}{standing_of(snapshot)}{counts}", width), "dim"),),
@@ -189,10 +190,6 @@ def lacking(snapshot: Snapshot) -> list[str]:
             where = f"{host.name}: " if several else ""
             found.append(clean(f"{where}{text}{'; tprof doctor prints the command that grants it' if command else ''}"))
     return found
-
-
-def _plural(count: int, one: str, several: str) -> str:
-    return f"{count:,} {one if count == 1 else several}"
 
 
 def _hosts(snapshot: Snapshot, width: int) -> list[Line]:

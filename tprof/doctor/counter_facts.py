@@ -21,6 +21,7 @@ from tprof.counters.groups import (
 )
 from tprof.sensors.advice import CONTAINER_PERF, NOBODY, ONE_RUN, PERF_COUNTERS, Remedy, at_level, explain_perf_error
 from tprof.sensors.topology import is_x86, paranoid_level, read_text
+from tprof.trace.plain_values import counted
 
 from .fact import Fact, State, read_proc
 
@@ -181,7 +182,7 @@ def _descriptors() -> Fact:
     if soft == resource.RLIM_INFINITY:
         return Fact("open files", State.OK, "unlimited")
     threads = soft // 2 // PER_THREAD
-    why = f"{soft}: counters for about {threads} threads at once; further threads have time and energy only"
+    why = f"{soft}: counters for about {counted(threads, 'thread')} at once; further threads have time and energy only"
     if soft >= FEW_DESCRIPTORS:
         return Fact("open files", State.OK, why)
     return Fact("open files", State.LIMITED, why, (_more_descriptors(),) if hard != soft else ())

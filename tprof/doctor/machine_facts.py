@@ -18,6 +18,7 @@ from tprof.errors import SensorError
 from tprof.frequency import find_policies, refusal
 from tprof.sensors.advice import Remedy
 from tprof.sensors.topology import parse_cpu_list, read_text, read_topology
+from tprof.trace.plain_values import counted
 
 from .fact import Fact, State, read_proc
 
@@ -63,7 +64,7 @@ def _processors(root: Path) -> Fact:
     packages = len({cpu.package for cpu in topology})
     types = [f"{sum(cpu.core_type == name for cpu in topology)} {name}" for name in ("core", "atom")]
     kinds = f" ({', '.join(types)})" if any(cpu.core_type for cpu in topology) else ""
-    why = f"{len(topology)}{kinds} on {packages} package{'s' if packages > 1 else ''}"
+    why = f"{len(topology)}{kinds} on {counted(packages, 'package')}"
     allowed = len(os.sched_getaffinity(0) & {cpu.cpu for cpu in topology})
     if allowed < len(topology):
         why += f"; this process may run on {allowed} of them, and other programs use the same packages"

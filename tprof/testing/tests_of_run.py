@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tprof.errors import UsageError
+from tprof.trace.plain_values import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -130,7 +131,7 @@ class Request:
         if self.update:
             runs = [*base.runs, run][-MOST_RUNS:]
             write_baseline(file, runs, {**base.limits, **self.limits})
-            return [*notes, f"{file}: updated, {len(runs)} runs"], []
+            return [*notes, f"{file}: updated, {counted(len(runs), 'run')}"], []
         return notes, [Failure(one.task, _increase(one, result)) for one in result.over() if one.task not in failed]
 
 
@@ -152,14 +153,15 @@ def _limit(report: pytest.TestReport) -> float | None:
 def _increase(one: Any, result: Check) -> str:
     return (
         f"{one.task} took {_j(one.now)} ({result.quality}), {100 * (one.ratio - 1):+.1f} % against the {_j(one.base)} "
-        f"of {result.base_runs} runs; the limit is +{100 * one.limit:g} %, chance of noise {100 * one.chance:.2g} %"
+        f"of {counted(result.base_runs, 'run')}; the limit is +{100 * one.limit:g} %, "
+        f"chance of noise {100 * one.chance:.2g} %"
     )
 
 
 def _counts(result: Check) -> str:
     states = [one.state for one in result.tasks]
     words = [f"{states.count(state)} {state}" for state in dict.fromkeys(states)]
-    text = f"{', '.join(words) or 'no tests'} ({result.base_runs} runs)"
+    text = f"{', '.join(words) or 'no tests'} ({counted(result.base_runs, 'run')})"
     if "maybe over" in states and result.base_runs < 3:
         text += "; the scatter of so few runs decides nothing: add runs by --energy-update"
     return text

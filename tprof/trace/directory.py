@@ -173,4 +173,4 @@ def _has_manifest(path: Path) -> bool:
 def _taken(path: Path, why_not: str | None) -> str:
     if why_not is not None:
         return f"{path} is not only a tprof session of yours ({why_not}), so it is not overwritten: choose another path"
-    return f"{path} exists: choose another path, or replace it with overwrite=True (tprof run --overwrite)"
+    return f"{path} exists: choose another path, or replace it by --overwrite (in Python overwrite=True)"

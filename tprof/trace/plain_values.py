@@ -235,6 +235,11 @@ def shown(value: object) -> str:
     return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 1]}…"
 
 
+def counted(count: int, one: str, several: str = "") -> str:
+    """Return a number with what it counts: `1 worker`, `2,000 workers`; `several` where it takes more than an s."""
+    return f"{count:,} {one if count == 1 else several or f'{one}s'}"
+
+
 def listed(names: Iterable[object], most: int = 30) -> str:
     """List names for an error's sentence: at most `most`, odd and long ones as `shown`."""
     every = [str(name) for name in names]
