@@ -128,6 +128,16 @@ def test_the_programs_random_numbers_and_collector_stay_as_they_were(tmp_path):
     assert not [thread for thread in threading.enumerate() if "tprof" in thread.name]
 
 
+def test_a_sample_costs_the_cpu_time_of_its_thread_not_what_others_take_meanwhile(tmp_path):
+    file = _core.StackFile(os.fspath(tmp_path / "a.stacks"), 0, "")
+    begin_ns = time.thread_time_ns()
+    cost_ns = sum(file.sample() for _ in range(2000))
+    used_ns = time.thread_time_ns() - begin_ns
+    file.close()
+
+    assert 0 < cost_ns <= used_ns
+
+
 PROGRAM = """
     import json, multiprocessing, os, sys, time
 

@@ -142,7 +142,7 @@ static PyThreadState *newest_thread(PyInterpreterState *interpreter)
 static PyObject *sample(PyObject *object, PyObject *unused)
 {
     struct stack_file *self = (struct stack_file *)object;
-    const uint64_t now_ns = tprof_now_ns();
+    const uint64_t now_ns = tprof_now_ns(), begin_ns = tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     (void)unused;
     if (!self->open || self->owner != getpid())
         return PyLong_FromLong(0);
@@ -155,7 +155,8 @@ static PyObject *sample(PyObject *object, PyObject *unused)
             sample_thread(self, thread, now_ns);
     if (collects)
         PyGC_Enable();
-    return PyLong_FromUnsignedLongLong(tprof_now_ns() - now_ns);
+    /* Not the time that passed: while another program has the processor, a sample costs nothing. */
+    return PyLong_FromUnsignedLongLong(tprof_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_ns);
 }
 
 static void end(struct stack_file *self)
