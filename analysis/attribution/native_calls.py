@@ -40,7 +40,7 @@ UNSEEN_NS = 20_000_000
 
 
 class Reach(NamedTuple):
-    """A thread with samples, and from when to when it has some."""
+    """A thread, and from when to when it has samples, or is followed without any."""
 
     pid: int
     tid: int

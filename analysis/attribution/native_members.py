@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tprof.trace.long_arrays import computed, is_somewhere, joined, running_sums
 from tprof.trace.long_sorts import sorted_values
 
+from .native_calls import Reach
 from .native_counts import power_between_readings
 from .native_time import Clock
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from tprof.trace.native import NativeThread
 
-    from .native_calls import Reach
     from .segments import Model, Segments
 
     Ran = Callable[[int, int, int], bool]
@@ -75,6 +75,11 @@ class Member:
     def library(self) -> str:
         """The name of its library's file."""
         return library_of(self.thread)
+
+    @property
+    def reach(self) -> Reach:
+        """From when to when it runs without samples."""
+        return Reach(self.thread.pid, self.thread.tid, int(self.clock.t_ns[0]), int(self.clock.t_ns[-1]))
 
     @property
     def key(self) -> tuple[object, ...]:

@@ -66,6 +66,7 @@ class Pool:
     users : indices of the tasks that can be users
     basis : how they are known: "calls", "creator", "alone" (the only task that ran at a time), "onsets" or "unknown"
     spins_ns : how long its threads may spin after a call
+    python : its threads if Python started them: stacks of theirs can be sampled
     segments : its CPU time
     """
 
@@ -75,6 +76,7 @@ class Pool:
     users: tuple[int, ...]
     basis: str
     spins_ns: int
+    python: tuple[Reach, ...]
     segments: NativeSegments
 
 
@@ -84,7 +86,7 @@ class FoundPool:
 
     Attributes
     ----------
-    name, process, threads, users, basis, spins_ns : as of `Pool`
+    name, process, threads, users, basis, spins_ns, python : as of `Pool`
     cut : how it is cut, and sums over all its segments
     """
 
@@ -94,11 +96,13 @@ class FoundPool:
     users: tuple[int, ...]
     basis: str
     spins_ns: int
+    python: tuple[Reach, ...]
     cut: CutPass
 
     def pool(self, segments: NativeSegments) -> Pool:
         """Return it with segments."""
-        return Pool(self.name, self.process, self.threads, self.users, self.basis, self.spins_ns, segments)
+        known = self.name, self.process, self.threads, self.users, self.basis, self.spins_ns, self.python
+        return Pool(*known, segments)
 
 
 @dataclass(frozen=True)
@@ -270,7 +274,8 @@ class _PoolSearch:
     def _found(self, users: Iterable[int], basis: str, cut: CutPass) -> FoundPool:
         one = self._one
         name = one.library.rsplit("/", 1)[-1] or ("" if INHERITED.match(one.name) else one.name)
-        return FoundPool(name, one.pid, len(self._members), tuple(sorted(users)), basis, self._spins_ns, cut)
+        python = tuple(member.reach for member in self._members if is_python(one))
+        return FoundPool(name, one.pid, len(self._members), tuple(sorted(users)), basis, self._spins_ns, python, cut)
 
 
 def _never_rests(cut: CutPass) -> bool:

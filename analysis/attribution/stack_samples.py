@@ -15,7 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tprof.trace.long_arrays import blocks, empty, release
+from tprof.trace.metadata import MAX_NS
 from tprof.trace.stacks import Samples
+
+from .native_calls import Reach
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from tprof.trace.stacks import Calls, StackFile
 
 Integers = NDArray[np.int64]
+Key = int | Reach
+"""A thread: the ordinal of one with samples, else from when to when it was followed."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,7 @@ class ThreadStacks:
     clock_ns : (n,) int64, CPU time of the thread until then, which does not decrease; None: not known
     gap_ns : (n,) int64, since the sample before, or since the thread's first segment
     stack : (n,) int32, as of `StackTable`
+    around_ns : (n,) int64, CPU time from the sample before to the one after; None: not known
     """
 
     first: int
@@ -44,6 +50,15 @@ class ThreadStacks:
     clock_ns: Integers | None
     gap_ns: Integers
     stack: NDArray[np.int32]
+    around_ns: Integers | None = None
+
+    @property
+    def used_ns(self) -> Integers:
+        """CPU time since the sample before, or the time itself where that is not known; of the first one no more."""
+        if self.clock_ns is None:
+            return self.gap_ns
+        first_ns = self.clock_ns[:1] - np.minimum(self.clock_ns[:1], self.gap_ns[:1])
+        return np.diff(self.clock_ns, prepend=first_ns)
 
 
 @dataclass(frozen=True)
@@ -73,6 +88,28 @@ class ThreadReach(NamedTuple):
     end_ns: int
 
 
+class _Sought(NamedTuple):
+    """A thread whose stacks are sought; `process` is None where only its process's number is known."""
+
+    key: Key
+    process: int | None
+    pid: int
+    tid: int
+    begin_ns: int
+    end_ns: int
+    has_clock: bool
+
+    @classmethod
+    def of(cls, one: ThreadReach | Reach) -> _Sought:
+        if isinstance(one, Reach):
+            return cls(one, None, one.pid, one.tid, one.first_ns, one.end_ns, has_clock=True)
+        thread, has_clock = one.thread, "cpu_ns" in one.thread.columns
+        return cls(thread.ordinal, thread.process, thread.pid, thread.tid, one.begin_ns, one.end_ns, has_clock)
+
+    def is_in(self, file: StackFile) -> bool:
+        return self.pid == file.pid if self.process is None else self.process == file.process
+
+
 class _Place(NamedTuple):
     """Where the samples of a thread are in the arrays of all, and from when to when it has segments."""
 
@@ -100,11 +137,11 @@ class _OfProcess:
     within_ns: tuple[int, int]
 
     @classmethod
-    def of(cls, file: StackFile, reaches: Sequence[ThreadReach]) -> _OfProcess:
+    def of(cls, file: StackFile, sought: Sequence[_Sought]) -> _OfProcess:
         """Take the threads of a file's process."""
-        mine = [one for one in reaches if one.thread.process == file.process]
+        mine = [one for one in sought if one.is_in(file)]
         within_ns = min((one.begin_ns for one in mine), default=0), max((one.end_ns for one in mine), default=0)
-        return cls(file, file.calls(), np.unique(np.array([one.thread.tid for one in mine], np.int64)), within_ns)
+        return cls(file, file.calls(), np.unique(np.array([one.tid for one in mine], np.int64)), within_ns)
 
     def parts(self) -> Iterator[tuple[Samples, Integers]]:
         """Yield samples, and of which thread each is, thread after thread and in the order of the file."""
@@ -130,9 +167,12 @@ class SampledStacks:
     table : the stacks
     """
 
-    def __init__(self, trace: Trace, reaches: Iterable[ThreadReach]) -> None:
-        """Read the samples that lie within the threads' segments. Raises TraceError."""
-        known = list(reaches)
+    def __init__(self, trace: Trace, reaches: Iterable[ThreadReach | Reach]) -> None:
+        """Read the stacks that lie within threads' segments, or within the time that they were followed.
+
+        Raises TraceError.
+        """
+        known = [_Sought.of(one) for one in reaches]
         processes = [_OfProcess.of(file, known) for file in trace.stack_files]
         self.table = StackTable(tuple(one.calls for one in processes))
         counts = [one.counts() for one in processes]
@@ -148,11 +188,12 @@ class SampledStacks:
                 ranges[one.file.process, tid] = slice(*ends)
         for of_tid in ranges.values():
             self._sort(of_tid)
-        self._places: dict[int, _Place] = {}
-        for reach in known:
-            place = ranges.get((reach.thread.process, reach.thread.tid))
-            if place is not None:
-                self._add(reach, place)
+        self._places: dict[Key, _Place] = {}
+        for one in known:
+            for process in processes:
+                place = ranges.get((process.file.process, one.tid))
+                if place is not None and one.is_in(process.file):
+                    self._add(one, place)
         self._release()
 
     def _fill(self, process: _OfProcess, at: Integers, first: int) -> None:
@@ -173,7 +214,7 @@ class SampledStacks:
             for one in (self._t_ns, self._clock_ns, self._stack):
                 one[place] = one[place][order]
 
-    def _add(self, one: ThreadReach, of_tid: slice) -> None:
+    def _add(self, one: _Sought, of_tid: slice) -> None:
         """Take a thread's samples; a clock that was not read counts as that before it."""
         t_ns = self._t_ns[of_tid]
         begin = of_tid.start + int(np.searchsorted(t_ns, one.begin_ns, side="right"))
@@ -185,17 +226,16 @@ class SampledStacks:
             np.maximum.accumulate(clock_ns[at], out=clock_ns[at])
             np.maximum(clock_ns[at], most_ns, out=clock_ns[at])
             most_ns = int(clock_ns[at.stop - 1])
-        has_clock = most_ns > 0 and "cpu_ns" in one.thread.columns
-        self._places[one.thread.ordinal] = _Place(begin, end, one.begin_ns, one.end_ns, has_clock)
+        self._places[one.key] = _Place(begin, end, one.begin_ns, one.end_ns, one.has_clock and most_ns > 0)
 
-    def between(self, begin_ns: int, until_ns: int) -> dict[int, ThreadStacks]:
-        """Return the samples from a time to another one, by the ordinals of threads that have segments then.
+    def between(self, begin_ns: int, until_ns: int) -> dict[Key, ThreadStacks]:
+        """Return the samples from a time to another one, by threads that have segments, or are followed, then.
 
         Of these all that were sampled at any time are there.
         """
         found = {
-            ordinal: self._between(place, begin_ns, until_ns)
-            for ordinal, place in self._places.items()
+            key: self._between(place, begin_ns, until_ns)
+            for key, place in self._places.items()
             if place.since_ns < until_ns and place.until_ns >= begin_ns
         }
         self._release()
@@ -207,13 +247,15 @@ class SampledStacks:
         stop = min(int(np.searchsorted(t_ns, until_ns)) + 1, len(t_ns))
         at = slice(place.begin + first, place.begin + stop)
         before_ns = int(t_ns[first - 1]) if first else place.since_ns
-        return ThreadStacks(
-            first,
-            self._t_ns[at].copy(),
-            self._clock_ns[at].copy() if place.has_clock else None,
-            np.diff(self._t_ns[at], prepend=before_ns),
-            self._stack[at].copy(),
-        )
+        gap_ns, stack = np.diff(self._t_ns[at], prepend=before_ns), self._stack[at].copy()
+        if not place.has_clock:
+            return ThreadStacks(first, t_ns[first:stop].copy(), None, gap_ns, stack)
+        clock_ns = self._clock_ns[place.begin : place.end]
+        number = np.arange(first, stop)
+        around_ns = clock_ns[np.minimum(number + 1, len(t_ns) - 1)] - clock_ns[np.maximum(number - 1, 0)]
+        # Before the first sample and after the last one it is not known.
+        around_ns[(number == 0) | (number == len(t_ns) - 1)] = MAX_NS
+        return ThreadStacks(first, t_ns[first:stop].copy(), clock_ns[first:stop].copy(), gap_ns, stack, around_ns)
 
     def _release(self) -> None:
         release(self._t_ns, self._clock_ns, self._stack)

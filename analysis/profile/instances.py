@@ -11,7 +11,7 @@ import pandas as pd
 from tprof.errors import UsageError
 
 from .memory import available_bytes, size_text
-from .stack_shares import StackRows
+from .stack_rows import StackRows
 from .stored_instances import Piece, StoredInstances, scanned
 
 if TYPE_CHECKING:

@@ -2,7 +2,8 @@
 
 Segments are cut where stacks were sampled and share the joules once more, so that a stack gets the power of its own
 time, not its segment's mean. A stack in a segment shorter than the time between samples stands for the others like it:
-its weight is its segment's power times the whole time since the sample before.
+its weight is its segment's power times the whole time since the sample before, though for no more than the CPU time
+that its thread's clock shows around it.
 
 Stacks of a window whose segments it has wholly are weighed there. Of other segments windows give parts, which
 `OpenStacks` adds in their order: of a segment its joules and those of its pieces, whose ratio scales the weights of its
@@ -28,13 +29,16 @@ from tprof.analysis.attribution.windows import Window
 from tprof.trace.array_file import ArrayFile
 from tprof.trace.metadata import MAX_NS
 
+from .pool_stacks import pool_stacks
+from .stack_rows import StackRows, added, both
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from tprof.analysis.attribution.load import Activity
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.attribution.sharing import Sharing
-    from tprof.analysis.attribution.stack_samples import StackTable, ThreadStacks
+    from tprof.analysis.attribution.stack_samples import Key, StackTable, ThreadStacks
 
     from tprof.trace import Trace
     from tprof.trace.array_file import Place
@@ -43,49 +47,10 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-JOULES, SECONDS, SQUARES, COUNT = range(4)
-NO_THREAD = -1
 _NO_SPACE = (
     "cannot write a temporary file of 56 bytes a sampled stack into {folder}, which a long recording needs (set TMPDIR "
     "to another folder)"
 )
-
-
-class StackRows(NamedTuple):
-    """Sampled stacks by what ran them.
-
-    Attributes
-    ----------
-    instance : (n,) uint64, 0: none
-    thread : (n,) int64, ordinal of the thread if no instance ran, else -1
-    stack : (n,) int64, as of `StackTable`
-    sums : (4, n) joules and seconds that they stand for, squares of these joules, and number
-    """
-
-    instance: NDArray[np.uint64]
-    thread: Integers
-    stack: Integers
-    sums: Floats
-
-    @classmethod
-    def none(cls) -> StackRows:
-        """Return no stacks."""
-        return cls(*_Parts.none().rows)
-
-    @classmethod
-    def of(cls, instance: NDArray[np.uint64], thread: Integers, stack: Integers, sums: Floats) -> StackRows:
-        """Add the sums of the same stacks."""
-        thread = np.where(instance > 0, NO_THREAD, thread)
-        (instance, thread, stack), sums = added((instance, thread, stack), sums)
-        return cls(instance, thread, stack, sums)
-
-    def taken(self, which: NDArray[np.bool_]) -> StackRows:
-        """Return some of them."""
-        return StackRows(self.instance[which], self.thread[which], self.stack[which], self.sums[:, which])
-
-    def plus(self, later: StackRows) -> StackRows:
-        """Return both."""
-        return StackRows.of(*_both(self, later))
 
 
 class _OpenSegments(NamedTuple):
@@ -141,7 +106,7 @@ class StackShares:
 def share_stacks(
     window: Window,
     activity: Activity,
-    stacks: Mapping[int, ThreadStacks],
+    stacks: Mapping[Key, ThreadStacks],
     plans: Sequence[tuple[Sharing, Again]],
 ) -> StackShares:
     """Weigh the stacks that were sampled in a window.
@@ -149,11 +114,13 @@ def share_stacks(
     Parameters
     ----------
     window, activity : what ran in it
-    stacks : its samples by ordinal of the thread, of threads that have any at any time
+    stacks : its samples by thread, of threads that have any at any time
     plans : the shares of each domain that counts, and what computes them among pieces
     """
     threads = activity.segments
-    whole_j = _energies((plan for plan, _ in plans), [len(one.slot) for one in threads])
+    pools = [pool.segments for pool in activity.pools]
+    whole_j = _energies((plan for plan, _ in plans), [len(one.slot) for one in (*threads, *pools)])
+    whole_j, pools_j = whole_j[: len(threads)], whole_j[len(threads) :]
     cuts = deque(cut_at(one, stacks[one.thread.ordinal]) if one.thread.ordinal in stacks else None for one in threads)
     part_j = whole_j
     if any(cut is not None and len(cut.before) for cut in cuts):
@@ -176,7 +143,10 @@ def share_stacks(
             found.append(_of_thread(window, one, stacks[one.thread.ordinal], cut, energy_j, piece_j))
     nothing = _Parts.none()
     rows, of_segments, of_stacks = (_joined([nothing, *found], part) for part in ("rows", "segments", "stacks"))
-    return StackShares(StackRows.of(*rows), _OpenSegments(*of_segments), _OpenStacks(*of_stacks), outside)
+    of_pools = pool_stacks(window, activity, stacks, pools_j)
+    return StackShares(
+        StackRows.of(*rows).plus(of_pools), _OpenSegments(*of_segments), _OpenStacks(*of_stacks), outside
+    )
 
 
 def _energies(sharings: Iterable[Sharing], counts: Sequence[int]) -> list[Floats]:
@@ -222,12 +192,15 @@ def _of_thread(
     # A sample at the very begin of its segment ends a piece of the one before, or none.
     at = np.where(length_ns[cut.before] > 0, cut.before, np.minimum(cut.before + 1, len(length_ns) - 1))
     of_segment = cut.owner[at]
-    gap_s, power_w = stacks.gap_ns[cut.sample] * 1e-9, _ratio(piece_j[at], length_ns[at] * 1e-9)
+    gap_s = stacks.gap_ns[cut.sample] * 1e-9
+    times = _ratio(gap_s, length_ns[at] * 1e-9)
+    if stacks.around_ns is not None:
+        times = np.minimum(times, np.maximum(_ratio(stacks.around_ns[cut.sample] * 1e-9, cut.segments.cpu_s[at]), 1.0))
     t_ns = stacks.t_ns[cut.sample]
     own = (t_ns >= window.own_ns[0]) & (t_ns < window.own_ns[1])
     instance = np.append(np.uint64(0), one.rows.instance)[one.slot[of_segment]]
     stack = stacks.stack[cut.sample].astype(np.int64)
-    joules, seconds, count = power_w * gap_s, np.where(own, gap_s, 0.0), own.astype(np.float64)
+    joules, seconds, count = piece_j[at] * times, np.where(own, gap_s, 0.0), own.astype(np.float64)
     here, others = wholly[of_segment], np.flatnonzero(~wholly[of_segment] & (own | (joules > 0)))
     scaled_j = (joules * _ratio(energy_j, sum_j)[of_segment])[here]
     thread = np.full(len(at), one.thread.ordinal)
@@ -250,18 +223,6 @@ def _of_thread(
 
 def _ratio(above: Floats, below: Floats) -> Floats:
     return np.divide(above, below, out=np.zeros(len(above)), where=below > 0)
-
-
-def added(keys: Sequence[NDArray[Any]], sums: Floats) -> tuple[list[NDArray[Any]], Floats]:
-    """Return distinct keys in order, and the sums, (k, n), of those that are equal."""
-    if not len(keys[0]):
-        return list(keys), sums
-    order = np.lexsort(keys[::-1])
-    keys = [one[order] for one in keys]
-    is_new = np.ones(len(order), bool)
-    is_new[1:] = np.logical_or.reduce([one[1:] != one[:-1] for one in keys])
-    begins = np.flatnonzero(is_new)
-    return [one[begins] for one in keys], np.add.reduceat(sums[:, order], begins, axis=1)
 
 
 @dataclass
@@ -290,7 +251,7 @@ class OpenStacks:
             self.outside[ordinal] = self.outside.get(ordinal, np.zeros(2)) + values
         end_ns = window.own_ns[1]
         self._end_pieces(shares.stacks, end_ns)
-        thread, begin_ns, ends_ns, sums = _both(self._segments, shares.segments)
+        thread, begin_ns, ends_ns, sums = both(self._segments, shares.segments)
         (thread, begin_ns, ends_ns), sums = added((thread, begin_ns, ends_ns), sums)
         over = ends_ns <= end_ns
         of_segment = _places((self._known[0], self._known[1]), (thread, begin_ns))
@@ -305,7 +266,7 @@ class OpenStacks:
 
     def _end_pieces(self, stacks: _OpenStacks, end_ns: int) -> None:
         """Add stacks by segment once the piece has ended whose power they have: no later window has a part of it."""
-        *keys, sums = _both(self._stacks, stacks)
+        *keys, sums = both(self._stacks, stacks)
         keys, sums = added(keys, sums)
         _, _, _, ends_ns, _, _ = keys
         done = ends_ns <= end_ns
@@ -315,10 +276,6 @@ class OpenStacks:
         ended = np.stack((joules, seconds, joules**2, count))
         known = [np.concatenate(both) for both in zip(self._known, (thread, begin_ns, instance, stack), strict=True)]
         self._known, self._sums = added(known, np.concatenate((self._sums, ended), axis=1))
-
-
-def _both(first: Iterable[NDArray[Any]], second: Iterable[NDArray[Any]]) -> list[NDArray[Any]]:
-    return [np.concatenate(both, axis=-1) for both in zip(first, second, strict=True)]
 
 
 def _places(keys: Sequence[Integers], among: Sequence[Integers]) -> NDArray[np.intp]:
@@ -379,8 +336,8 @@ class WeighedStacks:
 def weigh_stacks(recipe: Recipe, trace: Trace) -> WeighedStacks:
     """Read the trace and its stacks once more, and weigh all of them in memory."""
     activity = recipe.read(trace)
-    reaches = (ThreadReach(one.thread, int(one.t_ns[0]), int(one.t_ns[-1])) for one in activity.segments)
-    sampled = SampledStacks(trace, reaches)
+    reaches = [ThreadReach(one.thread, int(one.t_ns[0]), int(one.t_ns[-1])) for one in activity.segments]
+    sampled = SampledStacks(trace, [*reaches, *(one for pool in activity.pools for one in pool.python)])
     domains = [domain for domain in recipe.quanta if domain.counted and len(domain) and domain.scope != GPU]
     plans = [recipe.plan_again(domain, activity) for domain in domains]
     whole, state = Window((0, MAX_NS), 0, MAX_NS, ()), OpenStacks()

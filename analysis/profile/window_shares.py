@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.native_stream import WindowPool
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.sharing import Sharing
-    from tprof.analysis.attribution.stack_samples import ThreadStacks
+    from tprof.analysis.attribution.stack_samples import Key, ThreadStacks
     from tprof.analysis.attribution.survey import Survey
     from tprof.analysis.attribution.unmarked_gpu import GpuPart
     from tprof.analysis.attribution.windows import Window
@@ -209,7 +209,7 @@ class Job(NamedTuple):
     hidden : CPU time without samples in them
     pools : of native threads; empty if tasks use none
     held : ids of instances of which later windows have parts, also after their end
-    stacks : that were sampled in it, by ordinal of the thread; None: they are not asked for
+    stacks : that were sampled in it, by thread; None: they are not asked for
     gpus : its quanta of GPUs on which nothing is marked
     """
 
@@ -218,7 +218,7 @@ class Job(NamedTuple):
     hidden: HiddenTime
     pools: tuple[WindowPool, ...] = ()
     held: NDArray[np.uint64] | None = None
-    stacks: Mapping[int, ThreadStacks] | None = None
+    stacks: Mapping[Key, ThreadStacks] | None = None
     gpus: tuple[GpuPart, ...] = ()
 
 

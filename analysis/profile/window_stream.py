@@ -122,15 +122,12 @@ class WindowStream:
     def begin_stacks(self) -> StoredStacks:
         """Read the sampled stacks, none of them weighed yet."""
         first_ns, last_ns = self.trace.reach_ns
-        return StoredStacks(
-            SampledStacks(
-                self.trace,
-                (
-                    ThreadReach(one.thread, max(int(one.t_ns[0]), first_ns), min(one.end_ns, last_ns))
-                    for one in self.found.threads
-                ),
-            )
-        )
+        reaches = [
+            ThreadReach(one.thread, max(int(one.t_ns[0]), first_ns), min(one.end_ns, last_ns))
+            for one in self.found.threads
+        ]
+        pools = () if self.pools is None else self.pools.pools
+        return StoredStacks(SampledStacks(self.trace, [*reaches, *(one for pool in pools for one in pool.python)]))
 
     def segments(self) -> Iterator[tuple[tuple[int, int], list[Segments]]]:
         """Yield for each window when the segments begin that count in it, and those of its threads."""

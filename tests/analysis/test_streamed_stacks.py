@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from support import nested_runs, stacks, traces
+from support import native_pools, nested_runs, stacks, traces
 from support.full_disk import short_files
 from support.properties import examples
 from support.streamed_profiles import streamed
@@ -24,6 +24,8 @@ from tprof.errors import TprofError, UsageError
 from tprof.trace import kinds, layout
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tprof.analysis.profile.flame import Flame
 
 MS = nested_runs.MS
@@ -31,12 +33,28 @@ LENGTH_NS = nested_runs.LENGTH_MS * MS
 FUNCTIONS = [
     *(stacks.function(number, f"f{number}", f"/a.py:{number}") for number in range(4)),
     stacks.call(0, 0), stacks.call(1, 1, 0), stacks.call(2, 2, 1), stacks.call(3, 3, 0), stacks.call(4, 1, 3),
+    stacks.function(4, "of a pool", "/b.py:9"), stacks.call(5, 4), stacks.call(6, 2, 5),
 ]  # fmt: skip
 
 
-def add_stacks(path: Path, rng: np.random.Generator, count: int, *, clock: bool = True, twice: bool = True) -> None:
-    """Sample the stacks of a recording's threads at random times, at begins of segments and twice at a time too."""
+def add_stacks(
+    path: Path,
+    rng: np.random.Generator,
+    count: int,
+    *,
+    clock: bool = True,
+    twice: bool = True,
+    also: Iterable[int] = (),
+) -> None:
+    """Sample the stacks of a recording's threads at random times, at begins of segments and twice at a time too.
+
+    Threads without samples are `also` sampled.
+    """
     found, trace = list(FUNCTIONS), tprof.load(path)
+    for tid in also:
+        t_ns = np.unique(rng.integers(0, LENGTH_NS, count))
+        cpu_ns = np.cumsum(rng.integers(0, LENGTH_NS // len(t_ns), len(t_ns)))
+        found.append(stacks.samples(t_ns, rng.integers(5, 7, len(t_ns)), tid=tid, cpu_ns=cpu_ns))
     for number in range(3):
         edges_ns = trace.threads[number].read()["t_ns"].astype(np.int64)
         t_ns = np.concatenate((rng.integers(-MS, LENGTH_NS + MS, count), rng.choice(edges_ns, count // 4)))
@@ -44,7 +62,7 @@ def add_stacks(path: Path, rng: np.random.Generator, count: int, *, clock: bool 
         t_ns = np.sort(t_ns) if twice else np.unique(t_ns)
         cpu_ns = np.cumsum(rng.integers(0, LENGTH_NS // len(t_ns), len(t_ns))) + number * MS
         found.append(stacks.samples(t_ns, rng.integers(0, 5, len(t_ns)), tid=7 + number, cpu_ns=cpu_ns * clock))
-    stacks.write(path, np.concatenate(found))
+    stacks.write(path, np.concatenate(found), pid=native_pools.PID)
 
 
 def assert_same_tree(whole: Flame, parts: Flame, rtol: float = 1e-9) -> None:
@@ -107,14 +125,18 @@ def test_functions_by_fitted_powers_are_those_of_the_whole(seed, samples, timed)
         assert_same_tree(trace.profile("fitted").flame(), streamed(trace, "fitted", samples=samples).flame(), 1e-5)
 
 
-def test_functions_beside_native_threads_are_those_of_the_whole(tmp_path) -> None:
-    """Whose pools share the joules with the pieces of segments as with these."""
-    rng = np.random.default_rng(1)
-    path = nested_runs.write(tmp_path / "x.tprof", rng, pools=1)
-    add_stacks(path, rng, 60)
+@pytest.mark.parametrize("seed", [0, 4, 7, 10])
+def test_functions_beside_native_threads_are_those_of_the_whole(tmp_path, seed) -> None:
+    """Whose pools share the joules with the pieces of segments as with these, and one of which runs Python."""
+    rng = np.random.default_rng(seed)
+    path = nested_runs.write(tmp_path / "x.tprof", rng, pools=4)
+    python = [one.tid for one in tprof.load(path).native_threads if "python" in one.library]
+    add_stacks(path, rng, 60, also=python)
     trace = tprof.load(path)
+    whole = trace.profile("ipc").flame()
 
-    assert_same_tree(trace.profile("ipc").flame(), streamed(trace, "ipc", samples=90).flame())
+    assert "of a pool" in set(whole.nodes["name"])
+    assert_same_tree(whole, streamed(trace, "ipc", samples=90).flame())
 
 
 @pytest.mark.parametrize("by", [("process", "thread"), ("host",)])

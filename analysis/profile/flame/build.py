@@ -84,7 +84,7 @@ def _with_functions(
         sums.own_low_j[at] += joules * least
         sums.own_high_j[at] += joules * most
         sums.own_s[at] += seconds
-    split, stacked = add_functions(paths, sums, stacks.below(nodes), table, profile.trace.tasks)
+    split, stacked = add_functions(paths, sums, stacks, nodes, (table, profile.trace.tasks))
     return flame_of(paths, split, profile.info["quality"], of_tasks=sums, stacked=stacked)
 
 

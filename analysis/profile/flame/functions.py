@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.names import shown
-from tprof.analysis.profile.stack_shares import added
+from tprof.analysis.profile.stack_rows import NO_STACK, POOL, StackRows, added
 
 from .paths import REST, ROOT, TASK
 from .tree import NONE_SAMPLED, Stacked, wilson
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tprof.analysis.attribution.stack_samples import StackTable
-    from tprof.analysis.profile.stack_shares import StackRows
 
     from tprof.trace import TaskEntry
     from tprof.trace.stacks import Calls, Function
@@ -35,10 +34,13 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Frame = tuple[str, str, int]
 """Name, file and line of a function."""
+StackSums = dict[tuple[int, int], list[float]]
+"""(4,) sums of each node and stack, as of `StackRows`."""
 
 FUNCTION = "function"
 MODULE = "<module>"
 """What Python calls the code of a module outside functions: every file has one."""
+_FIGURES = ("own_j", "own_low_j", "own_high_j", "own_s")
 OWN = ("(tprof)", "", 0)
 IMPORT = ("(import)", "", 0)
 DEEPER = ("(callers that were not recorded)", "", 0)
@@ -49,20 +51,25 @@ class NodeStacks:
 
     def __init__(self) -> None:
         """Begin without any."""
-        self._of_nodes = self._outside = _Sums(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((4, 0)))
+        none = _Sums(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((4, 0)))
+        self._of_nodes = self._of_pools = self._outside = none
 
     def add(self, rows: StackRows, node: Integers) -> None:
         """Add stacks, those in instances to the nodes of these."""
-        inside = rows.instance > 0
-        self._of_nodes = self._of_nodes.plus(node[inside], rows.stack[inside], rows.sums[:, inside])
-        self._outside = self._outside.plus(rows.thread[~inside], rows.stack[~inside], rows.sums[:, ~inside])
+        inside, pool = rows.instance > 0, rows.thread == POOL
+        own, outside = inside & ~pool, ~inside
+        self._of_nodes = self._of_nodes.plus(node[own], rows.stack[own], rows.sums[:, own])
+        self._of_pools = self._of_pools.plus(node[pool], rows.stack[pool], rows.sums[:, pool])
+        self._outside = self._outside.plus(rows.thread[outside], rows.stack[outside], rows.sums[:, outside])
 
-    def below(self, outside: Mapping[int, int]) -> dict[tuple[int, int], list[float]]:
+    def below(self, outside: Mapping[int, int]) -> StackSums:
         """Return the sums of each node and stack; `outside` are the nodes of threads outside tasks, by ordinal."""
         node = np.array([outside[ordinal] for ordinal in self._outside.owner.tolist()], np.int64)
-        found = self._of_nodes.plus(node, self._outside.stack, self._outside.sums)
-        keys = zip(found.owner.tolist(), found.stack.tolist(), strict=True)
-        return dict(zip(keys, found.sums.T.tolist(), strict=True))
+        return self._of_nodes.plus(node, self._outside.stack, self._outside.sums).by_key()
+
+    def of_pools(self) -> StackSums:
+        """Return those of threads without samples, by the nodes for which they work."""
+        return self._of_pools.by_key()
 
 
 class _Sums(NamedTuple):
@@ -76,6 +83,10 @@ class _Sums(NamedTuple):
         keys = np.concatenate((self.owner, owner)), np.concatenate((self.stack, stack))
         (owner, stack), sums = added(keys, np.concatenate((self.sums, sums), axis=1))
         return _Sums(owner, stack, sums)
+
+    def by_key(self) -> StackSums:
+        keys = zip(self.owner.tolist(), self.stack.tolist(), strict=True)
+        return dict(zip(keys, self.sums.T.tolist(), strict=True))
 
 
 @dataclass
@@ -104,6 +115,11 @@ class _Heap:
         joules, seconds, _ = sums
         of_s = seconds / self.seconds if self.seconds > 0 else 0.0
         return (joules / self.joules if self.joules > 0 else of_s), of_s
+
+    def scaled(self, factor: float) -> _Heap:
+        """Return it with all joules times a factor."""
+        paths = {path: [sums[0] * factor, *sums[1:]] for path, sums in self.paths.items()}
+        return _Heap(self.joules * factor, self.seconds, self.squares * factor**2, self.count, paths)
 
     @property
     def effective(self) -> float:
@@ -143,12 +159,27 @@ class TaskPlaces:
         return max(around)[1] if around else None
 
 
+class _Group(NamedTuple):
+    """The stacks of a node's own threads, or of those without samples that work for it.
+
+    Attributes
+    ----------
+    node, heap : the node, and its stacks; None: none was sampled
+    part_j, part_s : of the node's own joules and seconds
+    """
+
+    node: int
+    heap: _Heap | None
+    part_j: float
+    part_s: float
+
+
 def add_functions(
     paths: Paths,
     sums: Sums,
-    stacks: Mapping[tuple[int, int], Sequence[float]],
-    table: StackTable,
-    entries: Sequence[TaskEntry],
+    stacks: NodeStacks,
+    outside: Mapping[int, int],
+    known: tuple[StackTable, Sequence[TaskEntry]],
 ) -> tuple[Sums, Stacked]:
     """Share each node's own figures among the functions that were sampled in it, and add their nodes.
 
@@ -156,40 +187,45 @@ def add_functions(
     ----------
     paths : the tree
     sums : of its nodes
-    stacks : (4,) sums of each node and stack, as of `StackRows`
-    table : of the stacks
-    entries : the tasks of the trace
+    stacks : by node
+    outside : the nodes of threads outside tasks, by ordinal
+    known : the stacks' functions, and the tasks of the trace
 
     Returns
     -------
     The sums with the functions' nodes, and what is known of their samples.
     """
-    heaps = _heaps(paths, stacks, table, TaskPlaces(entries))
-    bare = [node for node in range(len(paths)) if node not in heaps and (sums.own_j[node] > 0 or sums.own_s[node] > 0)]
-    below: dict[int, list[tuple[int, list[float]]]] = {}
-    for node, heap in heaps.items():
-        below[node] = []
-        for functions, values in heap.paths.items():
-            at = node
-            for name, file, line in functions:
-                at = paths.folded_child(at, name, FUNCTION, f"{file}:{line}" if file else "")
-            below[node].append((at, values))
-    unsampled = {node: paths.child(node, NONE_SAMPLED, REST) for node in bare}
-    return _shared(paths, sums, heaps, below, unsampled)
+    table, places = known[0], TaskPlaces(known[1])
+    own, pools = stacks.below(outside), stacks.of_pools()
+    pool_j = {node: values[0] for (node, stack), values in pools.items() if stack == NO_STACK}
+    pools = {key: values for key, values in pools.items() if key[1] != NO_STACK}
+    heaps, of_pools = _heaps(paths, own, table, places), _heaps(paths, pools, table, None)
+    groups: list[_Group] = []
+    for node in range(len(paths)):
+        own_j = float(sums.own_j[node])
+        part = min(pool_j.get(node, 0.0) / own_j, 1.0) if own_j > 0 else 0.0
+        if node in heaps or own_j * (1 - part) > 0 or sums.own_s[node] > 0:
+            groups.append(_Group(node, heaps.get(node), 1 - part, 1.0))
+        if part > 0:
+            heap = of_pools.get(node, _Heap())
+            scaled = heap.scaled(pool_j[node] / heap.joules) if heap.joules > 0 else None
+            groups.append(_Group(node, scaled, part, 0.0))
+    return _shared(paths, sums, groups)
 
 
-def _heaps(
-    paths: Paths, stacks: Mapping[tuple[int, int], Sequence[float]], table: StackTable, places: TaskPlaces
-) -> dict[int, _Heap]:
+def _heaps(paths: Paths, stacks: StackSums, table: StackTable, places: TaskPlaces | None) -> dict[int, _Heap]:
+    """Return the stacks of each node, without what called its task if the places of tasks are given."""
     heaps: dict[int, _Heap] = defaultdict(_Heap)
     frames: dict[int, tuple[Frame, ...]] = {}
     names: dict[int, list[str]] = {}
     for (node, stack), sums in stacks.items():
         if stack not in frames:
             frames[stack] = frames_of(*table.find(stack))
-        if node not in names:
-            names[node] = _names_of_tasks(paths, node)
-        path = places.below(names[node], frames[stack]) if names[node] else frames[stack]
+        path = frames[stack]
+        if places is not None:
+            if node not in names:
+                names[node] = _names_of_tasks(paths, node)
+            path = places.below(names[node], path) if names[node] else path
         heaps[node].add(path, sums)
     return dict(heaps)
 
@@ -230,42 +266,58 @@ def _imports(one: Function) -> bool:
     return one.file.startswith("<frozen importlib._bootstrap")
 
 
-def _shared(
-    paths: Paths,
-    sums: Sums,
-    heaps: dict[int, _Heap],
-    below: dict[int, list[tuple[int, list[float]]]],
-    unsampled: dict[int, int],
-) -> tuple[Sums, Stacked]:
-    whole = sums.grown(len(paths))
-    split = sums.grown(len(paths))
-    stacked = Stacked.none(len(paths))
-    for node, child in unsampled.items():
-        for values in (split.own_j, split.own_low_j, split.own_high_j, split.own_s):
-            values[child], values[node] = values[node], 0.0
-        stacked.low_j[child], stacked.high_j[child] = split.own_low_j[child], split.own_high_j[child]
-    for node, heap in heaps.items():
-        own = {name: getattr(whole, name)[node] for name in ("own_j", "own_low_j", "own_high_j", "own_s")}
-        for name in own:
-            getattr(split, name)[node] = 0.0
-        inner: dict[int, float] = defaultdict(float)
-        for at, weights in below[node]:
-            share_j, share_s = heap.shares(weights)
-            low, high = wilson(share_j, heap.effective)
-            split.own_j[at] += own["own_j"] * share_j
-            split.own_s[at] += own["own_s"] * share_s
-            split.own_low_j[at] += own["own_low_j"] * low
-            split.own_high_j[at] += own["own_high_j"] * high
-            stacked.samples[at] = np.nan_to_num(stacked.samples[at]) + weights[2]
-            up = at
-            while up != node:
-                inner[up] += share_j
-                up = paths.parents[up]
-        for at, share in inner.items():
-            low, high = wilson(share, heap.effective)
-            stacked.samples[at] = np.nan_to_num(stacked.samples[at])
-            stacked.low_j[at], stacked.high_j[at] = own["own_low_j"] * low, own["own_high_j"] * high
-    stacked.total = sum(heap.count for heap in heaps.values())
-    squares = sum(heap.squares for heap in heaps.values())
-    stacked.effective = sum(heap.joules for heap in heaps.values()) ** 2 / squares if squares > 0 else 0.0
+def _shared(paths: Paths, sums: Sums, groups: Sequence[_Group]) -> tuple[Sums, Stacked]:
+    below = [_below(paths, one) for one in groups]
+    whole, split, stacked = sums.grown(len(paths)), sums.grown(len(paths)), Stacked.none(len(paths))
+    for name in _FIGURES:
+        getattr(split, name)[[one.node for one in groups]] = 0.0
+    for group, functions in zip(groups, below, strict=True):
+        own = {name: getattr(whole, name)[group.node] * group.part_j for name in _FIGURES}
+        own["own_s"] = whole.own_s[group.node] * group.part_s
+        _share(group, functions, own, (split, stacked), paths.parents)
+    heaps = [one.heap for one in groups if one.heap is not None]
+    stacked.total = sum(heap.count for heap in heaps)
+    squares = sum(heap.squares for heap in heaps)
+    stacked.effective = sum(heap.joules for heap in heaps) ** 2 / squares if squares > 0 else 0.0
     return split, stacked
+
+
+def _below(paths: Paths, group: _Group) -> list[tuple[int, list[float]]]:
+    """Return the nodes of a group's functions, with the sums of their stacks."""
+    if group.heap is None:
+        return [(paths.child(group.node, NONE_SAMPLED, REST), [])]
+    found = []
+    for functions, values in group.heap.paths.items():
+        at = group.node
+        for name, file, line in functions:
+            at = paths.folded_child(at, name, FUNCTION, f"{file}:{line}" if file else "")
+        found.append((at, values))
+    return found
+
+
+def _share(
+    group: _Group,
+    functions: Sequence[tuple[int, list[float]]],
+    own: Mapping[str, float],
+    found: tuple[Sums, Stacked],
+    parents: Sequence[int],
+) -> None:
+    """Add a group's own figures to the nodes of its functions, and bounds to those around them."""
+    split, stacked = found
+    inner: dict[int, float] = defaultdict(float)
+    effective = 0.0 if group.heap is None else group.heap.effective
+    for at, weights in functions:
+        share_j, share_s = (1.0, 1.0) if group.heap is None else group.heap.shares(weights)
+        low, high = (1.0, 1.0) if group.heap is None else wilson(share_j, effective)
+        for name, share in zip(_FIGURES, (share_j, low, high, share_s), strict=True):
+            getattr(split, name)[at] += own[name] * share
+        if group.heap is not None:
+            stacked.samples[at] += weights[2]
+        up = at
+        while up != group.node:
+            inner[up] += share_j
+            up = parents[up]
+    for at, share in inner.items():
+        low, high = (1.0, 1.0) if group.heap is None else wilson(share, effective)
+        stacked.low_j[at] = np.nan_to_num(stacked.low_j[at]) + own["own_low_j"] * low
+        stacked.high_j[at] = np.nan_to_num(stacked.high_j[at]) + own["own_high_j"] * high
