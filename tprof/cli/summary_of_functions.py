@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from .render import Column, clean, filled, interval, lines_of, percent, plain
+from .render import Column, clean, filled, interval, lines_of, percent, plain, quantity
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,10 +23,8 @@ def function_lines(profile: Profile, width: int | None) -> list[str]:
     if table is None:
         return []
     rows = table.to_dict("records")
-    names = [_named(str(row["name"]), str(row["place"])) for row in rows]
-    energies = tuple(
-        interval(float(row["own_j"]), float(row["own_low_j"]), float(row["own_high_j"]), "J") for row in rows
-    )
+    names = [_named(str(row["name"]), str(row["place"]), str(row["kind"])) for row in rows]
+    energies = tuple(_energy(*(float(row[name]) for name in ("own_j", "own_low_j", "own_high_j"))) for row in rows)
     columns = [
         Column("own energy (95 %)", energies, 3),
         Column("share", tuple(percent(float(row["share"])) for row in rows), 2),
@@ -55,10 +54,28 @@ def _functions(profile: Profile) -> pd.DataFrame | None:
         return None
     if not (profile.trace.names_no_task or summary["share"].iloc[0] >= ALL_IN_ONE):
         return None
-    table = profile.flame().functions().head(MOST)
-    return None if table.empty else table
+    table = profile.flame().functions()
+    return None if table.empty else _shortened(table)
 
 
-def _named(name: str, place: str) -> str:
+def _shortened(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the first rows, and one of all others, so that their joules are those of the tasks."""
+    import pandas as pd
+
+    further = table.iloc[MOST:]
+    if len(further) < 2:
+        return table
+    sums = {name: further[name].sum() for name in ("own_j", "share", "samples")}
+    rest = {"name": f"({len(further):,} further functions)", "place": "", "kind": "rest", **sums}
+    return pd.concat([table.head(MOST), pd.DataFrame([rest])], ignore_index=True)
+
+
+def _energy(own_j: float, low_j: float, high_j: float) -> str:
+    return interval(own_j, low_j, high_j, "J") if math.isfinite(low_j) else quantity(own_j, "J")
+
+
+def _named(name: str, place: str, kind: str) -> str:
     """Return a function with its place, a library's without the folder where it is installed."""
+    if kind == "task":
+        return clean(f"{name}, its own function")
     return clean(f"{name} ({_LIBRARY.sub('', place)})" if place else name)

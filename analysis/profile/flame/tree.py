@@ -62,19 +62,23 @@ class Flame:
             yield row, found[row]
 
     def functions(self) -> pd.DataFrame:
-        """Return what each sampled function took itself, wherever it was called.
+        """Return what each sampled function took itself, wherever it was called, and each task in its own function.
 
         Returns
         -------
-        One row per function, by falling energy: `name`, `place` (file and line), `own_j` without what it calls, `share`
-        (of the whole tree's joules), `own_low_j` and `own_high_j` (95 %), `samples` (stacks that ended in it).
-        Empty without sampled stacks. The interval is Wilson's of the share, by the effective number of stacks, times
-        the ends of the whole tree's joules.
+        One row per function, by falling energy: `name`, `place` (file and line), `kind` (function; task: its own
+        function; rest: where no stack was sampled), `own_j` without what it calls, `share` (of the whole tree's
+        joules), `own_low_j` and `own_high_j` (95 %), `samples` (stacks that ended in it). All rows together have the
+        joules of the tree. Empty without sampled stacks. The interval is Wilson's of the share, by the effective number
+        of stacks, times the ends of the whole tree's joules.
         """
         samples, parents = self.nodes["samples"].fillna(0).to_numpy(float), self.nodes["parent"].to_numpy()
         called = np.bincount(parents[1:], weights=samples[1:], minlength=len(samples))
-        nodes = self.nodes.assign(samples=(samples - called).astype(np.int64))
-        found = nodes[nodes["kind"] == "function"].groupby(["name", "place"], as_index=False, sort=False)
+        kind = self.nodes["kind"].astype(str)
+        nodes = self.nodes.assign(samples=(samples - called).astype(np.int64), kind=kind)
+        found = nodes.head(len(nodes) if self.sampled else 0).groupby(
+            ["name", "place", "kind"], as_index=False, sort=False
+        )
         table = found.agg(own_j=("own_j", "sum"), samples=("samples", "sum"))
         table = table[table["own_j"] > 0].sort_values("own_j", ascending=False, kind="stable", ignore_index=True)
         root = self.nodes.iloc[ROOT]
