@@ -16,6 +16,7 @@ from tprof.trace import Quality
 
 from .host_figures import cpus_of
 from .native_threads import native_costs
+from .outside import outside_work
 from .provenance import uncertainty_text
 
 if TYPE_CHECKING:
@@ -97,12 +98,15 @@ def remedies(profile: Profile, summary: pd.DataFrame) -> tuple[Remedy, ...]:
 
 def _outside(seen: _Seen) -> Iterator[Remedy]:
     if seen.share("runtime_j") >= LEAST_OUTSIDE and not seen.dropped:
-        yield Remedy(
-            "outside",
-            f"{seen.amount('runtime_j')} went to the program outside its tasks: make more of its functions tasks "
-            "(@tprof.task, or tprof run --task) to see which of them.",
-            seen.accounts["runtime_j"],
-        )
+        work, pattern = outside_work(seen.profile.flame()) if seen.profile.trace.stack_files else ("", None)
+        what = f" (by its stacks: {work})" if work else ", such as imports, a server's loop and libraries' own work"
+        how = "make more of its functions tasks (@tprof.task, or tprof run --task) to see which of them"
+        if pattern is not None:
+            how = f"tprof run --task '{pattern}' makes tasks of functions there"
+        elif not work:
+            how += "; tprof run --stacks shows what it was"
+        text = f"{seen.amount('runtime_j')} went to the program outside its tasks{what}: {how}."
+        yield Remedy("outside", text, seen.accounts["runtime_j"])
 
 
 def _idle(seen: _Seen) -> Iterator[Remedy]:
@@ -263,12 +267,13 @@ def _dearest_function(profile: Profile, task: str) -> str | None:
     for row in range(1, len(nodes)):
         is_task = kinds[row] == "task" and names[row] == task
         inside[row] = is_task or inside[parents[row]]
-    functions = nodes[np.array(inside) & (nodes["kind"] == "function") & ~nodes["name"].str.startswith("(")]
+    functions = nodes[np.array(inside) & nodes["kind"].isin(["function", "task"]) & ~nodes["name"].str.startswith("(")]
     own_j = functions.groupby(["name", "place"])["own_j"].sum()
     if own_j.empty or not own_j.max() > 0:
         return None
     name, place = own_j.index[int(own_j.to_numpy().argmax())]
-    return f"of its functions {name} ({place}) takes most itself, {quantity(float(own_j.max()), 'J')}"
+    who = f"of its functions {name} ({place})" if place else f"{name}, without what it calls,"
+    return f"{who} takes most itself, {quantity(float(own_j.max()), 'J')}"
 
 
 def _wide(seen: _Seen) -> Iterator[Remedy]:
