@@ -46,7 +46,8 @@ STYLE = (
     "90deg,transparent calc(50% - .5px),var(--line) 0,var(--line) calc(50% + .5px),transparent 0)}"
     ".change i{position:absolute;top:15%;height:70%;background:#6c757d}.change b{position:absolute;top:45%;height:10%;"
     "background:var(--ink);min-width:1px}.worse .change i{background:#cc4c02}.better .change i{background:#00805a}"
-    "#changes td,#totals td{color:var(--ink)}#changes .word{text-align:left;min-width:14rem;overflow-wrap:break-word}"
+    "#changes td,#totals td{color:var(--ink)}#changes th,#changes td{white-space:normal}"
+    "#changes .word{text-align:left;min-width:14rem;overflow-wrap:break-word}"
 )
 SCRIPT = """
 (() => {

@@ -4,6 +4,8 @@ const atMost = (value, most, row, unit) => { const shown = row.resolved ? value 
 const mostEdp = (row) => (row.energy_mean_at_most_j === null ? null : row.energy_mean_at_most_j * row.own_mean_s);
 // A mean is of all instances that could have run: the spread of a single one is not known.
 const meanWithin = (row) => (!row.resolved ? "" : row.energy_mean_high_j === null ? "one instance" : `${drawing.si(row.energy_mean_low_j, "J")} … ${drawing.si(row.energy_mean_high_j, "J")}`);
+// A cell breaks between the ends of an interval only.
+const unbroken = (text) => text.replace(/([\d≤]) (?=\S)/g, "$1\u00a0").replace(/ …/g, "\u00a0…");
 const taskTable = (data, { at, make, si, share, opens, further = [] }) => {
 const budgeted = (v, r) => (typeof r.over_budget === "number" ? `${v}\nover budget: ${r.over_budget.toLocaleString("en")} of ${r.instances.toLocaleString("en")} (${si(r.budget_j, "J")})` : String(v));
 const within = (value, row, name, suffix, unit) => (value !== null && row.resolved && row[`${name}_low_${suffix}`] !== null ? `\n${si(row[`${name}_low_${suffix}`], unit)} … ${si(row[`${name}_high_${suffix}`], unit)}` : "");
@@ -34,7 +36,7 @@ const table = () => {
     const line = make(body, "tr");
     line.id = `task-${data.summary.indexOf(row)}`;
     COLUMNS.forEach(([key, , show]) => {
-      const timeline = opens(), cell = make(line, "td", key === "task" && timeline ? undefined : show(row[key], row));
+      const timeline = opens(), cell = make(line, "td", key === "task" && timeline ? undefined : key === "task" ? show(row[key], row) : unbroken(show(row[key], row)));
       if (key !== "task" || !timeline) return;
       const button = make(cell, "button", row.task);
       button.type = "button"; button.title = "Show its instances";

@@ -4,10 +4,13 @@ import pytest
 from support import pages
 from support.browser import complaints, faults, visit
 
-QUICK = ("report",)
+QUICK, TABLES = ("report",), ("report", "compare", "job")
 QUICK_SCHEMES = (("report", "light"), ("compare", "dark"))
 """The dark colours are the frame's, and a page without plots shows them in a third of the time."""
-WIDE, PHONE = 1280, 360
+WIDE, DESK, PHONES = 1280, 1400, (360, 390)
+CUT = """[...document.querySelectorAll("table")]
+  .filter((one) => one.scrollWidth > (one.closest(".scroll") || one.parentElement).clientWidth + 1)
+  .map((one) => one.id)"""
 IS_DRAWN = "(one) => one.closest('[hidden]') || one.querySelector('.main-svg')"
 MIDDLE = "(one) => { const box = one.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; }"
 
@@ -47,10 +50,21 @@ def test_axe_finds_no_serious_fault_in_either_theme_and_the_console_is_silent(pa
     "kind", [*QUICK, *(pytest.param(one, marks=pytest.mark.thorough) for one in pages.KINDS if one not in QUICK)]
 )
 def test_a_phone_shows_all_of_a_page_without_scrolling_sideways(page_of, kind):
-    page = visit(page_of(kind), width=PHONE, height=740)
-
-    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE
+    for width in PHONES:
+        page = visit(page_of(kind), width=width, height=740)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert complaints() == []
+
+
+@pytest.mark.parametrize(
+    "kind", [*TABLES, *(pytest.param(one, marks=pytest.mark.thorough) for one in pages.KINDS if one not in TABLES)]
+)
+def test_a_desk_shows_every_table_whole(page_of, kind):
+    page = visit(page_of(kind), width=DESK)
+
+    assert page.evaluate(CUT) == []
 
 
 def test_the_page_opens_with_the_answer_and_its_quality(page_of):
