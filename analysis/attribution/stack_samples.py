@@ -189,11 +189,11 @@ class SampledStacks:
         for of_tid in ranges.values():
             self._sort(of_tid)
         self._places: dict[Key, _Place] = {}
-        for one in known:
+        for thread in known:
             for process in processes:
-                place = ranges.get((process.file.process, one.tid))
-                if place is not None and one.is_in(process.file):
-                    self._add(one, place)
+                place = ranges.get((process.file.process, thread.tid))
+                if place is not None and thread.is_in(process.file):
+                    self._add(thread, place)
         self._release()
 
     def _fill(self, process: _OfProcess, at: Integers, first: int) -> None:

@@ -119,7 +119,8 @@ def share_stacks(
     """
     threads = activity.segments
     pools = [pool.segments for pool in activity.pools]
-    whole_j = _energies((plan for plan, _ in plans), [len(one.slot) for one in (*threads, *pools)])
+    whole_counts = [*(len(one.slot) for one in threads), *(len(one.slot) for one in pools)]
+    whole_j = _energies((plan for plan, _ in plans), whole_counts)
     whole_j, pools_j = whole_j[: len(threads)], whole_j[len(threads) :]
     cuts = deque(cut_at(one, stacks[one.thread.ordinal]) if one.thread.ordinal in stacks else None for one in threads)
     part_j = whole_j
@@ -221,8 +222,10 @@ def _of_thread(
     )  # fmt: skip
 
 
-def _ratio(above: Floats, below: Floats) -> Floats:
-    return np.divide(above, below, out=np.zeros(len(above)), where=below > 0)
+def _ratio(above: NDArray[np.floating[Any]], below: NDArray[np.floating[Any]]) -> Floats:
+    ratio = np.zeros(len(above))
+    np.divide(above, below, out=ratio, where=below > 0)
+    return ratio
 
 
 @dataclass
