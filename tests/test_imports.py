@@ -58,7 +58,7 @@ ALLOWED = {
         "_core analysis budgets counters cuda declarations distribution errors launch live log sensors trace work"
     ),
     "task": "_core cuda declarations distribution session work",
-    "testing": "_core analysis errors lazy_names session task",
+    "testing": "_core analysis errors lazy_names session task trace",
     "theory": "analysis errors trace",
     "tprof": "_core budgets comparison cuda distribution errors lazy_names session task trace",
     "trace": "_core analysis errors lazy_names live sensors",
