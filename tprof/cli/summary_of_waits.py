@@ -84,7 +84,7 @@ def _waits(facts: Mapping[str, float | int]) -> str:
 def _workers(facts: Mapping[str, float | int]) -> str:
     part = {name: _part_of(facts[f"{name}_s"], facts["served_s"]) for name in SERVED}
     return (
-        f"{counted(facts['workers'], 'worker')}: running {part['running']}, starved (nothing was ready) "
+        f"{counted(int(facts['workers']), 'worker')}: running {part['running']}, starved (nothing was ready) "
         f"{part['starved']}, idle "
         f"though something was ready {part['overhead']}, suspended {part['suspended']}; {facts['steals']:,} steals"
     )
