@@ -230,7 +230,11 @@ def test_each_kernel_is_a_load_that_runs_at_least_once_and_says_what_it_did(load
 def test_a_load_computes_the_same_however_often_it_is_called():
     gemm = next(load for load in loads("small") if load.name == "gemm").prepare()
 
-    (few, once), (many, often) = gemm(0.0001), gemm(0.05)
+    few, once = gemm(0.0001)
+    for seconds in (0.05, 0.5, 5, 50):  # on a busy machine one call may take as long
+        many, often = gemm(seconds)
+        if many > few:
+            break
 
     assert many > few
     assert often == once
