@@ -17,9 +17,7 @@ AT_MOST_NOTE = (
 )
 
 ONE_INSTANCE = "one instance"
-ONE_INSTANCE_NOTE = (
-    f"{ONE_INSTANCE}: by how much others would differ is not known, so the mean of all that could run has no interval"
-)
+ONE_INSTANCE_NOTE = f"{ONE_INSTANCE}: the spread between instances is unknown, so the mean has no interval"
 
 
 def quantity(value: float, unit: str) -> str:

@@ -83,7 +83,7 @@ def test_a_single_instance_has_the_energy_that_it_used_but_its_mean_has_no_inter
     assert math.isnan(row["energy_mean_high_j"])
     assert row["resolved"]
     assert "10 J (one instance)" in shown.getvalue()
-    assert "one instance: by how much others would differ is not known" in shown.getvalue()
+    assert "one instance: the spread between instances is unknown" in shown.getvalue()
     assert "10 J (one instance)" in profile.summary()._repr_html_()
 
 
