@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tprof import _core
 from tprof.declarations import NOTHING, pack
@@ -20,16 +20,20 @@ _numbers: dict[object, int] = {}
 def _as_task(function: Callable[..., Any]) -> _core.Task:
     """Return the function as a task; functions of the same code, as made in a loop, share one, and so do builtins."""
     if isinstance(function, _core.Task):
-        return function
+        return _plain(function)
     plain = innermost(function)
     key = getattr(plain, "__code__", None) or (type(plain), getattr(plain, "__qualname__", None))
     number = _numbers.get(key)
     if number is not None:
         return _core.Task(function, number, NOTHING)
-    task = make_task(function, None, NOTHING)
-    if not isinstance(task, _core.Task):
-        raise TypeError(f"a runtime runs plain functions: {function!r} gives back a coroutine or generator")
+    task = _plain(cast("_core.Task", make_task(function, None, NOTHING)))
     _numbers[key] = task.number
+    return task
+
+
+def _plain(task: _core.Task) -> _core.Task:
+    if task.resumed:
+        raise TypeError(f"a runtime runs plain functions: {task!r} gives back a coroutine or generator")
     return task
 
 

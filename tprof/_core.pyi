@@ -23,6 +23,7 @@ class Task:
 
     number: int
     access: Access | None
+    resumed: bool
     def __new__(
         cls,
         function: Callable[..., Any],

@@ -273,7 +273,7 @@ def _wrap(
             f"gpu=True goes on a plain function: {function!r} gives back a coroutine or generator, "
             "so put `with tprof.gpu():` around what it launches"
         )
-    if access not in {None, NOTHING} and flags & RESUMED:
+    if access is not None and access is not NOTHING and flags & RESUMED:
         raise TypeError(
             f"a runtime runs plain functions: {function!r} gives back a coroutine or generator, "
             "so it cannot say what it reads or writes"

@@ -198,6 +198,7 @@ static PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(struct task, vectorcall), READONLY, NULL},
     {"access", T_OBJECT, offsetof(struct task, access), READONLY, NULL},
     {"number", T_UINT, offsetof(struct task, number), READONLY, NULL},
+    {"resumed", T_BOOL, offsetof(struct task, resumed), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
 
