@@ -72,9 +72,10 @@ def assert_same(whole: Profile, parts: Profile, rtol: float = 1e-9) -> None:
     pd.testing.assert_frame_equal(parts.accounts, whole.accounts, rtol=1e-9, atol=1e-10)
     pd.testing.assert_frame_equal(in_order(parts.tasks), in_order(whole.tasks), rtol=rtol, atol=1e-9)
     assert parts.info["warnings"] == whole.info["warnings"]
-    assert parts.info["static_power_w"] == pytest.approx(whole.info["static_power_w"], rel=rtol)
+    for name in ("static_power_w", "static_error_w"):
+        assert parts.info[name] == pytest.approx(whole.info[name], rel=rtol)
     assert_same_pools(whole.info["native"], parts.info["native"], rel=1e-6)
-    plain = [key for key in whole.info if key not in ("fitted", "static_power_w", "native")]
+    plain = [key for key in whole.info if key not in ("fitted", "static_power_w", "static_error_w", "native")]
     assert {key: parts.info[key] for key in plain} == {key: whole.info[key] for key in plain}
     fits = whole.recipe.fits, parts.recipe.fits
     assert list(fits[1]) == list(fits[0])

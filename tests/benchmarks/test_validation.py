@@ -46,7 +46,8 @@ def test_the_trace_holds_what_the_package_drew_and_calls_it_simulated(tmp_path):
     assert profile.info["quality"] == "simulated"
     assert sorted(profile.tasks["instance"]) == truth.instance.tolist()
     assert profile.measured_j == pytest.approx(10.0 + truth.dynamic_j.sum(), rel=0.01)
-    assert profile.tasks["static_j"].sum() == 0  # cputime knows of none
+    # The idle time before the first task shows 10 W of static power.
+    assert profile.tasks["static_j"].sum() == pytest.approx(5.0, rel=0.01)
 
 
 def test_a_register_that_wraps_loses_no_joule(tmp_path):

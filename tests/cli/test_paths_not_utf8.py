@@ -37,7 +37,7 @@ print(json.dumps({name: status for name, status in statuses.items() if status}),
 LINES = (
     "summary job", "report job -o FOLDER/job.html", "report y.tprof", "compare FOLDER/x.tprof y.tprof -o c.html",
     "check x.tprof --save FOLDER/b.json", "check y.tprof --baseline FOLDER/b.json --max-increase 100000%",
-    "export FOLDER/x.tprof csv -o FOLDER/csv", "export x.tprof parquet", "export x.tprof arrow",
+    "export FOLDER/x.tprof csv -o FOLDER/csv", "export x.tprof parquet",
     "top --once FOLDER/x.tprof", "merge x.tprof y.tprof -o FOLDER/m.tprof", "summary FOLDER/x.tprof",
 )  # fmt: skip
 

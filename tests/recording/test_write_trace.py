@@ -126,7 +126,7 @@ def test_a_path_that_is_taken_is_refused_and_stays_as_it_is(tmp_path, make):
     }[make]()
     before = traces.contents(tmp_path)
 
-    with pytest.raises(tprof.UsageError, match=r"t\.tprof exists: .* overwrite=True \(tprof run --overwrite\)$"):
+    with pytest.raises(tprof.UsageError, match=r"t\.tprof exists: .* by --overwrite \(in Python overwrite=True\)$"):
         traces.write(path)
 
     assert traces.contents(tmp_path) == before
