@@ -25,6 +25,19 @@ print("rank", os.environ["OMPI_COMM_WORLD_RANK"])
 sys.exit(int(os.environ["OMPI_COMM_WORLD_RANK"] == os.environ.get("FAILS")))
 """
 
+POOL = """
+import multiprocessing, sys
+import tprof
+
+@tprof.task
+def square(number):
+    return number
+
+if __name__ == "__main__":
+    with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:
+        print(sum(pool.map(square, range(8))))
+"""
+
 
 def launch(hosts, folder, namespace, *words):
     """Start two ranks on each host as Open MPI does; returns what each printed, by rank."""
@@ -122,6 +135,19 @@ def test_what_needs_all_hosts_is_refused_before_the_program_runs(tmp_path, optio
 
     assert (done.returncode, done.stdout) == (2, "")
     assert option[0] in done.stderr
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_a_program_with_a_pool_ends_though_the_helpers_of_the_pool_outlive_its_code(tmp_path, method):
+    (tmp_path / "prog.py").write_text(POOL)
+    words = [TPROF, "run", "--hosts", "--energy", "estimate", "--counters", "none", "-o", "job", "prog.py", method]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+
+    assert (done.returncode, done.stdout) == (0, "28\n")
+    (part,) = tprof.load(tmp_path / "job").hosts
+    assert part.load().complete
+    assert not [text for text in part.load().notes if "still ran" in text]
+    assert list(part.load().profile().tasks["task"]) == ["square"] * 8
 
 
 @pytest.mark.thorough

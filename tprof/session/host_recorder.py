@@ -21,12 +21,13 @@ from tprof.errors import TprofError
 from tprof.trace.directory import RECORDER_LOG
 from tprof.trace.running import LIVE
 
+from .companions import Status
 from .options import RecordingOptions
 from .owned_session import OwnedSession
 from .recording import cannot_record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 POLL_S = 0.1
 MOST_PROCESSES = 1024
@@ -78,7 +79,7 @@ class HostRecorder:
             if (joined := len(_core.session_processes()) - 1) > members:
                 members, came_s = joined, now_s
             are_there = members >= self._expected or now_s - came_s >= FIRST_S
-            self._alone_ns = None if self._running() else self._alone_ns or _core.now_ns()
+            self._alone_ns = None if any(self._running()) else self._alone_ns or _core.now_ns()
             if self._alone_ns is not None:
                 alone_s = (_core.now_ns() - self._alone_ns) * 1e-9
                 if asked_s is not None or (are_there and alone_s >= self._linger_s):
@@ -88,7 +89,7 @@ class HostRecorder:
 
     def end(self) -> Sequence[str]:
         """Write the end: that of the last member, or now if one still runs. Returns sentences on failures."""
-        running = self._running()
+        running = list(self._running())
         end_ns = _core.now_ns() if running else self._last_end_ns()
         notes = self._session.stop_sensors()
         ending = self._session.ending("end", lost_definitions=0, notes=notes)
@@ -101,23 +102,46 @@ class HostRecorder:
 
     def _last_end_ns(self) -> int:
         """Return when the last member left. One that was killed did not say when: it was before none was found."""
-        ends = [ended_ns for ordinal, _, _, ended_ns in _core.session_processes() if ordinal != self._own]
+        processes = [one for one in _core.session_processes() if one[0] != self._own]
+        outliving = {pid for _, pid, _, ended_ns in processes if not ended_ns and _is_alive(pid)}
+        ends = [ended_ns for _, pid, _, ended_ns in processes if ended_ns or pid not in outliving]
         return max(ends) if ends and all(ends) else self._alone_ns or _core.now_ns()
 
-    def _running(self) -> list[int]:
-        """Return the process numbers of members that have not left; one that was killed has."""
-        running = running_members()
+    def _running(self) -> Iterator[int]:
+        """Yield the process numbers of members that have not left; one that was killed has."""
+        listed = 0
+        for listed in running_members():
+            yield listed
         # The page has no room for more. Further members have it mapped, as long as they run.
-        is_full = len(_core.session_processes()) >= MOST_PROCESSES
-        return _mapping(self._session.path / LIVE) if is_full and not running else running
+        if not listed and len(_core.session_processes()) >= MOST_PROCESSES:
+            left = _left()
+            yield from (pid for pid in _mapping(self._session.path / LIVE) if left.isdisjoint({pid, *_above(pid)}))
 
 
-def running_members() -> list[int]:
-    """Return the process numbers of members of this process's part that have not left, nor were killed."""
-    # Ordinal 0 is the recorder's.
-    return [
-        pid for ordinal, pid, _, ended_ns in _core.session_processes() if ordinal and not ended_ns and _is_alive(pid)
-    ]
+def running_members() -> Iterator[int]:
+    """Yield the process numbers of members of this process's part that have not left, nor were killed.
+
+    Descendants of one that has left do not count. It may wait for the part's end, and they for its own end: the
+    resource tracker and the fork server of multiprocessing do.
+    """
+    left = _left()
+    for ordinal, pid, _, ended_ns in _core.session_processes():
+        # Ordinal 0 is the recorder's.
+        if ordinal and not ended_ns and _is_alive(pid) and left.isdisjoint(_above(pid)):
+            yield pid
+
+
+def _left() -> set[int]:
+    """Return the process numbers of members that have left, without those that joined again."""
+    processes = _core.session_processes()
+    return {pid for _, pid, _, ended_ns in processes if ended_ns} - {one[1] for one in processes if not one[3]}
+
+
+def _above(pid: int) -> Iterator[int]:
+    """Yield the process numbers of a process's ancestors, the nearest first."""
+    while (status := Status.of(pid)) is not None and status.parent:
+        pid = status.parent
+        yield pid
 
 
 def _mapping(page: Path) -> list[int]:

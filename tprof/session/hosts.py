@@ -185,7 +185,7 @@ def await_end(part: Path, longest_s: float = LAST_S) -> None:
 
     A cluster's job ends with its last process, and then whatever still runs on the host may be killed.
     """
-    if set(running_members()) <= {os.getpid()}:
+    if all(pid == os.getpid() for pid in running_members()):
         _await(lambda: not is_running(part), longest_s)
 
 
