@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tprof.trace.short_names import short
+
 from .cards import power_steps
-from .markup import BLUE, LONGEST_NAME, ORANGE
+from .markup import BLUE, ORANGE
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -28,7 +30,7 @@ def plot(profile: Profile) -> Figure:
     summary = profile.summary().head(TASKS)
     instances = summary["energy_j"] / summary["energy_mean_j"]
     low_j, high_j = (summary[f"energy_mean_{end}_j"] * instances for end in ("low", "high"))
-    names = [str(name)[:LONGEST_NAME].replace("<", "&lt;") for name in summary.index]
+    names = [short(str(name)).replace("<", "&lt;") for name in summary.index]
     figure.add_bar(
         x=names,
         y=summary["energy_j"].tolist(),

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING
 
 from tprof.analysis.quantities import quantity
 
+from tprof.trace.short_names import LONGEST, brief, short
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 BLUE, ORANGE, GREY, GREEN = "#3b8bd0", "#d9822b", "#8a8f98", "#2f9e6e"
 BAR_WIDTH, BAR_HEIGHT = 140, 14
 LINE_WIDTH, LINE_HEIGHT = 520, 72
-LONGEST_NAME, LONGEST_SENTENCE = 200, 2_000
+LONGEST_SENTENCE = 2_000
 _STYLE = (
     ".tprof{font-size:.9em;line-height:1.45;max-width:62em;overflow-x:auto}"
     ".tprof table{border-collapse:collapse;margin:.3em 0;border:0;font-variant-numeric:tabular-nums}"
@@ -41,11 +43,15 @@ def output(*parts: str) -> str:
     return f"<style>{_STYLE}</style><div class='tprof'>{''.join(parts)}</div>"
 
 
-def text(value: object, longest: int = LONGEST_NAME) -> str:
-    """Return a text of the program for HTML."""
-    shown = str(value)
-    shown = f"{shown[: longest - 1]}…" if len(shown) > longest else shown
-    return escape("".join(char if _is_plain(char) else repr(char)[1:-1] for char in shown))
+def text(value: object, longest: int = LONGEST) -> str:
+    """Return a text of the program for HTML; hovering shows all of one whose middle is left out."""
+    whole = str(value)
+    cut = short(brief(whole), longest)
+    return _escaped(cut) if cut == whole else f'<span title="{_escaped(whole)}">{_escaped(cut)}</span>'
+
+
+def _escaped(value: str) -> str:
+    return escape("".join(char if _is_plain(char) else repr(char)[1:-1] for char in value))
 
 
 def _is_plain(char: str) -> bool:

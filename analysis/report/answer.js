@@ -1,11 +1,11 @@
 // The answer, above everything else: which task takes most, how sure that is, and what would help.
 const showAnswer = ({ answer }) => {
-  const { at, make } = drawing, MOST = 6;
+  const { at, make, put } = drawing, MOST = 6;
   const reasons = answer.reasons || [];
   at("answer-reasons").hidden = !reasons.length;
   reasons.forEach((one) => make(at("answer-reasons"), "li", one));
-  at("answer-title").textContent = answer.headline;
-  at("answer-certainty").textContent = answer.certainty;
+  put(at("answer-title"), answer.headline);
+  put(at("answer-certainty"), answer.certainty);
   at("answer-certainty").hidden = !answer.certainty;
   at("answer-help").hidden = !answer.remedies.length;
   answer.remedies.slice(0, MOST).forEach((one) => make(at("answer-remedies"), "li", one.text));

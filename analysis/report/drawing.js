@@ -1,6 +1,6 @@
 // What every page of tprof draws with; a page's own script follows it in the same element.
 const drawing = (() => {
-const { at, make, section, addSection } = frame, data = JSON.parse(at("data").textContent);
+const { at, make, put, section, addSection } = frame, data = JSON.parse(at("data").textContent);
 // What stands behind a figure that was not measured.
 const tag = data.info && data.info.quality !== "measured" ? ` (${data.info.quality})` : "";
 // A job has the models of its hosts.
@@ -71,5 +71,5 @@ const sheet = (parent, one, id, level = "h2", kind = () => "") => {
   one.rows.forEach((row) => { const line = make(body, "tr"); row.forEach((cell, column) => make(line, "td", cell, classOf(column))); });
   if (one.note) make(inside, "p", one.note, "quiet");
 };
-return { at, make, section, addSection, follow: frame.follow, redraw: frame.redraw, data, tag, sharedBy, share, plain, short, si, COLOURS, SYMBOLS, placeOf, shadeOf, style, narrow, fit, draw, named, dots, sheet };
+return { at, make, put, section, addSection, follow: frame.follow, redraw: frame.redraw, data, tag, sharedBy, share, plain, short, si, COLOURS, SYMBOLS, placeOf, shadeOf, style, narrow, fit, draw, named, dots, sheet };
 })();

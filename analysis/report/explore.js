@@ -78,7 +78,7 @@ function step(way) {
   state.piece = lane.pieces[Math.min(Math.max(nearest, 0), lane.pieces.length - 1)];
   const one = timeline.lanes.facts(state.piece), span = state.to - state.from;
   if (one.start < state.from || one.end > state.to) timeline.show((one.start + one.end - span) / 2, (one.start + one.end + span) / 2);
-  at("timeline-status").textContent = timeline.describe(state.piece);
+  drawing.put(at("timeline-status"), timeline.describe(state.piece));
   timeline.redraw();
 }
 
@@ -166,10 +166,10 @@ function open(code) {
   if (!row) return;
   opened = code;
   at("details").hidden = false;
-  at("details-title").textContent = timeline.nameOf(code);
+  drawing.put(at("details-title"), timeline.nameOf(code));
   at("details-place").textContent = row.places.map((place) => (place.file ? `${place.file}:${place.line}` : "source not known")).join(", ");
   facts(row); longest(code); legend();
-  at("timeline-status").textContent = `${timeline.nameOf(code)}: ${row.instances.toLocaleString("en")} instances, listed below the timeline`;
+  drawing.put(at("timeline-status"), `${timeline.nameOf(code)}: ${row.instances.toLocaleString("en")} instances, listed below the timeline`);
 }
 
 function close() {

@@ -90,7 +90,7 @@ function enlarge(i) {
   if (!(value(i) > 0)) return;
   state.top = i; state.focus = i;
   hide(); draw();
-  at("flame-status").textContent = i === 0 ? "All is shown." : `${nodes.name[i]} is as wide as all.`;
+  drawing.put(at("flame-status"), i === 0 ? "All is shown." : `${nodes.name[i]} is as wide as all.`);
 }
 // The nearest box beside this one in its row.
 function beside(step) {

@@ -3,9 +3,29 @@
 // theme are kept in the address after #, so that a link or a reload shows the same; nothing is stored in the browser.
 const frame = (() => {
 const at = (id) => document.getElementById(id);
+// A word longer than a line, such as a task's name, is cut as tprof/trace/short_names.py does: hovering shows all of it.
+const LONGEST = 120, LONG = new RegExp(`\\S{${LONGEST + 1},}`, "gu");
+const digest = (word) => {
+  let sum = -1;
+  for (const byte of new TextEncoder().encode(word)) {
+    sum ^= byte;
+    for (let bit = 0; bit < 8; bit += 1) sum = (sum >>> 1) ^ (sum & 1 ? 0xedb88320 : 0);
+  }
+  sum = ~sum;
+  return ((sum >>> 16) ^ (sum & 0xffff)).toString(16).padStart(4, "0");
+};
+const brief = (text) => String(text).replace(LONG, (found) => {
+  const word = found.replace(/[.,:;]+$/, ""), letters = Array.from(word), tail = Math.floor((LONGEST - 6) * 2 / 3);
+  if (letters.length <= LONGEST) return found;
+  return `${letters.slice(0, LONGEST - 6 - tail).join("")}…${digest(word)}…${letters.slice(-tail).join("")}${found.slice(word.length)}`;
+});
+const put = (one, text) => {
+  one.textContent = brief(text);
+  if (one.textContent !== String(text)) one.title = text;
+};
 const make = (parent, tag, text, kind) => {
   const one = document.createElement(tag);
-  if (text !== undefined) one.textContent = text;
+  if (text !== undefined) put(one, text);
   if (kind) one.className = kind;
   parent.appendChild(one);
   return one;
@@ -137,5 +157,5 @@ addEventListener("hashchange", () => {
 addEventListener("load", () => { contents(); reveal(chosen.anchor); });
 addEventListener("beforeprint", () => print(true));
 addEventListener("afterprint", () => print(false));
-return { at, make, section, addSection, follow, redraw };
+return { at, make, put, section, addSection, follow, redraw };
 })();

@@ -39,7 +39,7 @@ const table = () => {
       const timeline = opens(), cell = make(line, "td", key === "task" && timeline ? undefined : key === "task" ? show(row[key], row) : unbroken(show(row[key], row)));
       if (key !== "task" || !timeline) return;
       const button = make(cell, "button", row.task);
-      button.type = "button"; button.title = "Show its instances";
+      button.type = "button"; button.title = button.title || "Show its instances";
       button.addEventListener("click", () => timeline.open(row.task));
       cell.append(show("", row));
     });
@@ -59,6 +59,6 @@ const showSources = (data) => {
     if (!place.source) { make(all, "p", text); return; }
     const one = make(all, "details");
     make(one, "summary", text);
-    make(one, "pre", place.source).tabIndex = 0;
+    Object.assign(make(one, "pre"), { textContent: place.source, tabIndex: 0 });
   });
 };

@@ -137,7 +137,7 @@ def test_a_pipe_gets_the_usual_columns_and_full_names_without_boxes(profile, mon
 
 
 def test_names_that_differ_in_their_middle_only_stand_on_lines_of_their_own(tmp_path, monkeypatch):
-    names = [f"{'module.' * 12}{letter}{'.function' * 10}" for letter in "ab"]
+    names = [f"{'module.' * 8}{letter}{'.function' * 6}" for letter in "ab"]
     profile = profiled(tmp_path / "t.tprof", names)
 
     lines = shown(profile, 80, monkeypatch)

@@ -64,6 +64,21 @@ def test_long_names_are_cut_in_their_middle_and_whole_in_json(tmp_path):
     assert {row["task"] for row in json.loads(shown(path, "--json"))["tasks"]} == stored
 
 
+def test_names_that_differ_in_their_middle_are_told_apart_and_short_in_all_sentences(tmp_path):
+    alike = [f"first.{'x' * 1_500}{letter}{'x' * 1_500}.load" for letter in "ab"]
+    path = write(tmp_path / "t.tprof", [*alike, f"none{'y' * 3_000}"])
+
+    for columns in ("", "80"):
+        text = shown(path, COLUMNS=columns)
+        rows = [line for line in text.split("Tasks (given")[1].splitlines() if line.startswith("first.")]
+
+        assert max(len(word.rstrip(",:")) for word in text.split()) <= 120
+        assert len({row.split()[0] for row in rows}) == 2
+        assert all(row.split()[1] == "1" for row in rows), "the figures stand beside the names"
+    said = {word.rstrip(",:") for word in shown(path).split("Accounts")[0].split() if word.startswith("first.")}
+    assert said == {row.split()[0] for row in shown(path).splitlines() if row.endswith("J") and row[:6] == "first."}
+
+
 def test_the_variable_for_the_width_counts_in_a_pipe_too(many):
     wide, narrow = (shown(many, COLUMNS=columns) for columns in ("", "60"))
 

@@ -4,6 +4,9 @@ import pytest
 from support import pages
 from support.browser import complaints, faults, visit
 
+import tprof
+from tprof.trace.short_names import short
+
 QUICK, TABLES = ("report",), ("report", "compare", "job")
 QUICK_SCHEMES = (("report", "light"), ("compare", "dark"))
 """The dark colours are the frame's, and a page without plots shows them in a third of the time."""
@@ -184,4 +187,20 @@ def test_pages_of_a_folder_share_the_plot_library_without_a_network(page_of):
     assert len(text) < 1_000_000
     page = visit(path)
     page.wait_for_function("document.querySelectorAll('#power .main-svg').length")
+    assert complaints() == []
+
+
+def test_long_names_are_cut_as_in_the_summary_and_whole_where_the_pointer_rests(tmp_path):
+    names = [f"first.{'x' * 500}{letter}{'x' * 400}.load" for letter in "ab"]
+    threads = [{"t_ns": [0, 10**6, 2 * 10**6], "instance": [1, 2, 0], "task": [0, 1, -1]}]
+    path = tmp_path / "t.tprof"
+    tprof.write_trace(path, tasks=names, threads=threads, energy={"package-0": ([0, 2 * 10**6], [0.0, 2.0])})
+    tprof.load(path).profile().to_html(tmp_path / "page.html")
+    page = visit(tmp_path / "page.html")
+
+    titles = page.evaluate("[...document.querySelectorAll('#tasks button[title]')].map((one) => one.title)")
+    cells = page.evaluate("[...document.querySelectorAll('#tasks td:first-child button')].map((one) => one.innerText)")
+    assert set(names) <= set(titles)
+    assert set(cells) == {short(name) for name in names}
+    assert max(len(word.rstrip(".,:;")) for word in page.evaluate("document.body.innerText").split()) <= 120
     assert complaints() == []

@@ -3,7 +3,7 @@
 A table is as wide as the terminal. A row's name is what a table is read by. So columns go before it is cut, those of
 least use first, and it is cut in its middle, never so far that two names look the same. Where even that does not fit it
 stands on a line of its own. What is not a terminal (a pipe, a file)
-gets every column and the names up to `LONGEST_NAME`, unless COLUMNS says how wide it is.
+gets every column and the names up to `LONGEST`, unless COLUMNS says how wide it is.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from tprof.analysis.quantities import DASH, NOT_RESOLVED, PREFIXES, interval, percent, quantity, three_digits
 from tprof.trace.left_out import GRANT
+from tprof.trace.short_names import LONGEST, brief, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -56,8 +57,6 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069
 BETWEEN = "  "
 LEAST_NAME, AMPLE_NAME = 20, 40
 """Cells that a name gets before the columns of least use do, and before further ones do."""
-LONGEST_NAME = 120
-"""Cells of a name where the width is unlimited; JSON and exports have all of it."""
 _STEP = 4
 _DEFAULT_WIDTH = 80
 
@@ -178,15 +177,15 @@ def fitting(names: Sequence[str], columns: Sequence[Column], width: int | None) 
 def lines_of(heading: str, names: Sequence[str], columns: Sequence[Column], width: int | None) -> list[str]:
     """Return a line of headings and a line a row, names first; where these do not fit, a line for each name."""
     if not columns:
-        return [heading, *names]
+        return [heading, *map(short, names)]
     figures = [
         "".join(_padded(text, column.width, left=False) for text, column in zip(row, columns, strict=True))
         for row in zip(*((column.heading, *column.cells) for column in columns), strict=True)
     ]
-    cells_left = LONGEST_NAME if width is None else width - sum(column.width for column in columns)
+    cells_left = LONGEST if width is None else width - sum(column.width for column in columns)
     shown = shortened(names, cells_left)
     if shown is None:
-        own_lines = zip((heading, *names), figures, strict=True)
+        own_lines = zip((heading, *map(short, names)), figures, strict=True)
         return [line for pair in own_lines for line in pair]
     own = _longest((heading, *shown))
     return [_padded(name, own) + row for name, row in zip((heading, *shown), figures, strict=True)]
@@ -205,23 +204,22 @@ def shortened(names: Sequence[str], width: int) -> list[str] | None:
     """Return the names cut in their middle to so many cells; None where two that differ would look the same."""
     if width < min(LEAST_NAME, _longest(names)):
         return None
-    cut = [_cut(name, width) for name in names]
+    cut = [_cut(short(name, min(width, LONGEST)) if len(name) > LONGEST else name, width) for name in names]
     return cut if len(set(cut)) == len(set(names)) else None
 
 
 def filled(text: str, width: int | None, *, rest: str = "") -> str:
     """Return a paragraph in lines that are no longer than a terminal's; all but the first begin with `rest`."""
     if width is None:
-        return text
+        return brief(text)
     return textwrap.fill(
-        text, max(width, LEAST_NAME), subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+        brief(text), max(width, LEAST_NAME), subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
     )
 
 
 def folded(text: str, width: int | None) -> str:
     """Return a paragraph as `filled` does, names that are longer than a line cut in their middle."""
-    longest = LONGEST_NAME if width is None else max(width, LEAST_NAME)
-    return filled(" ".join(_cut(word, longest) for word in text.split(" ")), width)
+    return filled(brief(text, LONGEST if width is None else max(width, LEAST_NAME)), width)
 
 
 def reason_lines(reasons: Sequence[str], width: int | None) -> list[str]:

@@ -12,6 +12,7 @@ from tprof.errors import TraceError
 from . import layout
 from .manifest import open_file
 from .plain_values import parse_trace_json
+from .short_names import short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -186,7 +187,7 @@ def _parse(line: bytes) -> tuple[int, TaskEntry] | None:
     if type(number) is not int or not 0 <= number < layout.NO_TASK or not isinstance(name, str):
         return None
     return number, TaskEntry(
-        _short(name),
+        short(name, MAX_NAME_CHARACTERS),
         _text(content.get("file")),
         _line(content.get("line")),
         _text(content.get("source")),
@@ -202,10 +203,6 @@ def _parse(line: bytes) -> tuple[int, TaskEntry] | None:
         is_default=content.get("default") is True,
         library=_text(content.get("library")),
     )
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= MAX_NAME_CHARACTERS else name[: MAX_NAME_CHARACTERS - 1] + "…"
 
 
 def _text(value: Any) -> str | None:
