@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tprof.sensors.topology import describe_host, read_text, read_topology
+from tprof.trace.plain_values import counted
 
 CLOCK_SOURCE = "sys/devices/system/clocksource/clocksource0/current_clocksource"
 GOVERNOR = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"
@@ -71,7 +72,8 @@ def machine_sentence(machine: dict[str, Any]) -> str:
     place = "bare hardware" if machine["virtual"] is None else f"virtual machine ({machine['virtual']})"
     build = " free-threaded" if machine["free_threaded"] else ""
     return (
-        f"{machine['processor']}, {machine['cores']} cores, {machine['usable_cpus']} of {machine['cpus']} processors "
+        f"{machine['processor']}, {counted(machine['cores'], 'core')}, {machine['usable_cpus']} of "
+        f"{counted(machine['cpus'], 'processor')} "
         f"usable, {place}, Linux {machine['kernel']}, Python {machine['python']}{build}, "
         f"load {machine['load_1_min']:.1f}"
     )

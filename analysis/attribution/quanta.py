@@ -12,6 +12,7 @@ from tprof.trace.bounds import is_calculated
 from tprof.trace.increments import STILL_NS, USUAL_UPDATES, Counter, Fault
 from tprof.trace.kinds import ReadingFlag
 from tprof.trace.long_arrays import blocks, computed, differences, empty, is_any, median, release, total, zeros
+from tprof.trace.plain_values import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -284,11 +285,11 @@ class _Found:
             if count:
                 shown = f", and {uncertain_j:.3g} J that it showed are in doubt" if uncertain_j else ""
                 warnings.append(
-                    f"{name} was {why.format(limit_w=self._limit_w)} in {count:.0f} intervals "
+                    f"{name} was {why.format(limit_w=self._limit_w)} in {counted(int(count), 'interval')} "
                     f"({length_ns * 1e-9:.3g} s): no energy is given for that time{shown}"
                 )
         if self._wraps:
-            warnings.append(f"{name} may have wrapped more than once in {self._wraps} long intervals")
+            warnings.append(f"{name} may have wrapped more than once in {counted(self._wraps, 'long interval')}")
         return warnings
 
 
@@ -320,13 +321,17 @@ class _LeftOut:
 
     def warnings(self, name: str, unordered: int) -> list[str]:
         """Return a sentence for failed reads, and one for those that are not later than the one before."""
-        warnings = [f"{self._bridged} readings of {name} failed and were bridged"] if self._bridged else []
+        one, more = f"reading of {name}", f"readings of {name}"
+        warnings = []
+        if self._bridged:
+            warnings.append(f"{counted(self._bridged, f'{one} failed and was', f'{more} failed and were')} bridged")
         if self._good_ns is not None and self._waiting:
             lost_s = (self._last_ns - self._good_ns) * 1e-9
             what = f"{name} could not be read in the last {lost_s:.3g} s"
             warnings.append(f"{what}: no energy is given for that time")
         if unordered:
-            warnings.append(f"{unordered} readings of {name} are not later than the one before: left out")
+            late = counted(unordered, f"{one} is", f"{more} are")
+            warnings.append(f"{late} not later than the one before: left out")
         return warnings
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from tprof.errors import UsageError
+from tprof.trace.plain_values import counted
 
 from .circumstances import Likeness, likeness
 from .evidence import Difference, Estimate, difference, holm
@@ -163,7 +164,7 @@ def compare_runs(
         "grouped_by": list(grouped_by),
         "level": LEVEL,
         "within_run": len(a) == len(b) == 1,
-        "method": _method(a, b, f"{len(names)} {'group' if grouped_by else 'task'}{'' if len(names) == 1 else 's'}"),
+        "method": _method(a, b, counted(len(names), "group" if grouped_by else "task")),
         "model": " or ".join(models_of(run.circumstances for run in (*a, *b))),
         "model_why": model_why,
         "unread": list(like.unread),

@@ -87,7 +87,7 @@ def job_html(profile: ClusterProfile) -> str:
         head,
         _hosts(profile.hosts),
         tasks_table(summary, TASKS),
-        folded(f"{len(warnings)} warnings", warnings),
+        folded(counted(len(warnings), "warning"), warnings),
     )
 
 
@@ -105,7 +105,7 @@ def _hosts(hosts: pd.DataFrame) -> str:
         )
         for name, row in hosts.head(LISTED).iterrows()
     ]
-    more = f"<p class='quiet'>and {len(hosts) - LISTED} more hosts</p>" if len(hosts) > LISTED else ""
+    more = f"<p class='quiet'>and {counted(len(hosts) - LISTED, 'more host')}</p>" if len(hosts) > LISTED else ""
     return table(headings, cells) + more
 
 

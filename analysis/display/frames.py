@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from tprof.analysis.quantities import DASH, at_most, mean_energy, percent, quantity
 
+from tprof.trace.plain_values import counted
+
 from .markup import badge, bar, output, shares, table, text
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ def tasks_table(summary: pd.DataFrame, most: int = SHOWN) -> str:
         for name, row in zip(summary.index, rows, strict=False)
     ]
     more = len(summary) - len(cells)
-    rest = f"<p class='quiet'>and {more:,} more tasks, of less energy each</p>" if more > 0 else ""
+    rest = f"<p class='quiet'>and {counted(more, 'more task')}, of less energy each</p>" if more > 0 else ""
     caption = "tasks" if is_mixed else f"tasks {badge(qualities[0])}"
     return table((*headings, "quality") if is_mixed else headings, cells, caption) + rest
 

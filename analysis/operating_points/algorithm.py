@@ -17,6 +17,7 @@ import numpy as np
 from tprof.analysis.theory.energy_scalability import ALGORITHMS, Multicore, Work
 
 from tprof.errors import UsageError
+from tprof.trace.plain_values import counted
 
 from .laws import Floats, Law, mean_active
 
@@ -73,8 +74,8 @@ class SizedAlgorithm:
         most = self.algorithm.most_cores(self.size)
         if among.workers.max() > most:
             raise UsageError(
-                f"{name} of size {self.size:g} has work for {most:g} cores only, and {among.workers.max()} workers "
-                "were run or named; give the size that was run"
+                f"{name} of size {self.size:g} has work for {most:g} cores only, and "
+                f"{counted(among.workers.max(), 'worker was', 'workers were')} run or named; give the size that was run"
             )
 
     def _counts(self, work: Counts, workers: NDArray[np.int64], top_hz: float) -> Work:

@@ -91,7 +91,8 @@ def candidates(measured: Measured, settings: Sequence[float] = (), workers: Sequ
     count = _workers(measured, workers)
     if len(setting) * len(count) > MOST_POINTS:
         raise UsageError(
-            f"{len(setting)} settings times {len(count)} numbers of workers are more than {MOST_POINTS} operating "
+            f"{counted(len(setting), 'setting')} times {counted(len(count), 'number')} of workers are more than "
+            f"{MOST_POINTS} operating "
             "points; name fewer with --settings and --workers"
         )
     grid = np.meshgrid(setting, count, indexing="ij")

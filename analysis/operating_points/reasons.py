@@ -161,7 +161,7 @@ def _of_workers(candidates: Candidates, draws: Draws, best: int, base: int) -> s
     many = int(places[np.argmax(candidates.workers[places])])
     faster = float((draws.time_s[:, few] / draws.time_s[:, many]).mean())
     more = float((draws.power_w[:, many] / draws.power_w[:, few]).mean())
-    span = f"from {candidates.workers[few]} to {candidates.workers[many]} workers"
+    span = f"from {candidates.workers[few]} to {counted(candidates.workers[many], 'worker')}"
     where = f" at {candidates.named(base, workers=False)}" if candidates.varies_setting else ""
     text = f"{span.capitalize()}{where} it is {faster:.1f} times as fast at {more:.1f} times the power"
     if candidates.workers[best] == candidates.workers[many]:

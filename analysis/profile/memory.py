@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import psutil
 
+from tprof.trace.plain_values import counted
+
 if TYPE_CHECKING:
     from tprof.trace import Trace
 
@@ -34,10 +36,10 @@ def too_large(trace: Trace, why: str) -> str:
     natives = native_count(trace)
     of_natives = f" and {natives:,} of native threads" if natives else ""
     return (
-        f"{trace.path} has {_samples(trace):,} samples and {_readings(trace):,} readings of sensors{of_natives}, which "
-        f"take about {size_text(_needed_bytes(trace))} of memory, and {size_text(available_bytes())} are free; it "
-        f"cannot be read in parts, since {why}: take windows of it by --between START,END (profile(start_s=…, "
-        "end_s=…)), or a machine with more memory"
+        f"{trace.path} has {counted(_samples(trace), 'sample')} and {counted(_readings(trace), 'reading')} of sensors"
+        f"{of_natives}, which take about {size_text(_needed_bytes(trace))} of memory, and "
+        f"{size_text(available_bytes())} are free; it cannot be read in parts, since {why}: take windows of it by "
+        "--between START,END (profile(start_s=…, end_s=…)), or a machine with more memory"
     )
 
 

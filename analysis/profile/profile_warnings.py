@@ -9,6 +9,8 @@ import numpy as np
 from tprof.analysis.names import shown
 from tprof.analysis.operating_points.scales import NORMAL_95
 
+from tprof.trace.plain_values import counted
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -155,33 +157,38 @@ def sample_warnings(facts: SampleFacts, hidden: HiddenTime, model: Chosen, *, ha
     """
     out = [shown(text) for text in facts.losses]
     if facts.disordered > 0:
-        out.append(f"{facts.disordered:,} time stamps went backwards within a thread and were raised to the one before")
+        out.append(
+            f"{counted(facts.disordered, 'time stamp')} went backwards within a thread: raised to the one before"
+        )
     if facts.aborted > 0:
-        out.append(f"{facts.aborted:,} threads ended inside a task: that task is closed at their last sample")
+        out.append(
+            f"{counted(facts.aborted, 'thread')} ended inside a task, which is closed at the thread's last sample"
+        )
     if facts.cut_off > 0:
         out.append(
-            f"{facts.cut_off:,} threads were in a task when their process ended without reporting its end "
-            "(killed, or by os._exit): their CPU time since their last sample is a guess, at most what their process "
-            "took in that time"
+            f"{counted(facts.cut_off, 'thread was', 'threads were')} in a task when the process ended without "
+            "reporting its end (killed, or by os._exit): the CPU time since the last sample is a guess, at most what "
+            "the process took in that time"
         )
     if facts.bare > 0:
         out.append(
-            f'{facts.bare:,} threads lack the counters of model "{model.name}": their power is the mean of the others'
+            f'{counted(facts.bare, "thread lacks", "threads lack")} the counters of model "{model.name}": power '
+            "there is the mean of the others"
         )
     if facts.moved:
         out.append(
-            f"{facts.moved:,} segments began on one package and ended on another: half of each is counted on either"
+            f"{counted(facts.moved, 'segment')} began on one package and ended on another: half is counted on each"
         )
     out += _hidden_warnings(hidden, follows_native=facts.follows_native, has_keys=has_keys, lost=lost)
     if facts.begun > facts.instances:
         out.append(
-            f"{facts.begun - facts.instances:,} instances begin more than once: their ids are not unique, and they "
-            "count as one"
+            f"{counted(facts.begun - facts.instances, 'instance begins', 'instances begin')} more than once: ids are "
+            "not unique, and each counts as one instance"
         )
     if facts.unnamed > 0:
         out.append(
-            f"the tasks of {facts.unnamed:,} instances are in no table of the recording (a line is damaged or lost): "
-            "their joules are in the account `tasks`, and in no task's row"
+            f"no table of the recording names the task of {counted(facts.unnamed, 'instance')} (a line is "
+            "damaged or lost): the joules are in the account `tasks`, and in no task's row"
         )
     if facts.instances == 0:
         out.append(
@@ -219,7 +226,7 @@ def _hidden_warnings(hidden: HiddenTime, *, follows_native: bool, has_keys: bool
             f"{hidden.program_s:.3g} s: what other programs used is not known, and their joules count as the program's"
         )
     out += [
-        f"{name} is damaged: {count} reading{'' if count == 1 else 's'} with times that are not in order left out"
+        f"{name} is damaged: {counted(count, 'reading')} with times that are not in order left out"
         for name, count in hidden.unordered.items()
     ]
     return out
@@ -272,12 +279,14 @@ def gpu_warnings(notes: Iterable[GpuNote]) -> list[str]:
     out = []
     if lost := sum(note.lost for note in notes):
         out.append(
-            f"{lost:,} marks on GPUs have no time, since the GPU did not come to them before the end: their work "
-            "counts as unmarked, or up to the end; wait for the GPU (synchronize) inside the recording"
+            f"{counted(lost, 'mark on GPUs has', 'marks on GPUs have')} no time, since the GPU did not "
+            "come so far before the end: such work counts as unmarked, or up to the end; wait for the GPU "
+            "(synchronize) inside the recording"
         )
     if captured := sum(note.captured for note in notes):
         out.append(
-            f"{captured:,} marks on GPUs were left out while a graph was captured: put tprof.gpu() around its replay"
+            f"{counted(captured, 'mark on GPUs was', 'marks on GPUs were')} left out while a graph was captured: put "
+            "tprof.gpu() around its replay"
         )
     if any(note.overlapped for note in notes):
         out.append(
@@ -298,5 +307,6 @@ def _declaration_failed(entry: TaskEntry) -> str:
     why = f" ({shown(' '.join(entry.failure.split()))})" if entry.failure else ""
     asked = entry.calls + entry.calls_failed
     return (
-        f"{of} of task {shown(entry.name)}: the declared function failed for {entry.calls_failed} of {asked} calls{why}"
+        f"{of} of task {shown(entry.name)}: the declared function failed for {entry.calls_failed:,} of "
+        f"{counted(asked, 'call')}{why}"
     )

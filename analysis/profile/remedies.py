@@ -13,6 +13,7 @@ import numpy as np
 from tprof.analysis.quantities import quantity, three_digits
 
 from tprof.trace import Quality
+from tprof.trace.plain_values import counted
 
 from .host_figures import cpus_of
 from .native_threads import native_costs
@@ -182,9 +183,9 @@ def _runtime(seen: _Seen) -> Iterator[Remedy]:
     elif starved >= STARVED:
         yield Remedy(
             "starved",
-            f"The {facts['workers']} workers had nothing ready for {100 * starved:.0f} % of their time, though the "
-            f"longest chain takes only {100 * chain:.0f} % of the run: more and smaller tasks that are spawned earlier "
-            "would keep them busy, or fewer workers do.",
+            f"{counted(facts['workers'], 'worker')} had nothing ready for {100 * starved:.0f} % of their time, "
+            f"though the longest chain takes only {100 * chain:.0f} % of the run: more and smaller "
+            "tasks that are spawned earlier would keep them busy, or fewer workers do.",
             None,
         )
 
@@ -229,8 +230,8 @@ def _budget(seen: _Seen) -> Iterator[Remedy]:
     for name, row in seen.summary[seen.summary["over_budget"] > 0].iterrows():
         yield Remedy(
             "budget",
-            f"{int(row['over_budget']):,} of {int(row['instances']):,} instances of {name} took more than their "
-            f"budget of {quantity(float(row['budget_j']), 'J')}.",
+            f"{int(row['over_budget']):,} of {counted(int(row['instances']), 'instance')} of {name} took more "
+            f"than their budget of {quantity(float(row['budget_j']), 'J')}.",
             None,
         )
 
@@ -245,7 +246,7 @@ def _split(seen: _Seen) -> Iterator[Remedy]:
         yield Remedy(
             "split",
             f"{100 * first['share']:.0f} % of the tasks' energy is in {first.name}, which ran "
-            f"{'once' if count == 1 else f'{count} times'}: {_where(seen.profile, str(first.name))}",
+            f"{'once' if count == 1 else f'{count:,} times'}: {_where(seen.profile, str(first.name))}",
             float(first["energy_j"]),
         )
 
@@ -288,8 +289,8 @@ def _wide(seen: _Seen) -> Iterator[Remedy]:
         the = "The" if seen.profile.watts.is_none else "Apart from the error of the watts, the"
         yield Remedy(
             "wide",
-            f"{the} interval of {first.name} is wide (± {50 * (high - low) / middle:.0f} %) after {count:,} "
-            f"instance{'' if count == 1 else 's'}: {narrowing(count)}.",
+            f"{the} interval of {first.name} is wide (± {50 * (high - low) / middle:.0f} %) after "
+            f"{counted(count, 'instance')}: {narrowing(count)}.",
             None,
         )
 
@@ -318,7 +319,8 @@ def _lost(seen: _Seen) -> Iterator[Remedy]:
         there = f": it is in the {seen.amount('runtime_j')} of `runtime`" if seen.share("runtime_j") > 0 else ""
         yield Remedy(
             "lost",
-            f"{seen.dropped:,} samples could not be written, so the figures of tasks lack a part of what ran{there}.",
+            f"{counted(seen.dropped, 'sample')} could not be written, so the figures of tasks lack a part of "
+            f"what ran{there}.",
             seen.accounts.get("runtime_j"),
         )
 
@@ -361,7 +363,9 @@ def _of_job(profile: ClusterProfile) -> Iterator[Remedy]:
     if profile.info["missing"]:
         count = len(profile.info["missing"])
         yield Remedy(
-            "missing", f"{count} of {len(profile.hosts)} hosts gave no figures or not all: the sums lack them.", None
+            "missing",
+            f"{count} of {counted(len(profile.hosts), 'host')} gave no figures or not all: the sums lack them.",
+            None,
         )
     if Quality.ESTIMATED in set(hosts["quality"]):
         estimated = int((hosts["quality"] == Quality.ESTIMATED).sum())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from tprof.trace.plain_values import counted
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -67,8 +69,8 @@ def removed_text(info: Mapping[str, Any]) -> str | None:
     joules = removed["energy_j"], removed["total_j"]
     energy = "" if None in joules else f", {joules[0]:.4g} J of {joules[1]:.4g} J"
     return (
-        f"gone by --max-size ({limit}): the {removed['samples']:,} samples of 0 to {removed['until_s']:.6g} s{energy}: "
-        f"all figures count from {removed['until_s']:.6g} s{over}"
+        f"gone by --max-size ({limit}): the {counted(removed['samples'], 'sample')} of 0 to "
+        f"{removed['until_s']:.6g} s{energy}: all figures count from {removed['until_s']:.6g} s{over}"
     )
 
 

@@ -21,6 +21,7 @@ from scipy.stats import median_abs_deviation
 from scipy.stats import t as student
 
 from tprof.errors import UsageError
+from tprof.trace.plain_values import counted
 
 from .roofline import Machine
 
@@ -186,7 +187,10 @@ def _middle(name: str, values: Floats) -> Estimate:
 def _with_energies(fitted: Fitted, runs: Runs) -> Fitted:
     names, columns = _columns(runs)
     if len(runs) < len(names) + LEAST_SPARE:
-        text = f"only {len(runs)} runs have an energy, and {len(names) + LEAST_SPARE} are needed: times only"
+        text = (
+            f"only {counted(len(runs), 'run has', 'runs have')} an energy, and {len(names) + LEAST_SPARE} "
+            f"are needed: times only"
+        )
         return replace(fitted, energy_runs=len(runs), warnings=(*fitted.warnings, text))
     values, half = _solve(columns, runs.energy_j / runs.flops)
     estimates = tuple(

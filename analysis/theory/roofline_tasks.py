@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tprof.analysis.profile.profile_warnings import failed_declarations
 
+from tprof.trace.plain_values import counted
+
 if TYPE_CHECKING:
     import pandas as pd
     from tprof.analysis.profile import Profile
@@ -144,9 +146,8 @@ def _lost(name: str, entries: list[TaskEntry], instances: int) -> list[str]:
     calls = sum(entry.calls for entry in entries)
     if not calls or calls >= instances:
         return []
-    return [
-        f"{name}: flops and bytes of {calls:,} of {instances:,} instances are known; the others count as their mean"
-    ]
+    known = f"{calls:,} of {counted(instances, 'instance')}"
+    return [f"{name}: flops and bytes of {known} are known; the others count as their mean"]
 
 
 def _busy_s(segments: pd.DataFrame) -> dict[str, float]:

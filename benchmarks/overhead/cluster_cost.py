@@ -19,6 +19,7 @@ from tprof.benchmarks.programs.local_cluster import local_cluster
 from tprof.runtime import Runtime
 
 import tprof
+from tprof.trace.plain_values import counted
 
 from .timing import ratios, take_turns
 
@@ -84,7 +85,7 @@ def measure(extent: Extent = FULL) -> dict[str, Any]:
             rounds=extent.rounds,
         )
     count = extent.rows // extent.tile_rows
-    label = f"Cholesky, {count} × {count} tiles of {extent.tile_rows}, {extent.workers} workers"
+    label = f"Cholesky, {count} × {count} tiles of {extent.tile_rows}, {counted(extent.workers, 'worker')}"
     return result_of(extent, [*_figures(label, factored, "s", OVER_HAND), *_figures("an empty task", called, "ms")])
 
 

@@ -19,6 +19,7 @@ from tprof.benchmarks.programs import cholesky
 
 import tprof
 from tprof.sensors.topology import describe_host
+from tprof.trace.plain_values import counted
 
 from .timing import ratios, take_turns
 
@@ -132,7 +133,7 @@ class Factored:
         best = self._best()
         recorded = tuple(100 * (ratio - 1) for ratio in ratios(self.duration_s[RECORDED], self.duration_s[OURS.name]))
         return [
-            Figure(f"{self.label}: {OURS.name}", self.duration_s[OURS.name], "s", note=f"{self.workers} workers"),
+            Figure(f"{self.label}: {OURS.name}", self.duration_s[OURS.name], "s", note=counted(self.workers, "worker")),
             *(self._peer(peer.name) for peer in PEERS),
             self._figure(
                 "tprof over the best peer",

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import tprof
+from tprof.trace.plain_values import counted
 
 from .adjoining import join, put_back
 from .outcome import Checked, WrongResultError, check_size, on_runtime
@@ -160,7 +161,8 @@ def check(result: Integers, numbers: Integers) -> tuple[str, ...]:
     if falls.size:
         at = int(falls[0])
         raise WrongResultError(
-            f"multisort left {result[at]} at {at} before {result[at + 1]}: {falls.size:,} places are out of order"
+            f"multisort left {result[at]} at {at} before {result[at + 1]}: "
+            f"{counted(falls.size, 'place is', 'places are')} out of order"
         )
     numbers.sort()
     wrong = np.flatnonzero(result != numbers)

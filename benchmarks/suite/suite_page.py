@@ -20,6 +20,7 @@ from tprof.benchmarks.machine_description import machine_sentence
 from tprof.benchmarks.published.paper import PAPER
 
 from tprof.errors import TprofError
+from tprof.trace.plain_values import counted
 
 from .suite_text import tables
 
@@ -140,7 +141,7 @@ def _notes(runs: Runs, drawn: int, cores: int) -> list[str]:
     unresolved = int(tasks["energy_j"].isna().sum())
     resolved = len(tasks) - unresolved
     several = len(runs.outcomes) > 1
-    notes = [f"{resolved:,} instances{' of the run with the median time' if several else ''}."]
+    notes = [f"{counted(resolved, 'instance')}{' of the run with the median time' if several else ''}."]
     if drawn < resolved:
         notes.append(f"Points are a sample of {drawn:,} of them; the distributions are of all.")
     if unresolved:

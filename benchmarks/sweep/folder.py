@@ -180,7 +180,9 @@ def _take_over(order: Order, existing: Plan, plan: Plan) -> None:
         message = f"{order.folder} holds this sweep, but {' and '.join(changes)} since it began"
         raise UsageError(f"{message}: mix both with --accept-changes, {ELSEWHERE}")
     if changes:
-        existing.changes.append(f"after {len(existing.done)} of {len(existing.points)} runs: {' and '.join(changes)}")
+        existing.changes.append(
+            f"after {len(existing.done)} of {counted(len(existing.points), 'run')}: {' and '.join(changes)}"
+        )
     existing.identity = plan.identity
 
 

@@ -15,6 +15,7 @@ from tprof.benchmarks.machine_description import describe_machine
 from tprof.errors import TprofError
 from tprof.sensors.choose import sysroot
 from tprof.sensors.powercap import SIMULATED
+from tprof.trace.plain_values import counted
 from tprof.trace.user_files import UnreadableError, read_json
 
 from .folder import FILES, POINTS
@@ -118,7 +119,7 @@ def is_simulated() -> bool:
 
 
 def _named(names: Sequence[str], most: int = 3) -> str:
-    rest = f" and {len(names) - most} more runs" if len(names) > most else ""
+    rest = f" and {counted(len(names) - most, 'more run')}" if len(names) > most else ""
     return ", ".join(names[:most]) + rest
 
 

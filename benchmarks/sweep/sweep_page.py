@@ -48,19 +48,14 @@ def page_data(plan: Plan, rows: Sequence[Row], description: Mapping[str, Any]) -
 
 
 def _how(plan: Plan) -> str:
-    swept = "workers only" if plan.frequencies_hz is None else _counted(len(plan.frequencies_hz), "frequency")
+    hz = plan.frequencies_hz
+    swept = "workers only" if hz is None else counted(len(hz), "frequency", "frequencies")
     each = "once each" if plan.repeats == 1 else f"each {plan.repeats} times"
     workers = ", ".join(map(str, plan.workers))
     return (
-        f"{len(plan.done)} of {_counted(len(plan.points), 'run')}: {swept}, "
+        f"{len(plan.done)} of {counted(len(plan.points), 'run')}: {swept}, "
         f"{workers} worker{'' if plan.workers == (1,) else 's'}, {each}, in the order of seed {plan.seed}."
     )
-
-
-def _counted(count: int, noun: str) -> str:
-    if count == 1:
-        return f"1 {noun}"
-    return f"{count} frequencies" if noun == "frequency" else f"{count} {noun}s"
 
 
 def _shown(row: Row) -> dict[str, Any]:

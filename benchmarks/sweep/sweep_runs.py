@@ -16,6 +16,7 @@ from tprof.sensors.choose import sysroot
 from tprof.session.recording import OWN_RECORDING
 from tprof.trace import load_session
 from tprof.trace.manifest import read_end
+from tprof.trace.plain_values import counted
 
 from . import child, folder
 from .folder import POINTS, PROGRAM, WARM_UP, digest, earlier, identity_of
@@ -98,7 +99,7 @@ class Sweep:
             return None
         failures = "; ".join(f"{point.name}: {point.facts['why']}" for point in failed[:MOST_SHOWN])
         more = f"; and {len(failed) - MOST_SHOWN} more" if len(failed) > MOST_SHOWN else ""
-        what = f"{len(failed)} of {len(self.plan.points)} runs failed"
+        what = f"{len(failed)} of {counted(len(self.plan.points), 'run')} failed"
         return f"{what}, the same command tries them again ({failures}{more})"
 
     def write(self, *, page: bool) -> tuple[Path, ...]:

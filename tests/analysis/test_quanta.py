@@ -54,8 +54,8 @@ def test_a_fall_that_no_wrap_explains_is_a_fault_and_so_is_the_rise_after_it():
 
     assert quanta.valid.tolist() == [True, False, False, True]
     assert quanta.measured_j == joules(1000 + 500)
-    assert "seen to go backwards in 1 intervals" in quanta.warnings[0]
-    assert "not to be believed yet after it went backwards in 1 intervals (0.001 s)" in quanta.warnings[1]
+    assert "seen to go backwards in 1 interval" in quanta.warnings[0]
+    assert "not to be believed yet after it went backwards in 1 interval (0.001 s)" in quanta.warnings[1]
 
 
 def test_a_fall_without_a_known_modulus_is_a_fault():
@@ -77,7 +77,7 @@ def test_a_false_zero_credits_nothing_when_the_count_comes_back():
     assert (quanta.edges_ns / MS).tolist() == [0, 1, 2, 3, 203, 204, 205]
     assert quanta.valid.tolist() == [True, True, False, False, True, True]
     assert (
-        "in 1 intervals (0.2 s): no energy is given for that time, and 41 J that it showed are in doubt"
+        "in 1 interval (0.2 s): no energy is given for that time, and 41 J that it showed are in doubt"
         in (quanta.warnings[1])
     )
 
@@ -115,7 +115,7 @@ def test_a_count_that_stood_still_and_then_catches_up_gives_nothing_for_that_tim
     assert (~quanta.valid).nonzero()[0].tolist() == [49]
     assert quanta.measured_j == joules(4900 + 200)
     assert (
-        "package-0 was seen to catch up after it stood still in 1 intervals (0.3 s): no energy is given for that time, "
+        "package-0 was seen to catch up after it stood still in 1 interval (0.3 s): no energy is given for that time, "
         "and 1.83 J that it showed are in doubt"
     ) in quanta.warnings
 
@@ -172,7 +172,7 @@ def test_failed_reads_are_bridged():
     quanta = build_quanta(readings([0, 1, 2, 3], [10, 999_999_999, 30, 70], missing=[False, True, False, False]))
 
     assert quanta.energy_j.tolist() == joules([20, 40])
-    assert "1 readings of package-0 failed" in quanta.warnings[0]
+    assert "1 reading of package-0 failed" in quanta.warnings[0]
 
 
 @pytest.mark.parametrize("fault", ["reopened", "suspended_ns"])

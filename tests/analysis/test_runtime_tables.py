@@ -142,4 +142,4 @@ def test_unknown_kinds_of_events_are_a_warning(tmp_path):
     content[4096 + 30] = 200
     events.write_bytes(bytes(content))
 
-    assert "1 events are of a kind" in " ".join(tprof.load(path).profile().info["warnings"])
+    assert "1 event is of a kind" in " ".join(tprof.load(path).profile().info["warnings"])

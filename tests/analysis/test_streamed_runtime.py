@@ -59,7 +59,7 @@ def test_windows_have_the_keys_and_chains_of_the_whole(seed, samples, times) -> 
 
         assert_same(whole, parts)
         assert_same_chains(whole, parts)
-        assert "1 lines of keys are damaged" in " ".join(parts.info["warnings"])
+        assert "1 line of keys is damaged" in " ".join(parts.info["warnings"])
 
 
 EVENT = st.tuples(

@@ -95,7 +95,7 @@ def test_the_check_notices_numbers_out_of_order():
     result = numbers.copy()
     result[[7, 8]] = 8, 7
 
-    with pytest.raises(WrongResultError, match="multisort left 8 at 7 before 7: 1 places are out of order"):
+    with pytest.raises(WrongResultError, match="multisort left 8 at 7 before 7: 1 place is out of order"):
         multisort.check(result, numbers)
 
 

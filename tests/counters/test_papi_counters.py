@@ -104,7 +104,7 @@ def test_a_child_that_was_forked_has_no_counters_by_papi(tmp_path):
     parent, child = sorted(trace.threads, key=lambda thread: thread.process)
     assert "instructions" in parent.columns
     assert child.columns == ("energy_uj", "cpu_ns")
-    assert any(note.startswith("1 threads have no counters or not all of them") for note in trace.notes)
+    assert any(note.startswith("1 thread has no counters or not all of them") for note in trace.notes)
 
 
 def test_a_child_that_begins_anew_counts(tmp_path):

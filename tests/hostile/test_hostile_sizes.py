@@ -174,7 +174,7 @@ def test_instances_that_begin_twice_are_read_as_they_stand_and_counted_in_the_pr
     loaded = tprof.load(trace)
 
     assert loaded.threads[1].read()["instance"].tolist() == [1, 0]
-    assert any("begin more than once" in warning for warning in loaded.profile().info["warnings"])
+    assert any("1 instance begins more than once" in warning for warning in loaded.profile().info["warnings"])
 
 
 def test_a_cycle_of_parents_ends(trace):

@@ -111,5 +111,5 @@ def test_a_program_that_uses_up_all_descriptors_runs_on_and_what_is_lost_is_said
     trace = tprof.load(tmp_path / "t.tprof")
     assert trace.complete
     assert instances(trace)["without descriptors"] == 1
-    assert any("1 threads are not recorded: no file descriptor was left" in note for note in trace.notes), trace.notes
+    assert any("1 thread is not recorded: no file descriptor was left" in note for note in trace.notes), trace.notes
     assert any("samples could not be written" in note for note in trace.notes), trace.notes

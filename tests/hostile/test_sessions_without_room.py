@@ -145,7 +145,7 @@ def test_a_disk_that_is_full_for_a_while_loses_what_came_then_and_says_so(tmp_pa
         assert ended["lost_threads"] == 1
         assert ended["dropped"]["enospc"] > 0
         assert ended["lost_definitions"] > 0
-        assert any("1 threads are not recorded" in note for note in trace.notes), trace.notes
+        assert any("1 thread is not recorded" in note for note in trace.notes), trace.notes
         counts = instances(trace)
         assert counts["work"] == 1 + 50 + 5, "the window of a file that exists needs no room"
         assert all(counts[f"after {number}"] == 1 for number in range(5))

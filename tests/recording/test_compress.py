@@ -246,7 +246,7 @@ def test_a_damaged_block_loses_its_samples_only(session, number, inside):
     assert (samples[stop:] == before[stop:]).all()
     assert not samples["instance"][first:stop].any()
     begin_s, end_s = max(first - 1, 0) * 1e-6, stop * 1e-6
-    lost = f"thread 0 (0) lost 32768 records from {begin_s:.6g} s to {end_s:.6g} s of the recording"
+    lost = f"thread 0 (0) lost 32,768 records from {begin_s:.6g} s to {end_s:.6g} s of the recording"
     why = f"a compressed block of {file.name.removesuffix(packed.ENDING)} is damaged; that time counts as `runtime`"
     assert [text for text in profile.info["warnings"] if "damaged" in text] == [f"{lost}: {why}"]
     kept = whole.tasks["instance"].isin(np.unique(samples["instance"]))
@@ -270,7 +270,7 @@ def test_windows_beside_a_damaged_block_are_as_before(session):
 
     assert beside.tasks.equals(whole)
     assert not any("damaged" in text for text in beside.info["warnings"])
-    assert any("lost 32768 records" in text for text in across.info["warnings"])
+    assert any("lost 32,768 records" in text for text in across.info["warnings"])
 
 
 def test_readings_in_a_damaged_block_count_as_failed(tmp_path):
@@ -286,7 +286,7 @@ def test_readings_in_a_damaged_block_count_as_failed(tmp_path):
 
     trace = tprof.load(path)
 
-    assert any("package-0 lost 32768 records from 32.767 s to 65.536 s" in note for note in trace.notes)
+    assert any("package-0 lost 32,768 records from 32.767 s to 65.536 s" in note for note in trace.notes)
     assert trace.profile().measured_j == pytest.approx(whole.measured_j)
 
 

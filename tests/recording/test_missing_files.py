@@ -31,10 +31,10 @@ def recorded(tmp_path_factory):
 @pytest.mark.parametrize(
     ("removed", "said"),
     [
-        ("threads/00000001.samples", "1 of 2 files of samples are missing in threads/"),
+        ("threads/00000001.samples", "threads/ lacks 1 of 2 files of samples"),
         ("readings/package-0.readings", "the file of readings of package-0 is missing in readings/"),
         ("tasks/00000000.jsonl", "the table of tasks of process 0 is missing in tasks/"),
-        ("threads", "2 of 2 files of samples are missing in threads/"),
+        ("threads", "threads/ lacks 2 of 2 files of samples"),
     ],
 )
 def test_what_is_missing_is_said(recorded, tmp_path, removed, said) -> None:

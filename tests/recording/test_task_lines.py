@@ -27,4 +27,4 @@ def test_a_line_that_names_no_task_is_left_out_and_counted(tmp_path, line):
 
     assert [entry.name for entry in table.entries] == ["b"]
     assert table.numbers(0) == {2: 0}
-    assert table.notes == ["1.jsonl: 1 lines of the task table are damaged, and left out"]
+    assert table.notes == ["1.jsonl: 1 line of the task table is damaged, and left out"]

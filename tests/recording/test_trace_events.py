@@ -113,7 +113,7 @@ def test_an_event_of_unknown_kind_is_left_out_and_said(trace):
     events = read_events(tprof.load(trace))
 
     assert len(events) == 11
-    assert events.notes == ("1 events are of a kind that this tprof does not know, and left out",)
+    assert events.notes == ("1 event is of a kind that this tprof does not know, and left out",)
 
 
 def test_a_spawn_of_what_may_run_at_once_stands_for_a_ready_too(trace):

@@ -148,7 +148,7 @@ def test_a_number_without_a_name_gets_a_stand_in(trace):
 
     assert [entry.name for entry in loaded.tasks] == ["load", "<lost name #1>"]
     assert loaded.threads[0].read()["task"].tolist() == [0, layout.NO_TASK, 1, layout.NO_TASK]
-    assert any("1 lines of the task table are damaged" in note for note in loaded.notes)
+    assert any("1 line of the task table is damaged" in note for note in loaded.notes)
 
 
 def test_scattered_numbers_of_tasks_are_found(trace):
@@ -207,7 +207,7 @@ def test_a_profile_lets_no_time_run_backwards_and_counts_where_it_did(tmp_path):
 
     warnings = tprof.load(path).profile().info["warnings"]
 
-    assert any(warning.startswith("1 time stamps went backwards") for warning in warnings)
+    assert any(warning.startswith("1 time stamp went backwards") for warning in warnings)
 
 
 def test_nothing_is_left_open(whole):

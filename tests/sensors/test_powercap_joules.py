@@ -161,7 +161,7 @@ def test_without_a_range_a_wrap_gives_no_energy_for_its_interval(tmp_path, tree)
     profile = recording.profile()
     assert readings.modulus is None
     assert read_j(profile) == pytest.approx((steps_uj.sum() - steps_uj[fall] - steps_uj[fall + 1]) / 1e6, rel=1e-9)
-    assert any("seen to go backwards in 1 intervals" in warning for warning in profile.info["warnings"])
+    assert any("seen to go backwards in 1 interval" in warning for warning in profile.info["warnings"])
 
 
 def test_an_interval_that_may_hold_two_wraps_is_flagged(tmp_path, monkeypatch):

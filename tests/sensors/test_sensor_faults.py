@@ -318,7 +318,7 @@ def test_a_jump_above_any_power_gives_no_energy(session):
     steps_uj = np.diff(raw_readings(session.path)["value"].astype("i8"))
     assert (steps_uj > 8 * 10**9).sum() == 1
     assert session.read_j() == pytest.approx(steps_uj[steps_uj < 8 * 10**9].sum() / 1e6, rel=1e-9)
-    assert session.warned("seen above 1000 W in 1 intervals")
+    assert session.warned("seen above 1000 W in 1 interval")
     assert session.shown_j() <= session.drawn_j()
 
 
@@ -355,7 +355,7 @@ def test_a_small_step_back_is_no_wrap(session):
     (fall,) = np.flatnonzero(steps_uj < 0)
     believed_uj = steps_uj.sum() - steps_uj[fall] - steps_uj[fall + 1]
     assert session.read_j() == pytest.approx(believed_uj / 1e6, rel=1e-9)
-    assert session.warned("seen to go backwards in 1 intervals")
+    assert session.warned("seen to go backwards in 1 interval")
     assert session.warned(f"and {steps_uj[fall + 1] / 1e6:.3g} J that it showed are in doubt")
     assert session.shown_j() <= session.drawn_j()
 
@@ -369,5 +369,5 @@ def test_a_count_without_a_range_that_falls_is_a_fault(session):
 
     readings = tprof.load(session.path).readings["package-0"]
     assert readings.modulus is None
-    assert session.warned("seen to go backwards in 1 intervals")
+    assert session.warned("seen to go backwards in 1 interval")
     assert 0 < session.read_j() <= session.drawn_j()

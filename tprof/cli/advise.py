@@ -12,7 +12,7 @@ import typer
 
 from tprof.analysis.text_table import Table
 from tprof.errors import UsageError
-from tprof.trace.plain_values import frequency_hz, shown, whole, with_unit
+from tprof.trace.plain_values import counted, frequency_hz, shown, whole, with_unit
 
 from .options import AsJson
 from .progress import bar
@@ -115,7 +115,8 @@ def _significant(rows: pd.DataFrame) -> tuple[str, ...]:
     names, left, part_of_energy = significant_tasks(rows)
     if left:
         print(
-            f"tprof: {left} tasks with the least energy are left out, {percent(part_of_energy)} of that of all tasks; "
+            f"tprof: {counted(left, 'task with the least energy is', 'tasks with the least energy are')} left out, "
+            f"{percent(part_of_energy)} of that of all tasks; "
             "--all advises on them, too",
             file=sys.stderr,
         )

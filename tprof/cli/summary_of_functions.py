@@ -6,6 +6,8 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
+from tprof.trace.plain_values import counted
+
 from .render import Column, clean, filled, interval, lines_of, percent, plain, quantity
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ def _shortened(table: pd.DataFrame) -> pd.DataFrame:
     if len(further) < 2:
         return table
     sums = {name: further[name].sum() for name in ("own_j", "share", "samples")}
-    rest = {"name": f"({len(further):,} further functions)", "place": "", "kind": "rest", **sums}
+    rest = {"name": f"({counted(len(further), 'further function')})", "place": "", "kind": "rest", **sums}
     return pd.concat([table.head(MOST), pd.DataFrame([rest])], ignore_index=True)
 
 

@@ -21,6 +21,7 @@ from .directory import HOSTS
 from .hosts_table import TABLE
 from .manifest import MANIFEST, read_object, write_object
 from .metadata import MAX_NS
+from .plain_values import counted
 from .sealed import is_as_written, with_checksum
 from .stream import check_major
 
@@ -187,7 +188,9 @@ def _listed(entries: Any, notes: list[str]) -> list[dict[str, Any]]:
         if isinstance(name, str) and _NAME.fullmatch(name) and name not in sound:
             sound[name] = {**entry, "name": name}
     if len(sound) < len(rows):
-        notes.append(f"{TABLE}: {len(rows) - len(sound)} rows name no directory of hosts/, and are left out")
+        what = "no directory of hosts/, and"
+        left = counted(len(rows) - len(sound), f"row names {what} is", f"rows name {what} are")
+        notes.append(f"{TABLE}: {left} left out")
     return list(sound.values())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .plain_values import is_finite, parse_trace_json
+from .plain_values import counted, is_finite, parse_trace_json
 from .tasks import MAX_NAME_CHARACTERS, lines_of
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def read_decisions(path: Path, process: int, most: int) -> tuple[list[Decision],
         else:
             found.append(decision)
     if damaged:
-        notes.append(f"{path.name}: {damaged} lines of a policy's decisions are damaged, and left out")
+        lines = counted(damaged, "line of a policy's decisions is", "lines of a policy's decisions are")
+        notes.append(f"{path.name}: {lines} damaged, and left out")
     if any(one.kind == "cut" for one in found):
         notes.append(f"{path.name}: the policy decided more often than is written down")
     return found, notes

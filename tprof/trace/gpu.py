@@ -14,7 +14,7 @@ from .directory import USERS
 from .long_arrays import AppendedColumns, AppendedRows
 from .long_sorts import sorted_columns
 from .metadata import MAX_NS
-from .plain_values import is_finite, parse_numbers
+from .plain_values import counted, is_finite, parse_numbers
 from .tasks import MAX_NAME_CHARACTERS, lines_of
 
 if TYPE_CHECKING:
@@ -129,7 +129,8 @@ class GpuReader:
         take = self._take_users if path.name == USERS else partial(self._take, process)
         damaged = sum(not _parsed(line, take) for line in lines_of(path, MAX_BYTES, length=length))
         if damaged:
-            self.notes.append(f"{path.name}: {damaged} lines on GPUs are damaged, and left out")
+            lines = counted(damaged, "line on GPUs is", "lines on GPUs are")
+            self.notes.append(f"{path.name}: {lines} damaged, and left out")
 
     def _take_users(self, record: dict[str, Any]) -> bool:
         domain, since_ns, t_ns = record.get("domain"), _whole(record.get("since_ns")), _whole(record.get("t_ns"))

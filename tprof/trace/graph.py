@@ -11,6 +11,7 @@ from tprof.errors import TraceError
 
 from . import kinds, layout
 from .metadata import MAX_NS
+from .plain_values import counted
 from .stream import open_stream
 
 if TYPE_CHECKING:
@@ -76,9 +77,9 @@ def open_events(path: Path, table: TaskTable) -> EventFile:
 def notes_of(files: Sequence[EventFile], unknown: int) -> tuple[str, ...]:
     """Return sentences on events that are missing, after all were read, of which so many are of unknown kinds."""
     lost = sum(one.count for file in files for one in file.stream.damaged.values())
-    notes = (
-        [f"{lost} events of the task runtime are lost in damaged compressed blocks: its graph has gaps"] if lost else []
-    )
+    gone = counted(lost, "event of the task runtime is", "events of the task runtime are")
+    notes = [f"{gone} lost in damaged compressed blocks: its graph has gaps"] if lost else []
     if unknown > lost:
-        notes.append(f"{unknown - lost} events are of a kind that this tprof does not know, and left out")
+        strange = counted(unknown - lost, "event is", "events are")
+        notes.append(f"{strange} of a kind that this tprof does not know, and left out")
     return tuple(notes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from .plain_values import parse_trace_json
+from .plain_values import counted, parse_trace_json
 from .tasks import lines_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ def read_keys(files: tuple[KeyFile, ...], notes: list[str]) -> Iterator[tuple[in
             else:
                 yield parsed
         if damaged:
-            notes.append(f"{path.name}: {damaged} lines of keys are damaged, and left out")
+            lines = counted(damaged, "line of keys is", "lines of keys are")
+            notes.append(f"{path.name}: {lines} damaged, and left out")
 
 
 def _parse(line: bytes) -> tuple[int, str, list[str]] | None:

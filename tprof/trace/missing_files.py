@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .plain_values import counted
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
     from pathlib import Path
@@ -16,7 +18,7 @@ def missing_threads(end: Mapping[str, Any], gone: int, files: Collection[Path]) 
     """
     written = int(end.get("thread_count", 0)) - int(end.get("lost_threads", 0)) - gone
     if written > len(files):
-        what = f"{written - len(files)} of {written} files of samples are missing in threads/"
+        what = f"threads/ lacks {written - len(files)} of {counted(written, 'file')} of samples"
         yield f"{what}: what their threads ran is not in the figures"
 
 

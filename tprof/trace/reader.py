@@ -26,6 +26,7 @@ from .missing_files import missing_readings, missing_tables, missing_threads
 from .native import NativeFile, open_native
 from .outliving import Outliving
 from .packed import NewerFormatError
+from .plain_values import counted
 from .readings import Readings, read_readings
 from .running import is_running
 from .sealed import changed_texts, contradictions, missing_files
@@ -327,7 +328,9 @@ class _Loader:
             if one.stream.note:
                 self.notes.append(one.stream.note)
             if one.dropped:
-                self.notes.append(f"{one.dropped} readings of native threads could not be written (disk full)")
+                self.notes.append(
+                    f"{counted(one.dropped, 'reading')} of native threads could not be written (disk full)"
+                )
             if (one.process, one.pid) in found:
                 self.notes.append(f"left out: {path} says that it is of process {one.pid}, as another file does")
             else:
@@ -343,7 +346,9 @@ class _Loader:
             if one.stream.note:
                 self.notes.append(one.stream.note)
             if one.dropped:
-                self.notes.append(f"{one.dropped} records of sampled stacks could not be written (disk full)")
+                self.notes.append(
+                    f"{counted(one.dropped, 'record')} of sampled stacks could not be written (disk full)"
+                )
             if one.process in found:
                 self.notes.append(f"left out: {path} says that it is of process {one.process}, as another file does")
             else:
@@ -398,7 +403,7 @@ class _Loader:
     def _note_lost_events(self, events: list[EventFile]) -> None:
         lost = sum(file.dropped for file in events)
         if lost:
-            self.notes.append(f"{lost} events of the task runtime could not be written: its graph has gaps")
+            self.notes.append(f"{counted(lost, 'event')} of the task runtime could not be written: its graph has gaps")
 
     def _unwritten(self, end: dict[str, Any]) -> list[str]:
         """Return sentences on empty files, which processes leave that are killed, or find no room on the disk."""
@@ -413,15 +418,15 @@ class _Loader:
         missed = sum(reading.dropped for reading in readings.values())
         why = "no file descriptor was left" if lost.get("emfile") else "their files could not be made"
         counts = [
-            (dropped, "samples could not be written (disk full or file lost): their time is `runtime`"),
-            (end.get("lost_threads"), f"threads are not recorded: {why}"),
+            (dropped, "sample", "samples", "could not be written (disk full or file lost): their time is `runtime`"),
+            (end.get("lost_threads"), "thread is", "threads are", f"not recorded: {why}"),
             (
-                end.get("uncounted_threads"),
-                "threads have no counters or not all of them (no descriptor left, or not permitted)",
+                end.get("uncounted_threads"), "thread has", "threads have",
+                "no counters or not all of them (no descriptor left, or not permitted)",
             ),
-            (missed, "sensor readings could not be written (disk full)"),
-        ]
-        self.notes += [f"{count:,} {what}" for count, what in counts if count]
+            (missed, "sensor reading", "sensor readings", "could not be written (disk full)"),
+        ]  # fmt: skip
+        self.notes += [f"{counted(count, one, several)} {rest}" for count, one, several, rest in counts if count]
 
 
 def _name_lost(table: TaskTable, threads: list[Thread], events: list[EventFile]) -> None:

@@ -16,6 +16,7 @@ from tprof.errors import TraceError
 
 from .directory import DECISIONS, GPU, KEYS, LABELS, STACKS
 from .manifest import MANIFEST, open_file
+from .plain_values import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -84,7 +85,7 @@ def missing_files(session: Path, end: Mapping[str, Any], said: int, *, is_limite
             continue
         missing = count - len(_names(session / folder, endings[folder])) - (said if folder == "readings" else 0)
         if missing > 0:
-            yield f"{missing} of {count} files are missing in {folder}/: figures that follow from them are wrong"
+            yield f"{folder}/ lacks {missing} of {counted(count, 'file')}: figures that follow from them are wrong"
 
 
 def contradictions(

@@ -15,7 +15,7 @@ from tprof.errors import TraceError
 from . import kinds, layout
 from .metadata import MAX_NS
 from .packed import NOWHERE, NewerFormatError, open_packed
-from .plain_values import parse_trace_json
+from .plain_values import counted, parse_trace_json
 from .segments import MOST_RECORDS, find_segments
 from .user_files import UnreadableError, open_regular
 
@@ -101,7 +101,7 @@ class Stream:
                 continue
             begin_s, end_s = ((t_ns - start_ns) * 1e-9 for t_ns in (begin_ns, begin_ns if end_ns is None else end_ns))
             until = "its end" if end_ns is None else f"{end_s:.6g} s"
-            lost = f"{what} lost {one.count} records from {begin_s:.6g} s to {until} of the recording"
+            lost = f"{what} lost {counted(one.count, 'record')} from {begin_s:.6g} s to {until} of the recording"
             why = f"a compressed block of {self.path.name} is damaged"
             found.append(f"{lost}: {why if one.is_there else f'a file of {self.path.name} is missing, or cut'}")
         return found

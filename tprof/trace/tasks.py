@@ -11,7 +11,7 @@ from tprof.errors import TraceError
 
 from . import layout
 from .manifest import open_file
-from .plain_values import parse_trace_json
+from .plain_values import counted, parse_trace_json
 from .short_names import short
 
 if TYPE_CHECKING:
@@ -111,7 +111,8 @@ class TaskTable:
             else:
                 numbers[parsed[0]] = self._enter(parsed[1])
         if damaged:
-            self.notes.append(f"{path.name}: {damaged} lines of the task table are damaged, and left out")
+            lines = counted(damaged, "line of the task table is", "lines of the task table are")
+            self.notes.append(f"{path.name}: {lines} damaged, and left out")
 
     def left_out(self) -> list[int]:
         """Return the indices of the default tasks, if the program has tasks of its own."""

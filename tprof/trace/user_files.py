@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from tprof.errors import TprofError
 
-from .plain_values import decoded, parse_json
+from .plain_values import counted, decoded, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,7 +75,7 @@ def open_regular(path: Path, most_bytes: int | None, *, follow: bool = True) -> 
         raise UnreadableError(path, "it is a directory")
     if not stat.S_ISREG(status.st_mode):
         raise UnreadableError(path, "it is not a regular file")
-    raise UnreadableError(path, f"it has {status.st_size} bytes, at most {most_bytes} are read")
+    raise UnreadableError(path, f"it has {counted(status.st_size, 'byte')}, at most {most_bytes} are read")
 
 
 def read_bytes(path: Path, most_bytes: int = MOST_BYTES, *, unpacked: bool = False) -> bytes:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from tprof.analysis.operating_points.scales import NORMAL_95
 from tprof.analysis.profile.intervals import part_reach
 
+from tprof.trace.plain_values import counted
+
 from .paths import ROOT, Paths
 
 if TYPE_CHECKING:
@@ -90,7 +92,7 @@ class Flame:
 
     def __repr__(self) -> str:
         """Describe the tree in one line."""
-        return f"<Flame of {len(self.nodes)} nodes, {self.energy_j:.4g} J ({self.quality})>"
+        return f"<Flame of {counted(len(self.nodes), 'node')}, {self.energy_j:.4g} J ({self.quality})>"
 
 
 @dataclass

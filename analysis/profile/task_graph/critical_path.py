@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tprof.errors import UsageError
 from tprof.trace.long_arrays import blocks, empty, is_somewhere, total
+from tprof.trace.plain_values import counted
 
 from .chains import Chain, chain_of
 from .constraints import WEIGHTS, Paths, build_constraints
@@ -155,7 +156,7 @@ class CriticalPath:
 
     def __repr__(self) -> str:
         """Describe the path in one line."""
-        of = f"{len(self.chain_columns):,} instances, {self.span_s:.4g} s of {self.makespan_s:.4g} s"
+        of = f"{counted(len(self.chain_columns), 'instance')}, {self.span_s:.4g} s of {self.makespan_s:.4g} s"
         return f"<CriticalPath of {of}, parallelism {self.parallelism:.3g}>"
 
 
