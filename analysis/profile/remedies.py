@@ -183,7 +183,7 @@ def _runtime(seen: _Seen) -> Iterator[Remedy]:
     elif starved >= STARVED:
         yield Remedy(
             "starved",
-            f"{counted(facts['workers'], 'worker')} had nothing ready for {100 * starved:.0f} % of their time, "
+            f"{counted(int(facts['workers']), 'worker')} had nothing ready for {100 * starved:.0f} % of their time, "
             f"though the longest chain takes only {100 * chain:.0f} % of the run: more and smaller "
             "tasks that are spawned earlier would keep them busy, or fewer workers do.",
             None,
