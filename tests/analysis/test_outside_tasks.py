@@ -19,12 +19,12 @@ MS = 1_000_000
 END_MS = 1000
 SITE, PYTHON = "/venv/lib/python3.11/site-packages", "/usr/lib/python3.11"
 PLACES = [
-    ("<module>", "/work/grid.py:1"), ("<module>", f"{SITE}/sklearn/__init__.py:1"),
+    ("<module>", "/app/grid.py:1"), ("<module>", f"{SITE}/sklearn/__init__.py:1"),
     ("_find_and_load", "<frozen importlib._bootstrap>:1"),
     ("_fit_context.<locals>.decorator.<locals>.wrapper", f"{SITE}/sklearn/base.py:3"),
     ("BaseForest.fit", f"{SITE}/sklearn/ensemble/_forest.py:5"), ("_unique1d", f"{SITE}/numpy/lib/sets.py:7"),
     ("Runner.run", f"{PYTHON}/asyncio/runners.py:9"), ("Protocol.data_received", f"{SITE}/uvicorn/h11.py:4"),
-    ("prepare", "/work/grid.py:20"), ("dumps", f"{PYTHON}/json/__init__.py:8"), ("six_moves", f"{SITE}/six.py:8"),
+    ("prepare", "/app/grid.py:20"), ("dumps", f"{PYTHON}/json/__init__.py:8"), ("six_moves", f"{SITE}/six.py:8"),
 ]  # fmt: skip
 IMPORT, FIT, LOOP, SERVED, OWN, PYTHONS, SINGLE = (
     (0, 2, 1), (0, 3, 4, 5), (0, 6), (0, 6, 7, 9), (0, 8, 9), (0, 9), (0, 10),
@@ -63,7 +63,7 @@ def outside(path: Path, *ran: tuple[int, ...]) -> str:
         ((FIT, FIT, IMPORT), "67 % sklearn and 33 % importing modules", "sklearn.*:*.fit"),
         ((IMPORT, IMPORT, FIT), "67 % importing modules and 33 % sklearn", "sklearn.*:*.fit"),
         ((SERVED, LOOP), "an event loop", "uvicorn.*:*.data_received"),
-        ((OWN, OWN, PYTHONS), "67 % the program's functions and 33 % Python's own library", "/work/grid.py:prepare"),
+        ((OWN, OWN, PYTHONS), "67 % the program's functions and 33 % Python's own library", "/app/grid.py:prepare"),
         ((SINGLE,), "100 % six", "six:six_moves"),
     ],
 )
