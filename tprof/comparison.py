@@ -85,10 +85,9 @@ def figures_of_session(
 ) -> RunFigures:
     """Return what a session or a job says of its tasks, without keeping its profile. Raises TprofError.
 
-    The parameters are those of `compare`. A long recording is read window by window.
+    The parameters are those of `compare`.
     """
     from tprof.analysis.compare import figures_of  # noqa: PLC0415 - the door to analysis
-    from tprof.analysis.profile.streamed import is_long  # noqa: PLC0415 - the door to analysis
 
     from .trace import ClusterTrace, SumsTrace, load  # noqa: PLC0415 - reads with NumPy
     from .trace.sums_trace import refusal  # noqa: PLC0415 - see above
@@ -97,14 +96,9 @@ def figures_of_session(
     if isinstance(trace, SumsTrace):
         raise UsageError(refusal(trace.path))
     if isinstance(trace, ClusterTrace):
-        from tprof.analysis.profile.part_reading import is_long_job  # noqa: PLC0415 - see above
-
-        whole = bool(by) or not is_long_job(trace)
-        return figures_of(trace.profile(model, tasks=whole, progress=progress, **window), by=by, progress=progress)
-    if by or not is_long(trace):
-        return figures_of(trace.profile(model, **window), by=by)
-    profile = trace.profile(model, tables=False, progress=progress, **window)
-    return figures_of(profile, progress=progress)
+        return figures_of(trace.profile(model, tasks=bool(by), progress=progress, **window), by=by, progress=progress)
+    profile = trace.profile(model, tables=bool(by), progress=progress, **window)
+    return figures_of(profile, by=by, progress=progress)
 
 
 def _paths(side: Sessions) -> list[str | os.PathLike[str]]:

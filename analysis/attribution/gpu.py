@@ -28,18 +28,14 @@ from tprof.trace.long_arrays import is_any, release, total
 from .accounts import Account, GpuTotals
 from .gpu_marks import MarkedClaims, marked_ids, marked_work
 from .gpu_use import Booked, GpuSplit, takes_all_that_ran, warnings_of
-from .unmarked_gpu import UnmarkedGpu, covers, valid_up_to
+from .unmarked_gpu import covers, valid_up_to
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-    from .accounts import Totals
     from .gpu_use import GpuUse
-    from .instances import InstanceRows, Joined
+    from .instances import InstanceRows
     from .quanta import Quanta
-    from .segments import JoinedSegments
 
 
 @dataclass(frozen=True)
@@ -110,27 +106,3 @@ def share_marked(quanta: Quanta, use: GpuUse, idle_w: float | None) -> GpuShares
     account, warnings = booked.settled(quanta, total(totals.joules), marked=bool(use.parts))
     warnings = (*warnings_of(quanta.name, use, idle_w), *warnings)
     return GpuShares(quanta, claims.ids, totals, account, warnings, use.is_window)
-
-
-def settle_gpu(
-    quanta: Quanta,
-    use: GpuUse,
-    idle_w: float | None,
-    groups: Sequence[JoinedSegments],
-    joined: Joined,
-    totals: Totals | None,
-) -> tuple[Account, list[str]]:
-    """Distribute one GPU's joules and return its account and warnings; adds to `totals` if the domain counts."""
-    shares = share_marked(quanta, use, idle_w)
-    if shares is None:
-        gpu = UnmarkedGpu.of(quanta, use, idle_w)
-        shared = gpu.part(slice(0, len(quanta))).share(groups, joined)
-        of_rows, covered = shared.totals, shared.covered
-        account, warnings = gpu.settled(shared.worked, float(of_rows.joules.sum()))
-    else:
-        of_rows, is_known = shares.of_rows(joined.rows)
-        covered = shares.covers(joined.rows)
-        account, warnings = shares.settled(float(of_rows.joules.sum()), int(is_known.sum()))
-    if totals is not None:
-        totals.add_gpu(of_rows, covered)
-    return account, warnings

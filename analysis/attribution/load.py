@@ -13,12 +13,11 @@ from tprof.trace.bounds import LEAST_BUSY_CORES
 
 from .hidden import OWN_SHARE, measure_hidden
 from .idle_power import LEAST_IDLE_S
-from .native_time import power_of_tasks
 from .native_users import find_pools
-from .native_window import BY_CPU_TIME, pools_of_window
-from .segment_energy import NO_JOINTS, LocatedSegments, locate, spread, sum_by
+from .native_window import BY_CPU_TIME
+from .segment_energy import NO_JOINTS, LocatedSegments, locate, spread
 from .segment_reader import read_segments
-from .segments import JoinedSegments, each_thread, find_cut_off, seen_s
+from .segments import JoinedSegments, each_thread, find_cut_off
 from .short_threads import join_segments
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from .native_time import NativeSegments
     from .native_users import Pool
     from .quanta import Quanta
-    from .segments import Model, Segments
+    from .segments import Segments
 
 Floats = NDArray[np.float64]
 
@@ -45,14 +44,12 @@ class Activity:
     pools : native threads that tasks use
     hidden : CPU time without samples and without such a pool
     packages : numbers of the packages that have a domain
-    losses : sentences on samples that could not be restored
     """
 
     groups: list[JoinedSegments]
     pools: list[Pool]
     hidden: HiddenTime
     packages: tuple[int, ...]
-    losses: tuple[str, ...] = ()
 
     @property
     def segments(self) -> list[Segments]:
@@ -79,22 +76,6 @@ class Activity:
             for one, weight in zip(groups, weights, strict=True)
         )
         return Load(quanta, groups, located, weights, *self.hidden.between(edges_ns, package))
-
-
-def read_activity(trace: Trace, model: Model, packages: tuple[int, ...], *, attribute_native: bool = True) -> Activity:
-    """Read what ran, with modelled energy. Raises TraceError.
-
-    Without `attribute_native` all CPU time of native threads is CPU time without samples.
-    """
-    cut_off = find_cut_off(trace)
-    groups = list(read_segments(trace, trace.threads, model, packages=len(packages) > 1, cut_off=cut_off))
-    _fill_uncounted(groups)
-    segments = each_thread(groups)
-    pools = pools_of_window(trace, segments, model, packages=len(packages) > 1) if attribute_native else []
-    _weigh(pools, groups, len(trace.tasks))
-    reaches = [Reach(one.thread.pid, int(one.t_ns[0]), int(one.t_ns[-1]), one.earlier_s) for one in segments]
-    hidden = hidden_time(trace, reaches, lambda grid_ns: _seen_s(groups, pools, grid_ns))
-    return Activity(groups, pools, hidden, packages, tuple(losses(trace)))
 
 
 def losses(trace: Trace) -> Iterator[str]:
@@ -136,46 +117,12 @@ def _most_own_s(trace: Trace, reaches: Sequence[Reach]) -> float:
 
 
 def read_pools(trace: Trace) -> list[Pool]:
-    """Return the native threads that tasks use, as `read_activity` finds them. Raises TraceError."""
+    """Return the native threads that tasks use. Raises TraceError."""
     if not trace.native_threads:
         return []
     cut_off = find_cut_off(trace)
     segments = each_thread(read_segments(trace, trace.threads, BY_CPU_TIME, packages=False, cut_off=cut_off))
     return find_pools(trace, segments, BY_CPU_TIME, packages=False)
-
-
-def _seen_s(groups: Sequence[JoinedSegments], pools: Sequence[Pool], grid_ns: NDArray[np.int64]) -> Floats:
-    """Return the CPU seconds of all segments and pools from the first of some times to each of them."""
-    return seen_s(groups, grid_ns) + sum((pool.segments.used_s(grid_ns) for pool in pools), np.zeros(len(grid_ns)))
-
-
-def _weigh(pools: Sequence[Pool], groups: Sequence[JoinedSegments], tasks: int) -> None:
-    """Give a pool's CPU time its modelled power by counters.
-
-    A pool without counters gets that of its task's own threads, elsewhere that of all.
-    """
-    if not pools:
-        return
-    modelled, cpu_s = np.zeros(tasks + 1), np.zeros(tasks + 1)
-    for one in groups:
-        number, lasts = one.task_numbers(tasks), one.t_ns[1:] > one.t_ns[:-1]
-        modelled += sum_by(number, np.where(lasts, one.modelled, 0.0), tasks + 1)
-        cpu_s += sum_by(number, np.where(lasts, one.cpu_s, 0.0), tasks + 1)
-    power = power_of_tasks(modelled, cpu_s)
-    for pool in pools:
-        pool.segments.weigh(power)
-
-
-def _fill_uncounted(groups: list[JoinedSegments]) -> None:
-    """Give threads without the model's counters the mean modelled power per CPU second of the other threads."""
-    if all(one.counted for one in groups):
-        return
-    modelled = sum(float(one.modelled.sum()) for one in groups if one.counted)
-    cpu_s = sum(float(one.cpu_s.sum()) for one in groups if one.counted)
-    mean = modelled / cpu_s if cpu_s > 0 and modelled > 0 else 1.0
-    for one in groups:
-        if not one.counted:
-            one.modelled = one.modelled * mean
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def limited_window(window: Window, within_ns: tuple[int, int] | None) -> Window:
 def read_around(found: Survey, window: Window) -> list[Segments | None]:
     """Read the segments of each thread in a window, by CPU time; None where it has none there.
 
-    Raises UnorderedError, TraceError.
+    Raises DisorderedError, TraceError.
     """
     packages = len(found.packages) > 1
     groups = read_window(
@@ -123,7 +123,7 @@ class Ran:
 
     @classmethod
     def of(cls, found: Survey, window: Window, segments: Sequence[Segments | None]) -> Ran:
-        """Take the segments of a window's threads, and read what lies around. Raises UnorderedError, TraceError."""
+        """Take the segments of a window's threads, and read what lies around. Raises DisorderedError, TraceError."""
         own = Block((window.own_ns[0], window.until_ns), segments, window.is_last)
         count = own.offsets[-1]
         if found.around is None:

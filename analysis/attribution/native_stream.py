@@ -231,7 +231,7 @@ def survey_pools(found: Survey, windows: Sequence[Window], read: Read, samples: 
 
     Raises
     ------
-    UnorderedError
+    DisorderedError
         If time stamps go backwards.
     TraceError
         If a file cannot be read.

@@ -20,7 +20,6 @@ from tprof.trace.metadata import MAX_NS
 from .accounts import NativeTotals, Totals
 from .instances import concatenated, merged
 from .segment_energy import members, sum_by
-from .windows import UnorderedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,9 +32,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-MOST_RUNS = 4_000_000
-"""Runs of consecutive ids, 16 bytes each, from which ids of instances that have ended are known."""
-AGAIN = "instances begin again after they have ended, or go on in another thread"
 
 
 @dataclass
@@ -193,13 +189,18 @@ class OpenInstances:
         self._parts: OpenParts | None = None
         self._ended = _EndedIds()
 
+    @property
+    def again(self) -> NDArray[np.uint64]:
+        """The ids of instances that ran again after they seemed to have ended, in a later window or another thread."""
+        return self._ended.again
+
     def note_dynamic(self, domain: int, which: slice, dynamic_j: Floats) -> None:
         """Note the joules above the static ones of a window's quanta."""
         self._dynamic_j[domain][which.start + 1 : which.stop + 1] = dynamic_j
         release(self._dynamic_j[domain], self._valid[domain])
 
     def advance(
-        self, window: Window, settled: IdRuns, parts: OpenParts, held: NDArray[np.uint64] | None = None
+        self, window: Window, settled: IdRuns, parts: OpenParts, held: NDArray[np.uint64]
     ) -> tuple[InstanceRows, Totals]:
         """Add a window's instances, and return those that have ended but were not settled, with their joules.
 
@@ -208,12 +209,7 @@ class OpenInstances:
         window : the next one; the last one ends everything
         settled : the ids of those that are settled
         parts : all others
-        held : ids of instances of which later windows have parts, also after their end; None: of none
-
-        Raises
-        ------
-        UnorderedError
-            If instances that seemed to have ended run again, or ids have too little order.
+        held : ids of instances of which later windows have parts, also after their end
         """
         begin_ns, end_ns = window.own_ns
         # Segments before the window are read again: what ended in them is settled, unless its end is only now known.
@@ -225,7 +221,7 @@ class OpenInstances:
             there |= np.isin(parts.rows.instance, self._parts.rows.instance)
             parts = self._parts.plus(parts.taken(there), self._domains)
         over = ended_before(parts.rows, end_ns)
-        if held is not None and len(held):
+        if len(held) and not window.is_last:
             over &= ~np.isin(parts.rows.instance, held)
         self._parts = parts.taken(~over)
         found = parts.taken(over)
@@ -296,19 +292,36 @@ class IdRuns(NamedTuple):
 
 
 class _EndedIds:
-    """The ids of instances that have ended."""
+    """The ids of instances that have ended.
+
+    Attributes
+    ----------
+    again : those that were added more than once
+    """
 
     def __init__(self) -> None:
         self._runs = IdRuns(np.empty(0, np.uint64), np.empty(0, np.uint64))
+        self.again = np.empty(0, np.uint64)
 
     def add(self, runs: IdRuns) -> None:
-        """Add ids. Raises UnorderedError if some are there, or they have too little order."""
+        """Add ids."""
         begin = np.concatenate((self._runs.begin, runs.begin))
         order = np.argsort(begin, kind="stable")
         begin, end = begin[order], np.concatenate((self._runs.end, runs.end))[order]
         if (begin[1:] <= end[:-1]).any():
-            raise UnorderedError(AGAIN)
+            begin, end = self._without_again(runs)
         apart = np.flatnonzero(begin[1:] - end[:-1] > 1)
         self._runs = IdRuns(np.append(begin[:1], begin[apart + 1]), np.append(end[apart], end[-1:]))
-        if len(self._runs.begin) > MOST_RUNS:
-            raise UnorderedError("the ids of its instances have too little order")
+
+    def _without_again(self, runs: IdRuns) -> IdRuns:
+        """Note the ids that are there already; returns the runs of all."""
+        counts = (runs.end - runs.begin).astype(np.intp) + 1
+        before = np.cumsum(counts) - counts
+        ids = np.repeat(runs.begin, counts) + (np.arange(counts.sum()) - np.repeat(before, counts)).astype(np.uint64)
+        place = np.searchsorted(self._runs.begin, ids, side="right")
+        is_known = (place > 0) & (ids <= self._runs.end[np.maximum(place - 1, 0)])
+        self.again = np.union1d(self.again, ids[is_known])
+        new = IdRuns.of(ids[~is_known])
+        begin, end = (np.concatenate(both) for both in zip(self._runs, new, strict=True))
+        order = np.argsort(begin, kind="stable")
+        return IdRuns(begin[order], end[order])

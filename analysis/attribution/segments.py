@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from tprof.trace.metadata import process_cpu_ns
 from tprof.trace.native_pieces import read_totals
 
-from .segment_energy import LocatedSegments, locate, spread
 from .short_threads import Joints, join_arrays, join_segments
 
 if TYPE_CHECKING:
@@ -176,18 +175,6 @@ def by_number(groups: Iterable[JoinedSegments], count: int) -> list[Segments | N
         for number, one in zip(group.numbers, group.apart(), strict=True):
             found[number] = one
     return found
-
-
-def seen_s(groups: Sequence[JoinedSegments], grid_ns: NDArray[np.int64]) -> Floats:
-    """Return the CPU seconds of all segments from the first of some times to each of them.
-
-    Counts of a segment of no length lie in no quantum: they are left out.
-    """
-    inside_s = np.zeros(len(grid_ns) + 1)
-    for one in groups:
-        cpu_s = np.where(one.t_ns[1:] > one.t_ns[:-1], one.cpu_s, 0.0)
-        inside_s += spread(LocatedSegments(one.t_ns, cpu_s, locate(one.t_ns, grid_ns), one.joints.between), grid_ns)
-    return np.concatenate(([0.0], np.cumsum(inside_s[1:-1].astype(np.longdouble)))).astype(np.float64)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from .known_counts import KnownCounts, Lasts, has_counts, lasts_of
 from .load import Reach, hidden_time, part_on
 from .segment_reader import Part, fields_of, make_segments
 from .segments import find_cut_off, thread_end_ns
-from .windows import STEP, IndexedThread, UnorderedError, index_thread, known_around
+from .windows import STEP, DisorderedError, IndexedThread, index_thread, known_around
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -139,7 +139,7 @@ class Survey:
         return found
 
     def with_around(self, trace: Trace) -> Survey:
-        """Return it with threads of the window of time around its own. Raises UnorderedError, TraceError."""
+        """Return it with threads of the window of time around its own. Raises DisorderedError, TraceError."""
         threads = (one for one in trace.threads if one.count)
         indexed = tuple(_indexed(trace, one, self.step) for one in threads)
         found = replace(self.bare(trace), threads=indexed, cut_off=find_cut_off(trace))
@@ -188,7 +188,7 @@ def survey(
 
     Raises
     ------
-    UnorderedError
+    DisorderedError
         If time stamps go backwards.
     TraceError
         If a file cannot be read.
@@ -287,7 +287,7 @@ class _Pass:
         self.is_in_task = False
 
     def add(self, records: Samples) -> None:
-        """Go on to the last of some samples. Raises UnorderedError."""
+        """Go on to the last of some samples. Raises DisorderedError."""
         t_ns, runs = records["t_ns"], records["instance"][-1] != 0
         if "cpu_ns" in self.thread.columns:
             cpu_ns = records["cpu_ns"]
@@ -297,7 +297,7 @@ class _Pass:
         within = self._within(before[0], int(t_ns[-1]))
         self.before = _loops.accumulate(t_ns, cpu_ns, before, self.end_ns, self.grid_ns[within], self.at_s[within])
         if self.before is None:
-            raise UnorderedError("its time stamps go backwards")
+            raise DisorderedError("its time stamps go backwards")
         self.at_s[within.stop :] = self.before[2]
         self.is_in_task = bool(runs)
 

@@ -46,8 +46,8 @@ PER_THREAD = 500
 """Of a window, samples for each thread that lives at the same time: each takes time of its own in each window."""
 
 
-class UnorderedError(Exception):
-    """Samples whose windows cannot be told, or read, apart from the others."""
+class DisorderedError(Exception):
+    """Times of samples go backwards: `tprof.trace.ordered` puts them in order."""
 
 
 @dataclass(frozen=True)
@@ -107,11 +107,11 @@ class Window:
 
 
 def index_thread(trace: Trace, thread: Thread, t_ns: Times, step: int, known: KnownCounts | None) -> IndexedThread:
-    """Return a thread with its index, times limited to its end. Raises UnorderedError."""
+    """Return a thread with its index, times limited to its end. Raises DisorderedError."""
     end_ns = thread_end_ns(trace, thread)
     t_ns = np.minimum(t_ns, end_ns)
     if (t_ns[1:] < t_ns[:-1]).any():
-        raise UnorderedError("its time stamps go backwards")
+        raise DisorderedError("its time stamps go backwards")
     return IndexedThread(thread, t_ns, step, end_ns, known)
 
 
@@ -225,7 +225,7 @@ def read_window(
 
     Raises
     ------
-    UnorderedError
+    DisorderedError
         If times go backwards: what they are limited to depends on samples of other windows.
     TraceError
         If a file cannot be read.
@@ -270,7 +270,7 @@ def _read_part(
     ends_ns = np.array([max(threads[number].end_ns, 0) for number in there], np.int64)
     t_ns, falls = limited_times(fields["t_ns"], joints, ends_ns)
     if falls.any():
-        raise UnorderedError("its time stamps go backwards")
+        raise DisorderedError("its time stamps go backwards")
     starts = {number: part.start for number, part in zip(numbers, samples, strict=True)}
     found = np.empty((len(there), 2), np.intp)
     _loops.search(t_ns, joints.begin, joints.end, (window.own_ns[0], window.until_ns), found)

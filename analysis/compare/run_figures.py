@@ -84,8 +84,8 @@ def figures_of(
 
     Parameters
     ----------
-    profile : of a session or a job. One without its table of instances is shared once more, window by window, and the
-        parts of such a job are read again
+    profile : of a session or a job. One without its table of instances is shared once more, and the parts of such a
+        job are read again
     by : ``"host"`` or names of labels, as for `Profile.by`: the figures are then those of groups instead of tasks
     progress : called with what is done, how many windows are, and how many there are
 
@@ -163,7 +163,7 @@ def _of_part(
         places.add(piece.tasks.assign(host=hosts[name]))
         ended.add(piece)
 
-    profile.instances.share(add, None)
+    profile.instances.share(add)
     return spread, places
 
 

@@ -70,7 +70,7 @@ def write_otlp(
                     progress("spans", min(done, every), every)
 
             write([spans.recording])
-            host.profile.instances.share(partial(_write_piece, spans, write), None)
+            host.profile.instances.share(partial(_write_piece, spans, write))
 
 
 def _write_piece(spans: _Spans, write: Callable[[list[dict[str, Any]]], None], piece: Piece) -> None:

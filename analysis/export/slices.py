@@ -4,8 +4,8 @@ A slice is an instance from where a thread begins to run it to where it has left
 suspended coroutine leaves its thread, so it has a slice for each time that it ran: these are its pieces, the first of
 which stands for the instance.
 
-A recording in memory is one part, of which one thread is in memory at a time. One that was read in windows has a part
-for each, so that slices may begin in one part and end in a later one. What a slice says stands where it begins, and its
+A recording has a part for each window in which it is read, so that slices may begin in one part and end in a later one.
+What a slice says stands where it begins, and its
 joules are known when its instance has ended: so the figures of instances that go on in another window are read first,
 and stay in memory.
 """
@@ -19,10 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from tprof.analysis.attribution.segment_reader import read_segments
 from tprof.analysis.attribution.segments import thread_end_ns
 from tprof.analysis.names import shown
-from tprof.analysis.profile.instances import SummedInstances
 from tprof.analysis.profile.task_graph.lifecycle import Places
 
 if TYPE_CHECKING:
@@ -31,6 +29,7 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.instances import InstanceRows
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.profile import Profile
+    from tprof.analysis.profile.instances import Instances
     from tprof.analysis.profile.stored_instances import Piece
 
     from tprof.trace import Thread
@@ -86,24 +85,7 @@ def share_slices(
     take : called in the order of the parts; threads are in the order of processes, and may be taken once
     progress : is told how far the recording is read before the first part
     """
-    if isinstance(profile.instances, SummedInstances):
-        _share_windows(profile, profile.instances, take, progress)
-        return
-    tasks, trace = profile.tasks, profile.trace
-    table = _Table(tasks, trace.start_ns)
-    threads = sorted(trace.threads, key=_place)
-    groups = read_segments(trace, threads, profile.recipe.model, packages=False)
-    segments = (one for group in groups for one in group.apart())
-    parts = (_SoFar().part(one, slice(0, len(one.slot)), table, is_last=True) for one in segments)
-    take(tasks, (one for one in parts if one is not None))
-
-
-def _share_windows(
-    profile: Profile,
-    instances: SummedInstances,
-    take: Callable[[pd.DataFrame, Iterable[ThreadSlices]], None],
-    progress: Progress | None,
-) -> None:
+    instances = profile.instances
     trace, windows = profile.trace, instances.segments()
     crossing = _crossing(instances, trace.start_ns, progress)
     found = Places.of(crossing["instance"].to_numpy())
@@ -129,10 +111,10 @@ def _share_windows(
         tasks = pd.concat([ended, crossing.iloc[rows[rows >= 0]]], ignore_index=True)
         take(tasks, parts(segments, own_ns, _Table(tasks, trace.start_ns, len(ended))))
 
-    instances.share(add, None)
+    instances.share(add)
 
 
-def _crossing(instances: SummedInstances, begin_ns: int, progress: Progress | None) -> pd.DataFrame:
+def _crossing(instances: Instances, begin_ns: int, progress: Progress | None) -> pd.DataFrame:
     """Return the instances that began in another window than that in which they are known to have ended."""
     begins = iter(instances.begins_ns)
     found: list[pd.DataFrame] = []

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 from tprof.analysis.profile import ClusterProfile, Profile, SumsProfile
-from tprof.analysis.profile.instances import SummedInstances
 from tprof.analysis.profile.job_instances import JobColumns, placed_on_job
 
 from tprof.trace.plain_values import FORMULA
@@ -85,7 +84,7 @@ def _write(
 ) -> None:
     """Write all tables; the instances of a profile that does not keep them are written as they end."""
     ended: Callable[[TableFile], None] | None = None
-    if isinstance(profile, Profile) and isinstance(profile.instances, SummedInstances):
+    if isinstance(profile, Profile):
         tables = _in_parts(profile)
         share = profile.instances.share
         ended = lambda file: share(lambda piece: file.add(piece.tasks), progress)  # noqa: E731 - one line of two kinds

@@ -1,46 +1,58 @@
-"""Builds a profile: reads the threads, chooses or fits a model, shares every domain's joules, makes the tables."""
+"""Builds a profile: window after window of the recording is read and shared, and sums are kept.
+
+The figures are those of the whole recording (see `tprof.analysis.attribution.windows`), up to the order of additions. A
+first pass over the samples is made where one is needed (`tprof.analysis.attribution.survey`). Memory holds the readings
+of the sensors, a window's samples, and the instances that have not ended.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
-from tprof.analysis.attribution.accounts import Account, NativeTotals, Totals, settle
-from tprof.analysis.attribution.gpu import settle_gpu
-from tprof.analysis.attribution.gpu_use import SCOPE as GPU
-from tprof.analysis.attribution.gpu_use import gpu_use
-from tprof.analysis.attribution.instances import join_rows
 from tprof.analysis.attribution.load import idle_power_w
-from tprof.analysis.attribution.segment_energy import sum_by
-from tprof.analysis.attribution.windows import UnorderedError
-from tprof.analysis.models.fitted.base_fit import work_of
+from tprof.analysis.attribution.native_density import cut_by_natives
+from tprof.analysis.attribution.native_stream import survey_pools
+from tprof.analysis.attribution.native_window import surroundings
+from tprof.analysis.attribution.segments import by_number
+from tprof.analysis.attribution.survey import survey
+from tprof.analysis.attribution.windows import PER_THREAD, STEP, DisorderedError, Reach, cut_windows, most_at_once
 from tprof.analysis.models.fitted.powers import mean_errors
-from tprof.analysis.names import places, shown
+from tprof.analysis.models.fitted.stored_work import NO_SPACE
 
 from tprof import log
-from tprof.errors import UsageError
+from tprof.trace.array_file import ArrayFile
+from tprof.trace.long_arrays import computed, is_any
+from tprof.trace.ordered import in_order_of_time
 
-from .fits import Ran, fitted
+from .fits import Ran, needs_fits
+from .fits import fitted as fit_powers_of
 from .information import Found, Said, accounts_table, completed, informed, limits_of
 from .instances import Instances
-from .memory import fits_in_memory, too_large
-from .native_threads import NativeBounds, PoolFacts, native_facts
+from .memory import native_count, record_count
+from .parallel_maps import Threads, usual_threads
 from .profile import Profile
-from .profile_warnings import SampleFacts, ran_in, stuck_sensor_warnings
 from .recipe import prepare
-from .streamed import build_streamed
-from .tables import tasks_table
-from .task_sums import TaskSums, limits_j
-from .window_gpus import gpu_errors, gpu_variance
+from .stored_instances import Piece
+from .streamed_fit import activity_reader, counted, fitted_domains, reach_of, store_run
+from .task_graph import services_of
+from .window_gpus import WindowGpus, gpu_errors, reaches_of_gpus, without_gpus
+from .window_reading import read_groups_of, read_window_of
+from .window_shares import Summed, Sums
+from .window_stream import WindowStream
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
-    from tprof.analysis.attribution.instances import InstanceRows, Joined
-    from tprof.analysis.attribution.load import Activity
+    from tprof.analysis.attribution.native_stream import StreamedPools
     from tprof.analysis.attribution.quanta import Quanta
+    from tprof.analysis.attribution.segments import Segments
+    from tprof.analysis.attribution.survey import Survey
+    from tprof.analysis.attribution.windows import Window
     from tprof.analysis.models import Coefficients
 
     from tprof.trace import Trace
@@ -48,9 +60,26 @@ if TYPE_CHECKING:
     from .parallel_maps import Map
     from .recipe import Prepared, Recipe
     from .stored_instances import Progress
+    from .streamed_fit import FittedDomain
+    from .task_sums import TaskSums
+    from .window_stream import SharedWindows
+
+WINDOW_SAMPLES = 250_000
+"""Of a window, about: its arrays stay in memory that is used again, and in caches as far as they can."""
+STEPS = 8
+"""A window has so many of the times by which samples are found, or more, of each thread if they are not too many."""
+LEAST_STEP = 512
+"""Samples from one of these times to the next, unless windows are small."""
+LEAST_TIMES, LEAST_APART = 4096, 32
+"""So many of these times are kept of a recording, unless so few samples would be between them."""
 
 
-def energy_by_domain(recipe: Recipe, trace: Trace) -> pd.DataFrame:
+def _follows_natives(trace: Trace, recipe: Recipe) -> bool:
+    # What a thread used before its first reading may count since its birth.
+    return recipe.attribute_native and any(len(one.cpu_ns) and one.cpu_ns[-1] > 0 for one in trace.native_threads)
+
+
+def energy_by_domain(profile: Profile) -> pd.DataFrame:
     """Share every domain's joules, those outside the total too: one row per task, a column per domain.
 
     Returns
@@ -58,21 +87,13 @@ def energy_by_domain(recipe: Recipe, trace: Trace) -> pd.DataFrame:
     Index `task`, columns the domains' names: joules of all instances of the task, nested tasks left out; NaN if the
     domain measured none. The columns of domains that nest overlap: only those of the total may be added.
     """
-    activity = recipe.read(trace)
-    joined = join_rows([one.rows for one in activity.groups])
-    names, places_of = places([shown(entry.name) for entry in trace.tasks])
-    code = np.append(places_of, -1)[np.minimum(joined.rows.task, len(places_of))]
-    known = code >= 0
     columns: dict[str, NDArray[np.float64]] = {}
-    for domain in recipe.quanta:
-        totals = Totals.zeros(len(joined.rows), NativeTotals.of(activity.pools, joined, len(trace.tasks)))
-        columns[domain.name] = np.full(len(names), np.nan)
-        if len(domain) and domain.valid.any():
-            _settled(recipe, trace, domain, activity, joined, totals)
-            energy_j = totals.dynamic_j + totals.static_j + (0.0 if totals.gpu is None else totals.gpu.joules)
-            by_task = np.bincount(code[known], weights=energy_j[known], minlength=len(names))
-            columns[domain.name] = by_task.astype(np.float64)
-    return pd.DataFrame(columns, index=pd.Index(np.asarray(names, object), name="task"))
+    for domain in profile.quanta:
+        columns[domain.name] = np.full(len(profile.sums.names), np.nan)
+        if len(domain) and is_any(domain.valid):
+            stream = profile.instances.stream.of_domain(domain.name)
+            columns[domain.name] = _shared(stream, None).total.columns["energy_j"]
+    return pd.DataFrame(columns, index=pd.Index(np.asarray(profile.sums.names, object), name="task"))
 
 
 def build_profile(  # noqa: PLR0913 - one parameter an option
@@ -97,115 +118,182 @@ def build_profile(  # noqa: PLR0913 - one parameter an option
     max_power_w : float, watts; an interval of a sensor that implies more is invalid (default 1000)
     attribute_native : whether the CPU time of native threads (BLAS, OpenMP, polars, …) goes to the tasks that use them;
         False: to `runtime`
-    tables : whether the table of instances is made now. Without it, and where it does not fit into memory, the
-        recording is read window by window, in memory that does not grow with its samples, unless other windows'
-        samples decide what one holds (`UnorderedError`). The figures are the same
-    window_samples : of such a window, about; None: a quarter of a million, or a thousand of each thread if that is more
-    progress : called for each of them with what is done, how many are, and how many there are
-    map : calls a function for each window, by default on a few threads: a pool's or an engine's, with which windows
-        are shared at the same time. The files must be there under the same path. The figures do not depend on it, to
-        the last bit
+    tables : whether the table of instances is made now if it fits into memory; else the recording is read again when
+        somebody asks for it
+    window_samples : so many samples, about, are read at a time; None: a quarter of a million, or more where many
+        threads live at the same time. The figures do not depend on it
+    progress : called with what is done, how many windows are, and how many there are
+    map : calls a function for each window, and returns what that does in the order of the windows, as the built-in one
+        does: a pool's or an engine's, with which windows are shared at the same time; None: on a few threads of this
+        process. The files must be there under the same path. The figures do not depend on it, to the last bit
 
     Raises
     ------
     UsageError
-        If the model or its coefficients are unknown, the trace lacks what it needs, or it must be read into memory as a
-        whole and does not fit.
+        If the model or its coefficients are unknown, or the trace lacks what it needs.
     """
     prepared = prepare(trace, model, coefficients, max_power_w, attribute_native=attribute_native)
-    fits = fits_in_memory(trace)
-    if not tables or not fits:
-        try:
-            return build_streamed(trace, prepared, asked=model, samples=window_samples, progress=progress, map=map)
-        except UnorderedError as error:
-            why = str(error)
-        if not fits:
-            raise UsageError(too_large(trace, why))
-        log.info("analysis", "%s is read into memory: %s", trace.path, why)
-    return build_in_memory(trace, prepared, asked=model)
+    try:
+        profile = _build(trace, prepared, model, window_samples, progress, map)
+    except DisorderedError:
+        trace = in_order_of_time(trace)
+        profile = _build(trace, prepared, model, window_samples, progress, map)
+    if tables and profile.instances.table_fits:
+        profile.instances.tasks  # noqa: B018 - it is kept
+    return profile
 
 
-def build_in_memory(trace: Trace, prepared: Prepared, *, asked: str) -> Profile:
-    """Attribute a trace's joules with all its samples in memory; `asked` is the model that was asked for."""
-    activity = prepared.recipe.read(trace)
+def _build(
+    trace: Trace,
+    prepared: Prepared,
+    asked: str,
+    samples: int | None,
+    progress: Progress | None,
+    map: Map | None,  # noqa: A002 - see above
+) -> Profile:
+    """Build the profile of a trace; `asked` is the model that was asked for. Raises DisorderedError."""
+    recipe = prepared.recipe
+    log.info("analysis", "reading %s: %d threads, %d domains", trace.path, len(trace.threads), len(recipe.whole))
+    recorded = sum(one.count > 0 for one in trace.threads)
+    usual = usual_threads(recorded)
+    follows = _follows_natives(trace, recipe)
+    share = 1 - native_count(trace) / record_count(trace) if follows else 1.0
+    step = _step(samples or max(int(WINDOW_SAMPLES * share), 1), recorded, sum(one.count for one in trace.threads))
+    found = survey(trace, recipe.model, recipe.packages, step, map if isinstance(map, Threads) else usual)
+    gpus = WindowGpus.of(trace, recipe)
+    windows, samples = _cut(trace, found, _reaches(recipe, asked, gpus), samples, follows=follows)
+    found, pools = _with_pools(trace, recipe, found, windows, samples, follows=follows)
+    recipe = prepared.idled(_idle_watts(trace, prepared, found, pools, samples))
+    recipe, fitted, modelled = _fitted(trace, recipe, found, pools, windows, asked, progress)
+    log.info("analysis", "model %s: %s", recipe.model.name, recipe.model.why)
+    said = Said.of(trace)
+    services = services_of(said.events, trace)
+    stream = WindowStream(trace, recipe, found, windows, fitted, pools, gpus, map or usual, services)
+    total, last, shared, stream = _shared(stream, progress)
+    assert last is not None  # noqa: S101 - one window is the last
+    unnamed = total.rows - int(total.columns["instances"].sum())
+    facts = replace(shared.facts, instances=total.rows, unnamed=unnamed, follows_native=pools is not None)
     names = [entry.name for entry in trace.tasks]
-    idle_w = {domain.name: idle_power_w(*activity.load(domain).idle()) for domain in prepared.idles}
-    recipe = fitted(prepared.idled(idle_w), trace, _ran_in(activity, len(names)), asked=asked)
-    rows, totals, accounts, stuck = _share(recipe, activity, trace)
-    pool_j = [] if totals.native is None else totals.native.pool_j
-    native = native_facts([PoolFacts.of(pool) for pool in activity.pools], pool_j, names)
-    facts, said = SampleFacts.of(activity, len(rows), int((rows.task >= len(names)).sum())), Said.of(trace)
-    info = informed(trace, prepared, recipe, Found(accounts, stuck, facts, activity.hidden, native, said))
+    native = None if shared.pools is None else shared.pools.facts(names)
+    stuck = [text for domain in recipe.quanta for text in shared.stuck.get(domain.name, ())]
+    info = informed(trace, prepared, recipe, Found(shared.accounts, stuck, facts, found.hidden, native, said))
+    stream = replace(stream, known=shared.pools, services=())
+    complete = partial(completed, trace=trace, said=said, quality=info["quality"])
+    instances = Instances(total, Piece(complete(last.tasks), last.own_s), stream, complete, shared.served)
+    accounts = accounts_table(recipe, shared.accounts)
+    bounds = None if shared.pools is None else shared.pools.bounds(names)
     errors_j = None
     if recipe.fits:
-        errors_j = mean_errors(
-            recipe.fits, _modelled_by_task(activity, len(names)), _instances_by_name(rows, names), names
-        )
-        if totals.gpu is not None:
-            unique, codes = places(names)
-            every = np.ones(len(rows), bool)
-            variance_j2 = gpu_variance(totals.gpu, rows.task, every, codes, len(unique))
-            errors_j = np.hypot(errors_j, gpu_errors(variance_j2, _instances_by_name(rows, names)))
-    threads = [thread for one in activity.groups for thread in one.threads]
-    del activity
-    watts, most_w = limits_of(trace, recipe)
-    tasks, half_j = tasks_table(trace, threads, rows, totals, watts, most_w)
-    bounds = None
-    if totals.native is not None:
-        bounds = NativeBounds.of(totals.native.task_least_j, totals.native.task_most_j, names)
-    tasks = completed(tasks, trace, said, info["quality"])
-    sums = TaskSums.of_table(tasks, rows.own_s, half_j, limits_j(tasks["task"].cat.categories, trace.tasks))
-    instances = Instances(sums, tasks, rows.own_s)
-    return Profile(trace, instances, accounts_table(recipe, accounts), info, recipe, errors_j, watts, bounds, said)
+        errors_j = mean_errors(recipe.fits, modelled, total.columns["instances"], names)
+        if shared.gpus is not None:
+            errors_j = np.hypot(errors_j, gpu_errors(shared.gpus.variance_j2, total.columns["instances"]))
+    return Profile(trace, instances, accounts, info, recipe, errors_j, limits_of(trace, recipe)[0], bounds, said)
 
 
-def _share(
-    recipe: Recipe, activity: Activity, trace: Trace
-) -> tuple[InstanceRows, Totals, dict[str, Account], list[str]]:
-    """Share the joules of all domains: returns the instances, their joules, the accounts, and warnings."""
-    log.info("analysis", "model %s: %s", recipe.model.name, recipe.model.why)
-    joined = join_rows([one.rows for one in activity.groups])
-    for one, place in zip(activity.groups, joined.places, strict=True):
-        if isinstance(place, slice):
-            one.rows = joined.rows.view(place)  # frees each group's own copy, as large as all its columns
-    totals = Totals.zeros(len(joined.rows), NativeTotals.of(activity.pools, joined, len(trace.tasks)))
-    accounts = {domain.name: Account(domain.name, *[float("nan")] * 7) for domain in recipe.quanta}
-    stuck = []
-    for domain in recipe.quanta:
-        if len(domain):
-            counted = totals if domain.counted else None
-            accounts[domain.name], warnings = _settled(recipe, trace, domain, activity, joined, counted)
-            stuck += warnings
-    return joined.rows, totals, accounts, stuck
+class _Shared(NamedTuple):
+    """The sums over all instances, those of the last window, what else windows found, and the stream."""
+
+    total: TaskSums
+    last: Piece | None
+    found: SharedWindows
+    stream: WindowStream
 
 
-def _settled(
-    recipe: Recipe, trace: Trace, domain: Quanta, activity: Activity, joined: Joined, totals: Totals | None
-) -> tuple[Account, list[str]]:
-    """Share one domain's joules: a GPU's by the time in which it worked, others by the load of processors."""
-    if domain.scope == GPU:
-        use, idle_w = gpu_use(trace, domain.name), recipe.static_power_w.get(domain.name)
-        return settle_gpu(domain, use, idle_w, activity.groups, joined, totals)
-    plan = recipe.plan(domain, activity)
-    account = settle(plan, activity.groups, activity.pools, joined, totals)
-    return account, stuck_sensor_warnings(domain, ran_in(plan), trace.start_ns) if domain.stuck.any() else []
+def _shared(stream: WindowStream, progress: Progress | None) -> _Shared:
+    """Share all joules once, and a second time if instances ran again after they seemed to have ended."""
+    sums: list[Sums] = []
+    keep = Summed(stream.trace, stream.recipe, stream.threads)
+    found = stream.run(keep, lambda part: sums.append(sums.pop().plus(part) if sums else part), progress)
+    if len(found.again):
+        return _shared(replace(stream, again=np.union1d(stream.again, found.again)), progress)
+    return _Shared(*sums[0], found, stream)
 
 
-def _ran_in(activity: Activity, tasks: int) -> Callable[[Quanta], Ran]:
-    """Return what says what ran, for a domain."""
-
-    def ran(domain: Quanta) -> Ran:
-        load = activity.load(domain)
-        return Ran(work_of(load.threads, load.segments, tasks), load.hidden_s)
-
-    return ran
-
-
-def _modelled_by_task(activity: Activity, tasks: int) -> NDArray[np.float64]:
-    sums = (sum_by(one.task_numbers(tasks), one.modelled, tasks + 1)[:tasks] for one in activity.all_groups)
-    return sum(sums, np.zeros(tasks))
+def _cut(
+    trace: Trace, found: Survey, reaches: Sequence[Reach], samples: int | None, *, follows: bool
+) -> tuple[tuple[Window, ...], int]:
+    """Return the windows, and of about how many samples they are; `follows`: native threads are followed."""
+    usual = samples or max(WINDOW_SAMPLES, PER_THREAD * most_at_once(found.threads))
+    cut = partial(cut_windows, found.threads, reaches)
+    return cut_by_natives(trace, usual, cut) if follows and samples is None else (tuple(cut(usual)), usual)
 
 
-def _instances_by_name(rows: InstanceRows, names: Sequence[str]) -> NDArray[np.intp]:
-    unique, code = places(names)
-    return np.bincount(code[rows.task[rows.task < len(names)]], minlength=len(unique))
+def _reaches(recipe: Recipe, asked: str, gpus: WindowGpus | None) -> list[Reach]:
+    """Return when what the quanta of each domain share runs; domains whose quanta no window shares have none."""
+    of_gpus = reaches_of_gpus(gpus, recipe.quanta)
+    of = reach_of if needs_fits(recipe, asked) else Reach.of
+    return [of_gpus.get(number, of(one)) for number, one in enumerate(without_gpus(recipe.quanta))]
+
+
+def _step(samples: int, recorded: int, count: int) -> int:
+    """Return of how many samples of a thread one's time is kept, for windows of so many of so many threads.
+
+    Of a recording of so few as `count` it is one of fewer, since its timeline shows times between them.
+    """
+    of_thread = max(samples // (STEPS * max(recorded, 1)), LEAST_STEP)
+    return min(STEP, max(samples // STEPS, 1), of_thread, max(count // LEAST_TIMES, LEAST_APART))
+
+
+def _with_pools(
+    trace: Trace, recipe: Recipe, found: Survey, windows: Sequence[Window], samples: int, *, follows: bool
+) -> tuple[Survey, StreamedPools | None]:
+    """Find the pools of native threads: returns what is known with their CPU time, and the pools."""
+    if not follows:
+        return found, None
+
+    def read(window: Window) -> list[Segments | None]:
+        return by_number(read_groups_of(trace, recipe, found, window, recipe.model.columns), len(found.threads))
+
+    if trace.recorded is not None:
+        found = found.with_around(surroundings(trace, trace.recorded))
+    pools = survey_pools(found, windows, read, samples)
+    return (found, None) if pools is None else (found.with_pools(pools.used_s(), pools.modelled()), pools)
+
+
+def _fitted(
+    trace: Trace,
+    recipe: Recipe,
+    found: Survey,
+    pools: StreamedPools | None,
+    windows: Sequence[Window],
+    asked: str,
+    progress: Progress | None,
+) -> tuple[Recipe, dict[str, FittedDomain], NDArray[np.float64]]:
+    """Fit powers if the model needs that: returns the recipe, how fitted domains are shared, and modelled sums."""
+    tasks = len(trace.tasks)
+    if not needs_fits(recipe, asked):
+        return recipe, {}, np.zeros(tasks)
+    read = activity_reader(trace, recipe, found, pools, windows)
+    with ArrayFile(NO_SPACE) as file:
+        run = store_run(file, read, counted(windows, "what ran", progress), tasks, recipe.packages)
+
+        def ran(domain: Quanta) -> Ran:
+            if progress is not None:
+                progress(f"powers of {domain.name}", 0, 1)
+
+            def hidden_s(at: slice) -> NDArray[np.float64]:
+                other_s, unseen_s = found.hidden.between(domain.edges_ns[at.start : at.stop + 1], domain.package)
+                return other_s + unseen_s
+
+            return Ran(run.work(domain), computed(len(domain), np.float64, hidden_s, domain.edges_ns))
+
+        chosen = fit_powers_of(recipe, trace, ran, asked=asked)
+        return chosen, fitted_domains(chosen, run, read, windows, progress), run.modelled
+
+
+def _idle_watts(
+    trace: Trace, prepared: Prepared, found: Survey, pools: StreamedPools | None, samples: int
+) -> dict[str, float | None]:
+    """Return the watts of domains in idle quanta, where a calibrated static power gives way to them."""
+    domains = prepared.idles
+    if not domains:
+        return {}
+    sums = {one.name: np.zeros(2) for one in domains}
+    columns = prepared.recipe.model.columns
+    for window in cut_windows(found.threads, [Reach.of(one) for one in domains], samples):
+        around = () if pools is None else pools.around(window)
+        activity, _, _ = read_window_of(trace, prepared.recipe, found, window, columns, around)
+        for domain, which in zip(domains, window.quanta, strict=True):
+            if which.stop > which.start:
+                sums[domain.name] += activity.load(domain.part(which)).idle()
+    return {name: idle_power_w(*both.tolist()) for name, both in sums.items()}

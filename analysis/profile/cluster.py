@@ -1,7 +1,6 @@
 """The profile of a job: one host's part after the other becomes tables, which are then joined.
 
 Only tables leave a part, so memory is bounded by one part and the tables, and parts can be analysed on other machines.
-A long part is read window by window, unless the table of instances is asked for.
 """
 
 from __future__ import annotations

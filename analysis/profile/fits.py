@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from tprof.analysis.attribution.gpu_use import SCOPE as GPU
 from tprof.analysis.models import needs_fit
 from tprof.analysis.models.fitted import Belief, fit_powers
-from tprof.analysis.models.fitted.stored_work import StoredWork
 
 from tprof import log
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
     from tprof.analysis.attribution.quanta import Quanta
-    from tprof.analysis.models.fitted import Fit
     from tprof.analysis.models.fitted.stored_work import SomeWork
 
     from tprof.trace import Trace
@@ -44,10 +42,7 @@ def needs_fits(recipe: Recipe, asked: str) -> bool:
 
 
 def fitted(recipe: Recipe, trace: Trace, ran: Callable[[Quanta], Ran], *, asked: str) -> Recipe:
-    """Fit powers if requested, or if `auto` finds that they separate the tasks.
-
-    The fits have no factors of segments where these are in a file.
-    """
+    """Fit powers if requested, or if `auto` finds that they separate the tasks."""
     if not needs_fit(asked, recipe.model):
         return recipe
     fits, names = {}, [entry.name for entry in trace.tasks]
@@ -58,7 +53,7 @@ def fitted(recipe: Recipe, trace: Trace, ran: Callable[[Quanta], Ran], *, asked:
             fit = fit_powers(domain, here.work, here.hidden_s, names=names, belief=_belief(recipe, domain.name))
             part = domain.span(trace.start_ns, trace.end_ns)
             if fit is not None and part.stop > part.start:
-                fits[domain.name] = replace(_with_factors(fit, here.work), static_w=fit.static_w[part])
+                fits[domain.name] = replace(fit, static_w=fit.static_w[part])
     chosen = recipe.model.fitted(asked, fits, [q.quality for q in recipe.quanta if q.counted and q.scope != GPU])
     return replace(recipe, model=chosen, fits=fits) if chosen.name == "fitted" else recipe.without(fits)
 
@@ -66,13 +61,6 @@ def fitted(recipe: Recipe, trace: Trace, ran: Callable[[Quanta], Ran], *, asked:
 def _is_fitted(domain: Quanta, asked: str) -> bool:
     is_measured = domain.counted and len(domain) > 0 and domain.quality != "estimated" and domain.scope != GPU
     return is_measured and (asked == "fitted" or domain.timed)
-
-
-def _with_factors(fit: Fit, work: Sequence[SomeWork]) -> Fit:
-    here = [one for one in work if not isinstance(one, StoredWork)]
-    if fit.effects is None or len(here) < len(work):
-        return fit
-    return replace(fit, factors=fit.effects.factors(here))
 
 
 def _belief(recipe: Recipe, domain: str) -> Belief:

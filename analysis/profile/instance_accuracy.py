@@ -28,8 +28,6 @@ from tprof.analysis.attribution.segment_energy import (
 )
 from tprof.analysis.models.fitted.edges import estimate_edges
 
-from .instances import SummedInstances
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -39,10 +37,7 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.sharing import Sharing
     from tprof.analysis.models.fitted import Fit
 
-    from tprof.trace import Trace
-
     from .profile import Profile
-    from .recipe import Recipe
 
 Floats = NDArray[np.float64]
 MOST_SAMPLES = 400_000
@@ -78,8 +73,7 @@ def expected_errors(profile: Profile) -> pd.DataFrame:
     ]
     if not domains:
         return pd.DataFrame(columns=list(COLUMNS))
-    recipe, trace = _replayed(profile)
-    _, plans = recipe.again(trace)
+    plans = _replayed(profile)
     names = {domain.name for domain in domains}
     resolved = [plan for plan in plans if plan.measured.name in names]
     if not resolved:
@@ -93,21 +87,10 @@ def expected_errors(profile: Profile) -> pd.DataFrame:
     return _by_length(*_replay(played, fit, np.random.default_rng(0)))
 
 
-def _replayed(profile: Profile) -> tuple[Recipe, Trace]:
-    """Return what is read again: all, or of a long recording a window in its middle with the samples of a slice."""
-    recipe, trace, instances = profile.recipe, profile.trace, profile.instances
-    if not isinstance(instances, SummedInstances):
-        return recipe, trace
-    t_ns, count = instances.index.t_ns, max(MOST_SAMPLES // instances.index.step, 1)
-    first = max(len(t_ns) - count, 0) // 2
-    begin_ns = max(int(t_ns[first]), trace.start_ns)
-    end_ns = max(min(int(t_ns[min(first + count, len(t_ns) - 1)]), trace.end_ns), begin_ns + 1)
-    window = (trace.recorded or trace).window(begin_ns, end_ns)
-    parts = {domain.name: domain.between(begin_ns, end_ns) for domain in recipe.quanta}
-    fits = {
-        name: replace(fit, static_w=fit.static_w[parts[name][1]], factors=None) for name, fit in recipe.fits.items()
-    }
-    return replace(recipe, quanta=tuple(part for part, _ in parts.values()), fits=fits), window
+def _replayed(profile: Profile) -> list[Sharing]:
+    """Return how the joules of the counted domains are shared in the window in the middle of the recording."""
+    stream = profile.instances.stream
+    return stream.planned(len(stream.windows) // 2)[1]
 
 
 def _slice(plan: Sharing, segments: Sequence[Segments | NativeSegments], tasks: int, *, known: bool) -> Played | None:

@@ -1,4 +1,4 @@
-"""The instances of a profile: all of them in memory, or their sums alone, and the instances read again when needed."""
+"""The instances of a profile: their sums, and the instances themselves, which are shared again when they are needed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from tprof.errors import UsageError
@@ -17,119 +18,87 @@ from .stored_instances import Piece, StoredInstances, scanned
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
     from tprof.analysis.attribution.segments import Segments
 
-    from .stack_shares import StoredStacks
-    from .stored_instances import Progress, Share
+    from .stored_instances import Progress
     from .task_graph import ServedSegments
     from .task_sums import TaskSums
+    from .window_stream import SampleIndex, WindowStream
 
 ROW_BYTES = 700
 """Of memory for a row while a table is put together from its parts, more than was measured with eight counters."""
 
 
+class _Whole(NamedTuple):
+    """All instances by id, and (n,) the window with which each ended."""
+
+    piece: Piece
+    window: NDArray[np.int32]
+
+
 @dataclass(frozen=True)
 class Instances:
-    """All instances of a recording.
-
-    Attributes
-    ----------
-    sums : over them
-    tasks : one row per instance
-    own_s : (n,) seconds in which its thread ran each, without nested tasks or suspension
-    """
-
-    sums: TaskSums
-    tasks: pd.DataFrame
-    own_s: NDArray[np.float64]
-
-    @property
-    def last(self) -> Piece:
-        """All of them."""
-        return Piece(self.tasks, self.own_s)
-
-    def share(self, sink: Callable[[Piece], None], progress: Progress | None = None) -> None:  # noqa: ARG002
-        """Give them to a sink at once."""
-        sink(self.last)
-
-    def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:  # noqa: ARG002
-        """Yield them at once."""
-        yield self.last
-
-    def dataset(self) -> Any:
-        """Return them as a dataset of pyarrow. Raises UsageError without it."""
-        from tprof.analysis.export.formats import need  # noqa: PLC0415 - which names what installs it
-
-        need("pyarrow", "parquet", "scan_tasks")
-        import pyarrow.dataset as ds  # noqa: PLC0415 - optional
-        from tprof.analysis.export.arrow import table_of  # noqa: PLC0415 - for the same reason
-
-        return ds.dataset(table_of("tasks", self.tasks))
-
-
-class SampleIndex(NamedTuple):
-    """The times of every `step`-th sample of each thread, increasing."""
-
-    t_ns: NDArray[np.int64]
-    step: int
-
-
-@dataclass(frozen=True)
-class SummedInstances:
-    """The sums of instances that are not kept.
+    """The instances of a recording.
 
     Attributes
     ----------
     sums : over them
     last : those that were open until the last window
-    share : shares the joules again, and calls a function with the instances of each window, as they end; a second one,
-        if it is given, with how far that is; stacks, if they are given, are stored too
-    segments : reads what ran again: yields for each window when the segments begin that count in it, and those of its
-        threads, some of them in other windows too
-    begins_ns : of the windows
-    index : of the samples
+    stream : reads and shares the recording again
+    complete : adds to a table of instances what their samples do not say
     served : what segments show of workers of a task runtime
-    begin_stacks : begins to store sampled stacks, which `share` then fills; None without any
     """
 
     sums: TaskSums
     last: Piece = field(repr=False)
-    share: Share = field(repr=False)
-    segments: Callable[[], Iterator[tuple[tuple[int, int], list[Segments]]]] = field(repr=False)
-    begins_ns: tuple[int, ...] = field(repr=False)
-    index: SampleIndex = field(repr=False)
+    stream: WindowStream = field(repr=False)
+    complete: Callable[[pd.DataFrame], pd.DataFrame] = field(repr=False)
     served: ServedSegments = field(repr=False)
-    begin_stacks: Callable[[], StoredStacks] | None = field(default=None, repr=False)
 
     @property
     def tasks(self) -> pd.DataFrame:
         """One row per instance, by id. Raises UsageError if they do not fit into memory."""
-        return self._whole.tasks
+        return self._whole.piece.tasks
 
     @property
     def own_s(self) -> NDArray[np.float64]:
         """Their seconds, as of `Piece`. Raises as `tasks`."""
-        return self._whole.own_s
+        return self._whole.piece.own_s
+
+    @property
+    def table_fits(self) -> bool:
+        """Whether there is memory for the table of all of them."""
+        return self.sums.rows * ROW_BYTES <= available_bytes()
+
+    def share(self, sink: Callable[[Piece], None], progress: Progress | None = None) -> None:
+        """Call a function with the instances of each window, as they end; a second one with how far that is.
+
+        Unless their table is in memory, the joules are shared again.
+        """
+        if "_whole" not in vars(self):
+            self.stream.share(self.complete, sink, progress)
+            return
+        whole = self._whole
+        for number in range(len(self.stream.windows)):
+            at = np.flatnonzero(whole.window == number)
+            sink(Piece(whole.piece.tasks.iloc[at].reset_index(drop=True), whole.piece.own_s[at]))
 
     @cached_property
     def stored(self) -> StoredInstances:
         """Columns of all of them, in a file without a name. Raises TprofError if there is no space."""
-        if self.begin_stacks is None:
+        stacks = self.stream.begin_stacks() if self.stream.trace.stack_files else None
+        if stacks is None:
             return StoredInstances(self.share)
-        return StoredInstances(self.share, self.begin_stacks())
+        return StoredInstances(lambda sink: self.stream.share(self.complete, sink, stacks=stacks), stacks)
 
     def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
         """Yield the instances of one window after the other, with some of the columns `KEPT`. Raises as `stored`."""
         yield from self.stored.pieces(columns)
 
-    def dataset(self) -> Any:
-        """Return them as a dataset of pyarrow. Raises UsageError without it, TprofError if there is no space."""
-        return self._dataset
-
     @cached_property
-    def _dataset(self) -> Any:
+    def dataset(self) -> Any:
+        """All of them as a dataset of pyarrow. Raises UsageError without it, TprofError if there is no space."""
         return scanned(self.share)
 
     def with_stacks(self, columns: Sequence[str]) -> Iterator[tuple[Piece, StackRows]]:
@@ -139,23 +108,45 @@ class SummedInstances:
         for number, piece in zip(reversed(numbers), stored.pieces(columns, backwards=True), strict=True):
             yield piece, StackRows.none() if stored.stacks is None else stored.stacks.rows(number)
 
+    def segments(self) -> Iterator[tuple[tuple[int, int], list[Segments]]]:
+        """Yield for each window when the segments begin that count in it, and those of its threads, read again.
+
+        Some of them lie in other windows too.
+        """
+        return self.stream.segments()
+
+    @property
+    def begins_ns(self) -> tuple[int, ...]:
+        """When windows begin."""
+        return tuple(window.own_ns[0] for window in self.stream.windows)
+
+    @property
+    def index(self) -> SampleIndex:
+        """The times of some samples of all threads."""
+        return self.stream.index
+
     @cached_property
-    def _whole(self) -> Piece:
-        needed, free = self.sums.rows * ROW_BYTES, available_bytes()
-        if needed > free:
+    def _whole(self) -> _Whole:
+        if not self.table_fits:
+            needed, free = size_text(self.sums.rows * ROW_BYTES), size_text(available_bytes())
             raise UsageError(
-                f"the table of {self.sums.rows:,} instances would take {size_text(needed)} of memory and "
-                f"{size_text(free)} are free: read it in parts by profile.scan_tasks(), or a window of the recording "
-                "by profile(start_s=…, end_s=…), --between"
+                f"the table of {self.sums.rows:,} instances would take {needed} of memory and {free} are free: read it "
+                "in parts by profile.scan_tasks(), or a window of the recording by profile(start_s=…, end_s=…), "
+                "--between"
             )
         parts: list[Piece] = []
-        self.share(parts.append, None)
-        return joined(parts)
+        self.stream.share(self.complete, parts.append)
+        return _joined(parts)
 
 
-def joined(parts: Sequence[Piece]) -> Piece:
-    """Return the instances of all parts by id, with the columns and types of a table in memory."""
-    tasks = pd.concat([one.tasks.assign(own_s=one.own_s) for one in parts]).sort_values("instance", ignore_index=True)
+def _joined(parts: Sequence[Piece]) -> _Whole:
+    """Return the instances of all parts by id, with columns of one type whatever a part has."""
+    tasks = pd.concat([one.tasks for one in parts], ignore_index=True) if len(parts) > 1 else parts[0].tasks
+    own_s = np.concatenate([one.own_s for one in parts])
+    window = np.repeat(np.arange(len(parts), dtype=np.int32), [len(one.own_s) for one in parts])
+    ids = tasks["instance"].to_numpy()
+    if (ids[1:] < ids[:-1]).any():
+        order = np.argsort(ids, kind="stable")
+        tasks, own_s, window = tasks.iloc[order].reset_index(drop=True), own_s[order], window[order]
     labels = [str(name) for name in tasks if str(name).startswith("label_")]
-    own_s = tasks.pop("own_s").to_numpy(float)
-    return Piece(tasks.astype(dict.fromkeys(labels, "category")), own_s)
+    return _Whole(Piece(tasks.astype(dict.fromkeys(labels, "category")) if labels else tasks, own_s), window)

@@ -7,40 +7,12 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from tprof.trace.plain_values import counted
-
 if TYPE_CHECKING:
     from tprof.trace import Trace
-
-SAMPLE_BYTES = 140
-"""Of memory for a sample while a recording is shared as a whole, as was measured with three counters."""
-READING_BYTES = 330
-"""Of memory for a reading of a sensor's joules then, as was measured with a fitted model; `cputime` takes 250."""
-NATIVE_BYTES = 400
-"""Of memory for a record of native threads then, as was measured with one pool of four threads without counters."""
-LEAST_RECORDS = 1_000_000
-"""Recordings with fewer samples, readings and native records are read into memory without asking how much there is."""
 
 _LIMITS = ("memory.max", "memory.limit_in_bytes")
 _USED = ("memory.current", "memory.usage_in_bytes")
 _CACHED = ("inactive_file ", "total_inactive_file ")
-
-
-def fits_in_memory(trace: Trace) -> bool:
-    """Return whether a recording can be shared with all its samples in memory."""
-    return record_count(trace) < LEAST_RECORDS or _needed_bytes(trace) <= available_bytes()
-
-
-def too_large(trace: Trace, why: str) -> str:
-    """Return a sentence on a recording that does not fit, and has to be read as a whole for a reason."""
-    natives = native_count(trace)
-    of_natives = f" and {natives:,} of native threads" if natives else ""
-    return (
-        f"{trace.path} has {counted(_samples(trace), 'sample')} and {counted(_readings(trace), 'reading')} of sensors"
-        f"{of_natives}, which take about {size_text(_needed_bytes(trace))} of memory, and "
-        f"{size_text(available_bytes())} are free; it cannot be read in parts, since {why}: take windows of it by "
-        "--between START,END (profile(start_s=…, end_s=…)), or a machine with more memory"
-    )
 
 
 def record_count(trace: Trace) -> int:
@@ -51,11 +23,6 @@ def record_count(trace: Trace) -> int:
 def native_count(trace: Trace) -> int:
     """Return the number of readings of native threads' clocks and counters, and of noted calls."""
     return sum(one.count for one in trace.native)
-
-
-def _needed_bytes(trace: Trace) -> int:
-    native_bytes = native_count(trace) * NATIVE_BYTES
-    return _samples(trace) * SAMPLE_BYTES + _readings(trace) * READING_BYTES + native_bytes
 
 
 def _samples(trace: Trace) -> int:

@@ -1,4 +1,4 @@
-"""Reads the parts of a job: one after the other or as a `map` does, and a long one window by window."""
+"""Reads the parts of a job: one after the other or as a `map` does."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tprof.errors import TraceError
 
 from .build import build_profile
-from .memory import record_count
-from .streamed import STREAMED_FROM, is_long
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from tprof.trace import ClusterTrace, HostPart, Trace
+    from tprof.trace import HostPart, Trace
 
     from .parallel_maps import Map
     from .profile import Profile
@@ -61,14 +59,14 @@ class Analysis:
 
 
 def part_profile(trace: Trace, *, model: str, options: Mapping[str, Any], progress: Progress | None = None) -> Profile:
-    """Return the profile of a part; a long one is read window by window, so it has no table of instances.
+    """Return the profile of a part, by default without its table of instances.
 
     Raises
     ------
     UsageError, TraceError
         As `build_profile`.
     """
-    return build_profile(trace, model=model, progress=progress, **{"tables": not is_long(trace), **options})
+    return build_profile(trace, model=model, progress=progress, **{"tables": False, **options})
 
 
 def _asked(
@@ -90,16 +88,3 @@ def _of_host(progress: Progress, part: HostPart, number: int, hosts: int) -> Pro
     """Return what says of a host how far it is, and begin with how many hosts are done."""
     progress(part.name, number, hosts)
     return lambda doing, done, of: progress(f"{part.name} ({number + 1} of {hosts}): {doing}", done, of)
-
-
-def is_long_job(trace: ClusterTrace) -> bool:
-    """Return whether commands do without the table of a job's instances: its parts together are long."""
-    count = 0
-    for part in trace.hosts:
-        try:
-            count += record_count(part.load()) if part.path is not None else 0
-        except TraceError:
-            continue  # the profile says why
-        if count >= STREAMED_FROM:
-            return True
-    return False

@@ -12,7 +12,6 @@ from tprof.trace.metadata import clock_of
 from .flame import OF_HOST
 from .host_figures import Figures, binned_power, figures_of
 from .information import with_quality
-from .instances import SummedInstances
 from .moments import moments
 from .part_reading import part_profile
 from .task_graph import read_instances
@@ -57,8 +56,7 @@ class PartTables:
     columns : the table of its instances without rows; None without tables
     accounts : its accounts, with the names of domains that are part of the total
     moments : of each task, from which summaries of several hosts are made
-    flame : the tree of its nested tasks, below processes and threads if it has `tasks`; None if the part was read in
-        windows, of which the instances would have to be read again
+    flame : the tree of its nested tasks below processes and threads; None if `tasks` are not asked for
     figures : of the host; None without tables
     power : watts of all counted domains over its block: time_s, duration_s, power_w, in at most `POWER_BINS` rows
     info : of the part's profile
@@ -94,7 +92,7 @@ def part_tables(
     ----------
     part : of a job
     model, options : as of `Analysis`
-    tasks : whether its table of instances is asked for; without it, a long part is read window by window
+    tasks : whether its table of instances is asked for
     path : whether what the critical path is found from is asked for
     progress : is told how far it is
     """
@@ -102,8 +100,7 @@ def part_tables(
         return PartTables(part.name, part.name, part.missing or "it is not there")
     try:
         trace = part.load()
-        kept = {"tables": True} if tasks else {}
-        profile = part_profile(trace, model=model, options=kept | options, progress=progress)
+        profile = part_profile(trace, model=model, options={"tables": tasks} | options, progress=progress)
     except TraceError as error:
         return PartTables(part.name, part.name, str(error))
     clock = clock_of(trace.manifest)
@@ -114,7 +111,6 @@ def part_tables(
             "may be off by as much; joules do not depend on it"
         )
     offset_ns = part.offset.offset_ns if part.offset is not None else clock[1] - clock[0] if clock else None
-    in_windows = isinstance(profile.instances, SummedInstances)
     return PartTables(
         part.name,
         part.name,
@@ -130,19 +126,17 @@ def part_tables(
         _recorded(trace, profile),
         profile.has_graph,
         read_instances(profile) if path and profile.has_graph else None,
-        None if in_windows and not tasks else profile.flame(*(OF_HOST if tasks else ())),
+        profile.flame(*OF_HOST) if tasks else None,
     )
 
 
 def _columns(profile: Profile) -> pd.DataFrame:
-    """Return the table of instances without rows; of one that was read in windows, the last ones have no counts."""
+    """Return the table of instances without rows; the last ones, from which it is, have no counts."""
     table = profile.instances.last.tasks.head(0)
-    if isinstance(profile.instances, SummedInstances):
-        counters = counters_of([one for one in profile.trace.threads if one.count])
-        places = {"ipc": [*counters, "ipc"]}
-        table = table.reindex(columns=[one for name in table.columns for one in places.get(name, [name])])
-        table = with_quality(table, profile.info["quality"])
-    return table.assign(own_s=0.0)
+    counters = counters_of([one for one in profile.trace.threads if one.count])
+    places = {"ipc": [*counters, "ipc"]}
+    table = table.reindex(columns=[one for name in table.columns for one in places.get(name, [name])])
+    return with_quality(table, profile.info["quality"]).assign(own_s=0.0)
 
 
 def with_own(profile: Profile) -> pd.DataFrame:

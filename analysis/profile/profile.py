@@ -16,7 +16,7 @@ from .flame import Flame, flame
 from .grouped import grouped
 from .instance_accuracy import expected_errors
 from .summary import summarize, with_budgets
-from .tables import decisions_table, power_parts, power_steps, power_table, segments_table
+from .tables import decisions_table, power_parts, power_steps, power_table
 from .task_graph import (
     CriticalPath,
     Dependences,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from .cluster import ClusterProfile
     from .information import Said
-    from .instances import Instances, SummedInstances
+    from .instances import Instances
     from .native_threads import NativeBounds
     from .recipe import Recipe
     from .stored_instances import Progress
@@ -74,7 +74,7 @@ class Profile:
     """
 
     trace: Trace
-    instances: Instances | SummedInstances = field(repr=False)
+    instances: Instances = field(repr=False)
     accounts: pd.DataFrame
     info: dict[str, Any]
     recipe: Recipe = field(repr=False)
@@ -96,17 +96,16 @@ class Profile:
         Raises
         ------
         UsageError
-            If the profile was made without its table of instances, and it does not fit into memory.
+            If the table does not fit into memory.
         """
         return self.instances.tasks
 
     def scan_tasks(self) -> Any:
         """Return the table of instances as a dataset of pyarrow, of which as much is read as is asked for.
 
-        Its columns are those of `tasks`. The instances of a recording that was read in windows are shared once more,
-        and written to a Parquet file in ``/var/tmp``, or in ``$TMPDIR`` if that is set. It has no name and takes space
-        until the profile, the dataset and what scans it are gone, so another process cannot read it. Its rows are in
-        the order in which instances ended.
+        Its columns are those of `tasks`. The instances are written to a Parquet file in ``/var/tmp``, or in ``$TMPDIR``
+        if that is set. It has no name and takes space until the profile, the dataset and what scans it are gone, so
+        another process cannot read it. Its rows are in the order in which instances ended.
 
         Returns
         -------
@@ -120,7 +119,7 @@ class Profile:
         TprofError
             If the file cannot be written.
         """
-        return self.instances.dataset()
+        return self.instances.dataset
 
     @property
     def own_s(self) -> NDArray[np.float64]:
@@ -179,8 +178,8 @@ class Profile:
     def by(self, *names: str, progress: Progress | None = None) -> pd.DataFrame:
         """Return one row per value of a label, such as ``by("rank")``, or of ``"host"``.
 
-        The instances of a recording that was read in windows are shared once more, of which `progress` is told. The
-        columns are those of `tprof.analysis.profile.grouped.GroupSums.table`.
+        Unless their table is in memory, the instances are shared once more, of which `progress` is told. The columns
+        are those of `tprof.analysis.profile.grouped.GroupSums.table`.
 
         Raises
         ------
@@ -312,13 +311,7 @@ class Profile:
         """
         from .build import energy_by_domain  # noqa: PLC0415 - which makes profiles
 
-        return energy_by_domain(self.recipe, self.trace)
-
-    @cached_property
-    def segments(self) -> pd.DataFrame:
-        """The segments of each thread with their joules; read again from the trace at first use."""
-        segments, plans = self.recipe.again(self.trace)
-        return segments_table(self.trace, segments, plans)
+        return energy_by_domain(self)
 
     @cached_property
     def expected_errors(self) -> pd.DataFrame:

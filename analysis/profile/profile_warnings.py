@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from tprof.analysis.attribution.hidden import HiddenTime
-    from tprof.analysis.attribution.load import Activity
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.segments import JoinedSegments
     from tprof.analysis.attribution.sharing import Sharing
@@ -98,23 +97,6 @@ class SampleFacts:
     follows_native: bool
     losses: tuple[str, ...] = ()
     unnamed: int = 0
-
-    @classmethod
-    def of(cls, activity: Activity, instances: int, unnamed: int) -> SampleFacts:
-        """Count them in all segments."""
-        groups = activity.groups
-        return cls(
-            disordered=sum(sum(one.disordered) for one in groups),
-            aborted=sum(sum(one.aborted) for one in groups),
-            cut_off=sum(not cut_off.is_known for one in groups for cut_off in one.cut_off.values()),
-            bare=sum(len(one.threads) for one in groups if not one.counted),
-            moved=sum(sum(one.moved) for one in groups),
-            begun=sum(sum(one.starts) for one in groups),
-            instances=instances,
-            follows_native=bool(activity.pools),
-            losses=activity.losses,
-            unnamed=unnamed,
-        )
 
 
 class Facts:

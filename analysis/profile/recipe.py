@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from tprof.analysis.attribution.gpu_use import SCOPE as GPU
 from tprof.analysis.attribution.idle_power import idle_powers
-from tprof.analysis.attribution.load import read_activity
 from tprof.analysis.attribution.meter_delay import SOURCE as METER
 from tprof.analysis.attribution.meter_delay import MeterDelay, aligned, find_delay
-from tprof.analysis.attribution.overlaps import distribute_energy, has_overlaps, split_overlaps
+from tprof.analysis.attribution.overlaps import distribute_energy, split_overlaps
 from tprof.analysis.attribution.quanta import Quanta, build_quanta
 from tprof.analysis.attribution.sharing import Sharing, plan_sharing, split_static, static_watts
 from tprof.analysis.models import Chosen, Coefficients, choose_model, stored_model
-from tprof.analysis.models.fitted.base_fit import work_of
-from tprof.analysis.models.fitted.edges import estimate_edges
-
-from tprof import log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from tprof.analysis.attribution.load import Activity
-    from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.models.fitted import Fit
 
     from tprof.trace import Trace
@@ -83,40 +76,6 @@ class Recipe:
             static_power_w=self.static_power_w | {name: fit.level_w for name, fit in found.items()},
             static_error_w=self.static_error_w | {name: fit.static_error_w for name, fit in found.items()},
         )
-
-    def read(self, trace: Trace) -> Activity:
-        """Read what ran in the trace."""
-        log.info("analysis", "reading %s: %d threads, %d domains", trace.path, len(trace.threads), len(self.whole))
-        return read_activity(trace, self.model, self.packages, attribute_native=self.attribute_native)
-
-    def plan(self, domain: Quanta, activity: Activity) -> Sharing:
-        """Compute the shares of a domain's joules."""
-        return self.plan_again(domain, activity)[0]
-
-    def plan_again(self, domain: Quanta, activity: Activity) -> tuple[Sharing, Again]:
-        """Compute the shares of a domain's joules, and return what computes them among pieces of the segments."""
-        fit = self.fits.get(domain.name)
-        if fit is None:
-            static_w = self.static_power_w.get(domain.name, 0.0)
-            return repeatable(activity, None, lambda ran, _: plan_sharing(ran.load(domain), static_w))
-        domain = domain.earlier(fit.late_s)
-        factors = fit.factors
-        if factors is None and fit.effects is not None:
-            load = activity.load(domain)
-            factors = fit.effects.factors(work_of(load.threads, load.segments, len(fit.power) - 1))
-        has_any = has_overlaps(domain)
-        if has_any:
-            split = split_overlaps(domain)
-            pieces = activity.load(split.pieces).corrected(fit.power, factors)
-            domain = estimate_edges(split, pieces, fit.static_w, fit.other, fit.own_w)
-        share = partial(share_fitted, domain, fit) if not has_any else partial(share_overlapping, domain, fit)
-        return repeatable(activity, factors, share)
-
-    def again(self, trace: Trace) -> tuple[list[Segments], list[Sharing]]:
-        """Read the trace once more and compute the shares of its counted domains, GPUs left out."""
-        activity = self.read(trace)
-        domains = [domain for domain in self.quanta if domain.counted and len(domain) and domain.scope != GPU]
-        return activity.segments, [self.plan(domain, activity) for domain in domains]
 
 
 def repeatable(

@@ -7,7 +7,7 @@ that its thread's clock shows around it.
 
 Stacks of a window whose segments it has wholly are weighed there. Of other segments windows give parts, which
 `OpenStacks` adds in their order: of a segment its joules and those of its pieces, whose ratio scales the weights of its
-stacks, and of a stack the power of its piece. A recording in memory is one window. Distinct stacks of an instance are
+stacks, and of a stack the power of its piece. Distinct stacks of an instance are
 few, so sums are kept by instance and stack, O(n log n) for n samples of a window.
 """
 
@@ -20,14 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.gpu_use import SCOPE as GPU
 from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.attribution.stack_cuts import Cuts, cut_at
-from tprof.analysis.attribution.stack_samples import SampledStacks, ThreadReach
-from tprof.analysis.attribution.windows import Window
 
 from tprof.trace.array_file import ArrayFile
-from tprof.trace.metadata import MAX_NS
 
 from .pool_stacks import pool_stacks
 from .stack_rows import StackRows, added, both
@@ -38,12 +34,12 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.load import Activity
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.attribution.sharing import Sharing
-    from tprof.analysis.attribution.stack_samples import Key, StackTable, ThreadStacks
+    from tprof.analysis.attribution.stack_samples import Key, SampledStacks, ThreadStacks
+    from tprof.analysis.attribution.windows import Window
 
-    from tprof.trace import Trace
     from tprof.trace.array_file import Place
 
-    from .recipe import Again, Recipe
+    from .recipe import Again
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -318,31 +314,3 @@ class StoredStacks:
     def outside(self) -> dict[int, Floats]:
         """Those of all windows so far."""
         return self._open.outside
-
-
-@dataclass(frozen=True)
-class WeighedStacks:
-    """All sampled stacks of a recording.
-
-    Attributes
-    ----------
-    rows : by instance and stack
-    table : the stacks
-    outside : as of `OpenStacks`
-    """
-
-    rows: StackRows
-    table: StackTable
-    outside: dict[int, Floats]
-
-
-def weigh_stacks(recipe: Recipe, trace: Trace) -> WeighedStacks:
-    """Read the trace and its stacks once more, and weigh all of them in memory."""
-    activity = recipe.read(trace)
-    reaches = [ThreadReach(one.thread, int(one.t_ns[0]), int(one.t_ns[-1])) for one in activity.segments]
-    sampled = SampledStacks(trace, [*reaches, *(one for pool in activity.pools for one in pool.python)])
-    domains = [domain for domain in recipe.quanta if domain.counted and len(domain) and domain.scope != GPU]
-    plans = [recipe.plan_again(domain, activity) for domain in domains]
-    whole, state = Window((0, MAX_NS), 0, MAX_NS, ()), OpenStacks()
-    rows = state.advance(whole, share_stacks(whole, activity, sampled.between(0, MAX_NS), plans))
-    return WeighedStacks(rows, sampled.table, state.outside)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -29,13 +29,8 @@ if TYPE_CHECKING:
     Progress = Callable[[str, int, int], None]
     """Takes what is done now, how many are done, and how many there are."""
 
-    class Share(Protocol):
-        """Calls a function with the instances of each window as they end, a second one with how far that is."""
-
-        def __call__(
-            self, sink: Callable[[Piece], None], progress: Progress | None = None, stacks: StoredStacks | None = None, /
-        ) -> None:
-            """Share all joules; stacks, if they are given, are weighed and stored too."""
+    Share = Callable[[Callable[["Piece"], None]], None]
+    """Calls a function with the instances of each window, as they end."""
 
 
 KEPT = (
@@ -73,13 +68,13 @@ class StoredInstances:
     stacks : of each window; None if none were sampled
     """
 
-    def __init__(self, share: Share, stacks: StoredStacks | None = None, progress: Progress | None = None) -> None:
-        """Write the file, and fill the stacks. Raises TprofError if there is no space."""
+    def __init__(self, share: Share, stacks: StoredStacks | None = None) -> None:
+        """Write the file; the stacks are filled meanwhile. Raises TprofError if there is no space."""
         self.stacks = stacks
         self._file = ArrayFile(_NO_SPACE)
         self._places: list[Place] = []
         self._names: dict[str, Any] = {}
-        share(self._add, progress, stacks)
+        share(self._add)
 
     def _add(self, piece: Piece) -> None:
         self._names = {name: piece.tasks[name].dtype for name in _NAMES}
@@ -131,7 +126,7 @@ def scanned(share: Share) -> Any:
         with tempfile.TemporaryDirectory(prefix="tprof-tasks-", dir=folder) as own:
             path = Path(own) / "tasks.parquet"
             with closing(ParquetFile(path.with_suffix(""))) as file:
-                share(lambda piece: file.add(piece.tasks), None, None)
+                share(lambda piece: file.add(piece.tasks))
             return _opened(path)
     except OSError as error:
         raise TprofError(f"{_NO_SPACE.format(folder=folder)}: {error.strerror or error}") from error

@@ -24,7 +24,7 @@ from tprof.analysis.attribution.native_time import NativeSegments
 from tprof.analysis.attribution.open_instances import ended_before
 from tprof.analysis.attribution.overlaps import has_overlaps, split_overlaps
 from tprof.analysis.attribution.segment_energy import sum_by
-from tprof.analysis.attribution.windows import Reach, UnorderedError
+from tprof.analysis.attribution.windows import Reach
 from tprof.analysis.models.fitted.base_fit import LATE_S, mean_lengths
 from tprof.analysis.models.fitted.beside import BesideCourse, follow
 from tprof.analysis.models.fitted.edges import evidence, place_edges, posterior, window_joules
@@ -36,18 +36,22 @@ from tprof.trace.long_arrays import blocks, computed, empty, release, zeros
 from tprof.trace.metadata import MAX_NS
 
 from .recipe import repeatable, share_fitted, share_overlapping
+from .window_reading import read_window_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tprof.analysis.attribution.instances import InstanceRows
     from tprof.analysis.attribution.load import Activity, Load
+    from tprof.analysis.attribution.native_stream import StreamedPools
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.attribution.sharing import Sharing
+    from tprof.analysis.attribution.survey import Survey
     from tprof.analysis.attribution.windows import Window
     from tprof.analysis.models.fitted import Fit
 
+    from tprof.trace import Trace
     from tprof.trace.array_file import Place
 
     from .recipe import Again, Recipe
@@ -126,9 +130,9 @@ class _Lengths:
         return known, self.number[at[known]]
 
     def _begin(self, ids: NDArray[np.uint64]) -> None:
+        # Of more, the lengths within windows count.
+        ids = ids[: MOST_OPEN - len(self.ids)]
         every = np.concatenate((self.ids, ids))
-        if len(every) > MOST_OPEN:
-            raise UnorderedError("too many instances cross the ends of windows")
         order = np.argsort(every, kind="stable")
         self.number = np.concatenate((self.number, len(self.ids) + np.arange(len(ids))))[order]
         self.ids = every[order]
@@ -162,7 +166,7 @@ class StoredRun:
         self.modelled = np.zeros(self.tasks)
 
     def add(self, one: Segments, own_ns: tuple[int, int]) -> None:
-        """Write a thread's segments that begin in a window. Raises UnorderedError, OSError."""
+        """Write a thread's segments that begin in a window. Raises OSError."""
         own = slice(*np.searchsorted(one.t_ns[:-1], own_ns).tolist())
         lengths = self._lengths.setdefault(one.thread.ordinal, _Lengths())
         logarithm = _by_slot(lengths.note(one.rows, ~ended_before(one.rows, own_ns[1])))
@@ -243,6 +247,19 @@ def _by_slot(values: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.concatenate((np.zeros(1, np.float32), values))
 
 
+def activity_reader(
+    trace: Trace, recipe: Recipe, found: Survey, pools: StreamedPools | None, windows: Sequence[Window]
+) -> Read:
+    """Return what reads what ran in a window, with the pools of native threads."""
+    numbers = {window.own_ns[0]: number for number, window in enumerate(windows)}
+
+    def read(window: Window) -> Activity:
+        known = () if pools is None else pools.in_window(numbers[window.own_ns[0]])
+        return read_window_of(trace, recipe, found, window, recipe.model.columns, known)[0]
+
+    return read
+
+
 def counted(windows: Sequence[Window], doing: str, progress: Progress | None) -> Iterator[Window]:
     """Yield windows, and report after each of them how many are done."""
     for number, window in enumerate(windows):
@@ -254,7 +271,7 @@ def counted(windows: Sequence[Window], doing: str, progress: Progress | None) ->
 def store_run(
     file: ArrayFile, read: Read, windows: Iterable[Window], tasks: int, packages: tuple[int, ...]
 ) -> StoredRun:
-    """Write what ran in all windows. Raises UnorderedError, TraceError, OSError."""
+    """Write what ran in all windows. Raises DisorderedError, TraceError, OSError."""
     run = StoredRun(file, tasks, packages)
     for window in windows:
         activity = read(window)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.accounts import GpuTotals, Totals
     from tprof.analysis.attribution.instances import InstanceRows
     from tprof.analysis.attribution.quanta import Quanta
-    from tprof.analysis.attribution.segments import Segments
-    from tprof.analysis.attribution.sharing import Sharing
 
     from tprof.trace import Thread, Trace
     from tprof.trace.estimate import WattsError
@@ -61,6 +59,11 @@ def settled_joules(
     np.maximum(totals.high_j, energy_j, out=totals.high_j)
     half_j = (totals.high_j - totals.low_j) / 2
     if native is not None:
+        # Bounds of runs hold what they took in all windows, which other pools may have given them.
+        native.least_j, native.most_j = (
+            np.minimum(native.least_j, native.joules),
+            np.maximum(native.most_j, native.joules),
+        )
         totals.low_j = np.maximum(totals.low_j - (native.joules - native.least_j), 0.0)
         totals.high_j += native.most_j - native.joules
     if gpu is not None:
@@ -246,49 +249,6 @@ def _joules_between(domain: Quanta, edges_ns: NDArray[np.int64]) -> tuple[NDArra
     bad_s = np.concatenate(([0.0], np.cumsum(~part.valid * np.diff(part.edges_ns) * 1e-9)))
     energy_j = np.diff(np.interp(edges_ns, part.edges_ns, total_j, left=np.nan, right=np.nan))
     return energy_j, np.diff(np.interp(edges_ns, part.edges_ns, bad_s)) > 0
-
-
-def segments_table(trace: Trace, segments: Sequence[Segments], plans: Sequence[Sharing]) -> pd.DataFrame:
-    """Return the segments of each thread; `kind` is "task" or "runtime", energies as in `tasks`."""
-    parts = []
-    names = [shown(entry.name) for entry in trace.tasks]
-    energies = [plan.energies() for plan in plans]
-    for index, one in enumerate(segments):
-        energy_j = np.zeros(len(one.slot)) if plans else np.full(len(one.slot), np.nan)
-        for of_domain in energies:
-            energy_j += next(of_domain)
-        # Segments between tasks without CPU time are left out.
-        keep = np.flatnonzero((one.t_ns[1:] > one.t_ns[:-1]) & ((one.slot > 0) | (one.cpu_s > 0)))
-        slot = one.slot[keep]
-        task = np.concatenate((np.array([len(names)], np.uint32), one.rows.task))[slot]
-        instance = np.concatenate((np.zeros(1, np.uint64), one.rows.instance))[slot]
-        cpu = one.cpu[keep]
-        package = one.package[keep] if one.package is not None else _only_package(trace, len(keep))
-        parts.append(
-            {
-                "start_s": (one.t_ns[keep] - trace.start_ns) * 1e-9,
-                "duration_s": np.diff(one.t_ns)[keep] * 1e-9,
-                "cpu": np.where(cpu == NO_CPU, np.int32(-1), cpu).astype(np.int32),
-                "package": package,
-                "thread": np.full(len(keep), index, np.int32),
-                "tid": np.full(len(keep), one.thread.tid, np.int64),
-                "task": task,
-                "instance": instance,
-                "energy_j": energy_j[keep],
-                "kind": (slot == 0).astype(np.int8),
-            }
-        )
-    columns = (
-        "start_s", "duration_s", "cpu", "package", "thread", "tid", "task", "instance", "energy_j", "kind",
-    )  # fmt: skip
-    joined: dict[str, object] = {
-        name: np.concatenate([part[name] for part in parts]) if parts else np.empty(0) for name in columns
-    }
-    threads = [shown(one.thread.name) or f"thread-{one.thread.ordinal}" for one in segments]
-    joined["thread"] = _names(np.asarray(joined["thread"], np.int64), threads)
-    joined["task"] = _names(np.asarray(joined["task"], np.int64), names)
-    joined["kind"] = _names(np.asarray(joined["kind"], np.int64), ["task", "runtime"])
-    return pd.DataFrame(joined, copy=False)
 
 
 def decisions_table(trace: Trace) -> pd.DataFrame:

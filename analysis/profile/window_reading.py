@@ -31,7 +31,7 @@ def read_activity_of(
 ) -> tuple[Activity, Joined]:
     """Read what ran in a window, and the instances of all threads in it, with the counts of columns, by default all.
 
-    Native threads are left out. Raises UnorderedError, TraceError.
+    Native threads are left out. Raises DisorderedError, TraceError.
     """
     return read_window_of(trace, recipe, found, window, columns)[:2]
 
@@ -44,7 +44,7 @@ def read_window_of(
     columns: Collection[str] | None,
     pools: Sequence[WindowPool] = (),
 ) -> tuple[Activity, Joined, list[CutPool]]:
-    """Read the same with pools of native threads. Raises UnorderedError, TraceError."""
+    """Read the same with pools of native threads. Raises DisorderedError, TraceError."""
     names = counters_of([one.thread for one in found.threads]) if columns is None else []
     groups = read_groups_of(trace, recipe, found, window, columns)
     cuts: list[CutPool] = []
@@ -62,7 +62,7 @@ def read_window_of(
 def read_groups_of(
     trace: Trace, recipe: Recipe, found: Survey, window: Window, columns: Collection[str] | None = None
 ) -> list[JoinedSegments]:
-    """Read the segments of threads in a window, with the counts of columns. Raises UnorderedError, TraceError."""
+    """Read the segments of threads in a window, with the counts of columns. Raises DisorderedError, TraceError."""
     groups = read_window(
         trace, found.threads, window, recipe.model, packages=len(recipe.packages) > 1, columns=columns,
         cut_off=found.cut_off, means=found.open_powers,

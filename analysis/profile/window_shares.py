@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     Mask = NDArray[np.bool_]
 
+NO_IDS = np.empty(0, np.uint64)
 _LARGEST_BLOCK = (32 << 20) - (64 << 10)
 """Bytes; a larger one changes nothing in glibc."""
 
@@ -208,7 +209,7 @@ class Job(NamedTuple):
     quanta : of each domain those that belong to it
     hidden : CPU time without samples in them
     pools : of native threads; empty if tasks use none
-    held : ids of instances of which later windows have parts, also after their end
+    held : ids of instances of which other windows have parts, also after their end
     stacks : that were sampled in it, by thread; None: they are not asked for
     gpus : its quanta of GPUs on which nothing is marked
     """
@@ -217,7 +218,7 @@ class Job(NamedTuple):
     quanta: tuple[Quanta, ...]
     hidden: HiddenTime
     pools: tuple[WindowPool, ...] = ()
-    held: NDArray[np.uint64] | None = None
+    held: NDArray[np.uint64] = NO_IDS
     stacks: Mapping[Key, ThreadStacks] | None = None
     gpus: tuple[GpuPart, ...] = ()
 
@@ -260,7 +261,7 @@ class Sharer(Generic[Part]):
         return cls(small, bare, found.for_windows(small), fitted, keep, with_marks, services)
 
     def __call__(self, job: Job) -> WindowShares[Part]:
-        """Share the joules of a window. Raises UnorderedError, TraceError."""
+        """Share the joules of a window. Raises DisorderedError, TraceError."""
         keep_freed_memory()
         window, keep, model = job.window, self.keep, self.recipe.model
         columns = None if keep.columns is None else {*keep.columns, *model.columns}
@@ -268,7 +269,7 @@ class Sharer(Generic[Part]):
         activity = replace(activity, hidden=job.hidden)
         rows = joined.rows
         direct = wholly_in(rows, window)
-        if job.held is not None and len(job.held):
+        if len(job.held):
             direct &= ~np.isin(rows.instance, job.held)
         native = WindowNativeTotals.begin(window, job.pools, cuts, joined) if job.pools else None
         totals = Totals.zeros(len(rows), native)
@@ -316,6 +317,15 @@ class Sharer(Generic[Part]):
         kept = keep(rows, totals, direct, is_last=window.is_last)
         of_pools = [] if native is None else native.shares
         return WindowShares(domains, samples, kept, ids, parts, of_pools, gpus, served, stacks)
+
+    def planned(self, job: Job) -> tuple[Activity, list[Sharing]]:
+        """Return what ran in a window, and how the joules of its counted domains are shared. Raises TraceError."""
+        window, columns = job.window, self.recipe.model.columns
+        activity, _, _ = read_window_of(self.trace, self.recipe, self.found, window, columns, job.pools)
+        activity = replace(activity, hidden=job.hidden)
+        domains = zip(job.quanta, window.quanta, strict=True)
+        counted = ((quanta, which) for quanta, which in domains if quanta.counted and len(quanta))
+        return activity, [self._plan(quanta, which, activity, window).sharing for quanta, which in counted]
 
     def _plan(self, quanta: Quanta, which: slice, activity: Activity, window: Window) -> Planned:
         """Share the joules of a window's quanta of a domain, `which` of all."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from tprof.analysis.attribution.accounts import Account
@@ -14,7 +14,6 @@ from tprof.analysis.attribution.stack_samples import SampledStacks, ThreadReach
 
 from tprof.trace.long_arrays import is_any, release, zeros
 
-from .instances import SampleIndex
 from .parallel_maps import Processes, Threads, ended, usual_threads
 from .profile_warnings import Facts, SampleFacts, stuck_sensor_warnings
 from .stack_shares import StoredStacks
@@ -30,9 +29,11 @@ if TYPE_CHECKING:
 
     import pandas as pd
     from numpy.typing import NDArray
+    from tprof.analysis.attribution.load import Activity
     from tprof.analysis.attribution.native_stream import StreamedPools
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.segments import Segments
+    from tprof.analysis.attribution.sharing import Sharing
     from tprof.analysis.attribution.survey import Survey
     from tprof.analysis.attribution.windows import Window
 
@@ -50,9 +51,22 @@ MOST_SENT = 4_000_000
 """Quanta with estimated edges that are sent to other processes, 34 bytes each."""
 
 
+class SampleIndex(NamedTuple):
+    """The times of every `step`-th sample of each thread, increasing."""
+
+    t_ns: NDArray[np.int64]
+    step: int
+
+
 @dataclass
 class SharedWindows:
-    """What all windows found; `stuck` are warnings by domain."""
+    """What all windows found.
+
+    Attributes
+    ----------
+    stuck : warnings by domain
+    again : ids that run again after the window in which they seemed to have ended
+    """
 
     accounts: dict[str, Account]
     stuck: dict[str, list[str]]
@@ -60,6 +74,7 @@ class SharedWindows:
     pools: PoolSums | None
     gpus: GpuSums | None
     served: ServedSegments
+    again: NDArray[np.uint64]
 
 
 @dataclass
@@ -81,7 +96,8 @@ class _Domain:
 class WindowStream:
     """A recording that is read window by window, as often as that is needed.
 
-    The pools' joules are `known` when all windows have been shared once; then `services` are looked at no more.
+    The pools' joules are `known` when all windows have been shared once; then `services` are looked at no more. The
+    instances of `again` stay open until the last window, since they run again after they seem to have ended.
     """
 
     trace: Trace
@@ -94,6 +110,7 @@ class WindowStream:
     map: Map
     services: Sequence[Service]
     known: PoolSums | None = None
+    again: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
 
     @cached_property
     def domains(self) -> tuple[Quanta, ...]:
@@ -168,8 +185,7 @@ class WindowStream:
                 _add(domains, shares, window, instances)
                 facts.add(shares.samples)
                 served = served.plus(shares.served)
-                held = None if self.pools is None else self.pools.held[number]
-                rows, totals = instances.advance(window, shares.ids, shares.parts, held)
+                rows, totals = instances.advance(window, shares.ids, shares.parts, self._held(number))
                 if pools is not None:
                     pools.add(shares.pools)
                 if stacks is not None and shares.stacks is not None:
@@ -194,8 +210,30 @@ class WindowStream:
         if gpus is not None:
             settled = gpus.settled()
             accounts, stuck = accounts | settled[0], stuck | settled[1]
-        known = replace(facts.known(), losses=tuple(losses(self.trace)))
-        return SharedWindows(accounts, stuck, known, pools, None if gpus is None else gpus.sums, served)
+        disordered = sum(one.disordered for one in self.trace.threads)
+        known = replace(facts.known(), losses=tuple(losses(self.trace)), disordered=disordered)
+        of_gpus = None if gpus is None else gpus.sums
+        return SharedWindows(accounts, stuck, known, pools, of_gpus, served, instances.again)
+
+    def planned(self, number: int) -> tuple[Activity, list[Sharing]]:
+        """Return what ran in a window, and how the joules of its counted domains are shared, GPUs left out."""
+        keep = Tables(self.trace, self.recipe, self.threads)
+        sharer = Sharer.of(self.trace, self.recipe, self.found, self.fitted, keep, None, ())
+        return sharer.planned(self._job(number, None))
+
+    def of_domain(self, name: str) -> WindowStream:
+        """Return the stream in which a domain alone has quanta, and counts."""
+        quanta = tuple(
+            replace(one, counted=True) if one.name == name else replace(one.part(slice(0, 0)), counted=False)
+            for one in self.recipe.quanta
+        )
+        recipe = replace(self.recipe, quanta=quanta)
+        gpus = WindowGpus.of(self.trace, recipe)
+        return replace(self, recipe=recipe, gpus=gpus, known=None, services=())
+
+    def _held(self, number: int) -> NDArray[np.uint64]:
+        """Return the ids of instances that do not end with a window, even if they seem to have ended."""
+        return self.again if self.pools is None else np.concatenate((self.pools.held[number], self.again))
 
     @property
     def _is_large(self) -> bool:
@@ -219,10 +257,10 @@ class WindowStream:
         sampled = None if stacks is None else stacks.sampled.between(window.own_ns[0], window.until_ns)
         gpus = () if self.gpus is None else self.gpus.parts(window)
         if self.pools is None:
-            return Job(window, quanta, hidden, stacks=sampled, gpus=gpus)
+            return Job(window, quanta, hidden, held=self._held(number), stacks=sampled, gpus=gpus)
         joules = None if self.known is None else self.known.joules
         pools = self.pools.in_window(number, joules)
-        return Job(window, quanta, hidden, pools, self.pools.held[number], sampled, gpus)
+        return Job(window, quanta, hidden, pools, self._held(number), sampled, gpus)
 
     def _shared_quanta(self, domain: Quanta) -> Quanta:
         fitted = self.fitted.get(domain.name)

@@ -83,7 +83,7 @@ def page_data(profile: ClusterProfile) -> dict[str, Any]:
 
 
 def _flame(profile: ClusterProfile, lanes: Sequence[PartLanes]) -> Flame:
-    """Return the tree of all hosts; of parts that were read in windows it came with their lanes."""
+    """Return the tree of all hosts, which came with their lanes."""
     read = {one.host: one.flame for one in lanes}
     known = [(one, one.flame or read.get(one.part)) for one in profile.parts if one.figures is not None]
     return joined_flames([(part, one) for part, one in known if one is not None], {"host"})

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from tprof.analysis.names import shown
-from tprof.analysis.profile.instances import SummedInstances
 
 from .timeline import LANES, PIECES, Pieces, drawn_of, pack
 
@@ -39,7 +38,7 @@ class PartLanes:
     longest : the longest instances: task, start_ns, duration_ns, own_s, thread and the facts of the table of instances
     segments, merged, not_drawn, threads_left_out : numbers
     cell_ns : length of a cell of time
-    flame : the tree of its nested tasks, if its part was read in windows
+    flame : the tree of its nested tasks
     """
 
     host: str
@@ -75,7 +74,7 @@ def part_lanes(name: str, profile: Profile, *, late_ns: Mapping[str, int], most:
     return PartLanes(
         name, lanes, list(drawn.lanes), drawn.names, _places(profile), _longest(profile, name, late, len(late_ns)),
         drawn.segments, drawn.merged, drawn.not_drawn, drawn.threads_left_out, drawn.cell_ns,
-        profile.flame() if isinstance(profile.instances, SummedInstances) else None,
+        profile.flame(),
     )  # fmt: skip
 
 

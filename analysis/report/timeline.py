@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.names import places, shown
-from tprof.analysis.profile.instances import SummedInstances
 
 from tprof.trace.layout import NO_CPU
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.profile import Profile
-    from tprof.analysis.profile.instances import SampleIndex
+    from tprof.analysis.profile.window_stream import SampleIndex
 
     from tprof.trace import Thread
 
@@ -100,7 +99,7 @@ def timeline_data(profile: Profile, *, pieces: int = PIECES) -> dict[str, Any]:
 
 
 class Drawn(NamedTuple):
-    """The lanes of a page, one for each of the threads, with tasks as places in `names`; see `fitted`."""
+    """The lanes of a page, one for each of the threads, with tasks as places in `names`."""
 
     names: list[str]
     threads: Sequence[Thread]
@@ -128,27 +127,15 @@ def drawn_of(profile: Profile, start_ns: int, most: int, *, windowed: bool = Tru
     ----------
     profile : whose trace is read again
     start_ns : from when times count
-    most, windowed : as of `fitted`
+    most : pieces
+    windowed : whether every segment stays in windows of time
     threads : at most so many are drawn
     """
     names, number = places([shown(entry.name) for entry in profile.trace.tasks])
     number = np.append(number, len(names))
     instances = profile.instances
-    if isinstance(instances, SummedInstances):
-        windows = _windows_of_index(instances.index, start_ns, min(IN_WINDOWS, most // 4)) if windowed else []
-        return _drawn_in_windows(instances, number, start_ns, _GrowingLanes(names, most, windows), threads)
-    segments = segments_in_tasks(profile)
-    kept = segments[:threads]
-    every = [own_segments(one, number, start_ns) for one in kept]
-    lanes, cell_ns, windows = fitted(every, most, windowed=windowed)
-    left_out = len(segments) - len(kept)
-    return Drawn(names, [one.thread for one in kept], lanes, sum(map(len, every)), cell_ns, windows, left_out)
-
-
-def _drawn_in_windows(
-    instances: SummedInstances, number: Integers, start_ns: int, growing: _GrowingLanes, threads: int
-) -> Drawn:
-    """Return the lanes of a long recording, read window by window."""
+    windows = _windows_of_index(instances.index, start_ns, min(IN_WINDOWS, most // 4)) if windowed else []
+    growing = GrowingLanes(names, most, windows)
     for own_ns, segments in instances.segments():
         for one in segments:
             pieces = own_segments(one, number, start_ns)
@@ -159,7 +146,10 @@ def _drawn_in_windows(
 
 
 def _windows_of_index(index: SampleIndex, start_ns: int, most: int) -> list[list[int]]:
-    """Return windows as `_windows` does, from the times of some samples: between two of them are about `step`."""
+    """Return windows of time, spread evenly over the samples, in which together about `most` segments begin.
+
+    They follow from the times of some samples: between two of them are about `step`.
+    """
     times_ns = np.unique(index.t_ns) - start_ns
     if len(times_ns) < 2:
         return []
@@ -169,13 +159,21 @@ def _windows_of_index(index: SampleIndex, start_ns: int, most: int) -> list[list
     return [[max(int(begin), 0), int(end)] for begin, end in zip(times_ns[first], ends, strict=True) if end > 0]
 
 
-class _GrowingLanes:
-    """Lanes whose segments come window by window; where they get too many, those of a cell are merged, as in `fitted`.
+class GrowingLanes:
+    """Lanes whose segments come window by window; where they get too many, those of a cell are merged.
 
     Cells grow to twice their length and more, so that merged pieces are shorter than a cell again.
     """
 
     def __init__(self, names: list[str], most: int, windows: list[list[int]]) -> None:
+        """Begin without segments.
+
+        Parameters
+        ----------
+        names : of tasks
+        most : pieces
+        windows : of time, (begin, end), in which every segment stays
+        """
         self._names, self._most, self._windows = names, most, windows
         self._threads: dict[int, Thread] = {}
         self._lanes: dict[int, Pieces] = {}
@@ -218,12 +216,6 @@ class _GrowingLanes:
         return [int(lane.end_ns.max() - lane.start_ns[0]) for lane in self._lanes.values()]
 
 
-def segments_in_tasks(profile: Profile) -> list[Segments]:
-    """Return the threads that ran tasks; those of a process stand together, in the order in which they began."""
-    segments = [one for one in profile.recipe.read(profile.trace).segments if (one.slot > 0).any()]
-    return sorted(segments, key=lambda one: (one.thread.process, one.thread.ordinal))
-
-
 def _lane(thread: Thread, count: int) -> dict[str, Any]:
     name = shown(thread.name) or f"thread-{thread.ordinal}"
     return {"process": thread.process, "pid": thread.pid, "tid": thread.tid, "name": name, "pieces": count}
@@ -247,36 +239,6 @@ def own_segments(one: Segments, number: Integers, start_ns: int) -> Pieces:
         np.where(cpu == NO_CPU, -1, cpu), own_ns, np.clip(one.cpu_s[rows] * 1e9, 0.0, own_ns),
         np.ones(len(rows), np.int64),
     )  # fmt: skip
-
-
-def fitted(lanes: Sequence[Pieces], most: int, *, windowed: bool = True) -> tuple[list[Pieces], int, list[list[int]]]:
-    """Return at most `most` pieces of these segments, the length of a cell (0: nothing merged), and the windows."""
-    total = sum(map(len, lanes))
-    if total <= most:
-        return list(lanes), 0, []
-    windows = _windows(lanes, min(IN_WINDOWS, most // 4)) if windowed else []
-    inside = [_inside(lane, windows) for lane in lanes]
-    spans_ns = [int(lane.end_ns.max() - lane.start_ns[0]) for lane in lanes if len(lane)]
-    cell_ns = max(sum(spans_ns) // most, 1)
-    while True:
-        merged = [_merged(lane, cell_ns, kept) for lane, kept in zip(lanes, inside, strict=True)]
-        count = sum(map(len, merged))
-        if count <= most:
-            return merged, cell_ns, windows
-        if cell_ns > 2 * max(spans_ns):
-            return _longest(merged, most), cell_ns, windows
-        cell_ns *= max(2, count // most)
-
-
-def _windows(lanes: Sequence[Pieces], most: int) -> list[list[int]]:
-    """Return windows of time, spread evenly over the segments, in which together about `most` segments begin."""
-    starts = np.concatenate([lane.start_ns for lane in lanes])
-    step = max(len(starts) // (1 << 18), 1)
-    some = np.sort(starts[::step])
-    each = max(most // (WINDOWS * step), 1)
-    first = np.linspace(0, max(len(some) - each - 1, 0), WINDOWS).astype(int)
-    found = [[int(some[at]), int(some[min(at + each, len(some) - 1)])] for at in first]
-    return [window for window in found if window[1] > window[0]]
 
 
 def _inside(lane: Pieces, windows: list[list[int]]) -> NDArray[np.bool_]:

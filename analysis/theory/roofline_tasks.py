@@ -12,17 +12,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from tprof.analysis.names import places, shown
 from tprof.analysis.profile.profile_warnings import failed_declarations
 
 from tprof.trace.plain_values import counted
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
+    from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.profile import Profile
 
     from tprof.trace.tasks import TaskEntry
 
-    from .roofline import Floats, Machine
+    from .roofline import Machine
 
 LINE_BYTES = 64
 DECLARED, COUNTED, FROM_MISSES = "declared", "counted", "from LLC misses"
@@ -88,7 +91,7 @@ def task_points(profile: Profile) -> tuple[list[TaskPoint], list[str]]:
         Of a session.
     """
     entries = _entries_by_name(profile)
-    summary, busy_s = profile.summary(), _busy_s(profile.segments)
+    summary, busy_s = profile.summary(), _busy_s(profile)
     points, notes = [], failed_declarations(profile.trace.tasks)
     for name, row in summary.iterrows():
         count = int(row["instances"])
@@ -109,8 +112,6 @@ def task_points(profile: Profile) -> tuple[list[TaskPoint], list[str]]:
 
 
 def _entries_by_name(profile: Profile) -> dict[str, list[TaskEntry]]:
-    from tprof.analysis.names import shown  # noqa: PLC0415 - beside its only use
-
     entries: dict[str, list[TaskEntry]] = {}
     for entry in profile.trace.tasks:
         entries.setdefault(shown(entry.name), []).append(entry)
@@ -150,15 +151,25 @@ def _lost(name: str, entries: list[TaskEntry], instances: int) -> list[str]:
     return [f"{name}: flops and bytes of {known} are known; the others count as their mean"]
 
 
-def _busy_s(segments: pd.DataFrame) -> dict[str, float]:
+def _busy_s(profile: Profile) -> dict[str, float]:
     """Return for each task the seconds in which at least one thread ran it."""
-    ran = segments[segments["kind"] == "task"]
-    return {str(name): _union_s(part) for name, part in ran.groupby("task", observed=True)}
+    names, codes = places([shown(entry.name) for entry in profile.trace.tasks])
+    code = np.append(codes, -1)
+    busy_s, until_ns = np.zeros(len(names)), np.zeros(len(names), np.int64)
+    for own_ns, segments in profile.instances.segments():
+        ran = [_ran_in(one, own_ns, code) for one in segments]
+        nothing = (np.empty(0, np.int64),) * 3
+        task, begin_ns, end_ns = (np.concatenate(column) for column in zip(nothing, *ran, strict=True))
+        for number in np.unique(task[task >= 0]).tolist():
+            order = np.argsort(begin_ns[task == number], kind="stable")
+            begins, ends = begin_ns[task == number][order], end_ns[task == number][order]
+            before = np.maximum.accumulate(np.append(until_ns[number], ends))
+            busy_s[number] += np.maximum(ends - np.maximum(begins, before[:-1]), 0).sum() * 1e-9
+            until_ns[number] = before[-1]
+    return dict(zip(names, busy_s.tolist(), strict=True))
 
 
-def _union_s(part: pd.DataFrame) -> float:
-    order = np.argsort(part["start_s"].to_numpy(), kind="stable")
-    start: Floats = part["start_s"].to_numpy()[order]
-    end: Floats = start + part["duration_s"].to_numpy()[order]
-    before = np.concatenate(([-np.inf], np.maximum.accumulate(end)[:-1]))
-    return float(np.maximum(end - np.maximum(start, before), 0.0).sum())
+def _ran_in(one: Segments, own_ns: tuple[int, int], code: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
+    """Return the tasks, begins and ends of a thread's segments that begin between two times."""
+    own = slice(*np.searchsorted(one.t_ns[:-1], own_ns).tolist())
+    return code[one.task_numbers(len(code) - 1)[own]], one.t_ns[:-1][own], one.t_ns[1:][own]

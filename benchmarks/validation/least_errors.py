@@ -11,8 +11,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.analysis.models.fitted.base_fit import Equations, work_of
+from tprof.analysis.models.fitted.base_fit import Equations
 from tprof.analysis.models.fitted.equations import Rows
+from tprof.analysis.models.fitted.stored_work import NO_SPACE
+from tprof.analysis.profile.streamed_fit import activity_reader, store_run
+
+from tprof.trace.array_file import ArrayFile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,11 +33,13 @@ def least_errors(profile: Profile, case: AssumptionCase) -> Floats:
 
     The assumptions must hold: powers are constant but for the spread between instances, and updates are not late.
     """
-    tasks, recipe = len(case.tasks), profile.recipe
-    activity, domain = recipe.read(profile.trace), recipe.whole[0]
-    load = activity.load(domain)
-    rows = Rows.of(domain, load.hidden_s, tasks + 3)
-    equations = Equations.of(rows, work_of(load.threads, load.segments, tasks), tasks, 0.0)
+    tasks, recipe, stream = len(case.tasks), profile.recipe, profile.instances.stream
+    domain = recipe.whole[0]
+    rows = Rows.of(domain, np.sum(stream.found.hidden.between(domain.edges_ns, domain.package), axis=0), tasks + 3)
+    with ArrayFile(NO_SPACE) as file:
+        read = activity_reader(profile.trace, recipe, stream.found, stream.pools, stream.windows)
+        run = store_run(file, read, stream.windows, tasks, recipe.packages)
+        equations = Equations.of(rows, run.work(domain), tasks, 0.0)
     power = np.array([*(task.kernel.unseen_w for task in case.tasks), 0.0, 0.0, case.package.law.static_w])
     noise = equations.noise(power, None)
     own_j2 = case.sensor.noise_j**2

@@ -4,13 +4,10 @@ import dataclasses
 
 import numpy as np
 import pytest
-from support.measured_quanta import MS, consecutive
-from tprof.analysis.attribution.native_cuts import cut_pool
-from tprof.analysis.attribution.native_time import Clock, Runs
-from tprof.analysis.attribution.segment_energy import LocatedSegments, locate
+from support.measured_quanta import consecutive
 from tprof.analysis.models.fitted.absent_tasks import with_absent
 from tprof.analysis.models.fitted.averaging import Prior
-from tprof.analysis.models.fitted.base_fit import Belief, Equations, fit_base, gain_over_one_power, prior_of, work_of
+from tprof.analysis.models.fitted.base_fit import Belief, Equations, fit_base, gain_over_one_power, prior_of
 from tprof.analysis.models.fitted.equations import Rows, Work
 from tprof.analysis.models.fitted.powers import fit_powers
 
@@ -108,31 +105,3 @@ def test_static_power_that_idle_quanta_tell_is_certain():
     assert found.level_w == pytest.approx(5.0, abs=0.05)
     assert 0 < found.static_error_w < 0.1
     assert abs(found.level_w - 5.0) < 4 * found.static_error_w
-
-
-def pool(runs):
-    """Return segments of a pool of one native thread that always has a core; runs are (task, begin, end) in ms."""
-    t_ms = np.arange(0, 401, 5)
-    clock = Clock(t_ms * MS, t_ms * 1e-3)
-    task, begin_ms, end_ms = np.array(runs).T
-    users = Runs(begin_ms * MS, end_ms * MS, np.arange(len(runs)), task, np.zeros(len(runs), bool))
-    return cut_pool(1, [clock], users, packages=False)
-
-
-def located(segments):
-    edges_ns = np.array([0, 400 * MS])
-    return LocatedSegments(segments.t_ns, segments.cpu_s, locate(segments.t_ns, edges_ns))
-
-
-def test_work_of_native_threads_alone_is_on_no_core_and_of_no_length():
-    """As of a recording whose tasks all waited for a library."""
-    pools = [pool([(0, 0, 100), (1, 100, 250)]), pool([(1, 50, 400)])]
-
-    work = work_of([located(one) for one in pools], pools, 2)
-
-    assert [one.task.tolist() for one in work] == [[0] * 20 + [1] * 30 + [2] * 30, [2] * 10 + [1] * 70]
-    for one, segments in zip(work, pools, strict=True):
-        assert (one.t_ns == segments.t_ns).all()
-        assert (one.modelled == segments.cpu_s).all()
-        assert (one.core == -1).all()
-        assert (one.log_length == 0).all()

@@ -15,7 +15,6 @@ from tprof.analysis.attribution.stack_cuts import cut_at
 from tprof.analysis.attribution.stack_samples import ThreadStacks
 from tprof.analysis.profile.answer import answer_of
 from tprof.analysis.profile.flame.tree import wilson
-from tprof.analysis.profile.stack_shares import weigh_stacks
 
 import tprof
 from tprof.cli.summary import as_plain, show
@@ -246,7 +245,7 @@ def test_the_graph_has_the_joules_of_tasks_and_of_threads_outside_them_and_no_ot
         path = Path(folder) / "t.tprof"
         profile = session(path, sampled=records, threads=threads, **static_w).profile(model="cputime")
         flame, account = profile.flame(), profile.accounts.loc["package-0"]
-        threads_j = sum(joules for joules, _ in weigh_stacks(profile.recipe, profile.trace).outside.values())
+        threads_j = sum(joules for joules, _ in profile.instances.stored.stacks.outside.values())
 
     nodes = flame.nodes
     tasks_j = profile.tasks["energy_j"].sum()

@@ -96,7 +96,6 @@ def test_time_0_of_every_table_is_the_blocks_begin(tmp_path):
     profile = tprof.load(recorded(tmp_path / "t.tprof")).profile()
 
     assert profile.tasks["start_s"].tolist() == [0.0]
-    assert profile.segments["start_s"].tolist() == [0.0]
     assert profile.power["time_s"].iloc[0] == 0.0
     assert profile.power["duration_s"].sum() == pytest.approx(0.1)
     assert (profile.power["package-0_w"] * profile.power["duration_s"]).sum() == pytest.approx(4.0)

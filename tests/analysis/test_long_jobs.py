@@ -16,7 +16,7 @@ from support import nested_runs, traces
 from support.properties import examples
 from tprof.analysis.compare import figures_of
 from tprof.analysis.export import format_named
-from tprof.analysis.profile import ClusterProfile, job_instances, part_reading, streamed
+from tprof.analysis.profile import ClusterProfile, build, job_instances
 from tprof.analysis.profile.parallel_maps import Processes
 from tprof.analysis.report.job_page import page_data
 
@@ -185,16 +185,14 @@ def test_a_table_that_does_not_fit_is_one_sentence(job, monkeypatch) -> None:
 
 
 def test_commands_read_a_long_job_in_windows(job, monkeypatch) -> None:
-    """Its table of instances is not made, also if all its parts are only long together, and its bar shows hosts."""
+    """Its table of instances is not made, and its bar shows hosts."""
     whole = job.profile()
-    monkeypatch.setattr(part_reading, "STREAMED_FROM", 300)
 
     with opened(job.path, instances=True) as profile:
         assert isinstance(profile, ClusterProfile)
         assert not profile.has_tasks
         pd.testing.assert_frame_equal(profile.summary(), whole.summary(), rtol=1e-9)
-    monkeypatch.setattr(streamed, "STREAMED_FROM", 1)
-    monkeypatch.setattr(streamed, "WINDOW_SAMPLES", 50)
+    monkeypatch.setattr(build, "WINDOW_SAMPLES", 50)
     seen: list[tuple[str, int, int]] = []
     found = figures_of_session(job.path, progress=lambda *how_far: seen.append(how_far))
     assert any(doing == "two (3 of 3): instances" for doing, _, _ in seen)

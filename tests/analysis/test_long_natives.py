@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import nested_runs, traces
+from support import nested_runs
 from support.native_truth import MS, Program
 from support.properties import examples
 from support.streamed_profiles import assert_same, streamed
@@ -24,7 +24,7 @@ from tprof.analysis.attribution.native_onsets import OnsetTimes, users_by_onsets
 from tprof.analysis.attribution.native_rates import Usage
 from tprof.analysis.attribution.native_time import Clock, Runs
 from tprof.analysis.models import choose_model
-from tprof.analysis.profile import streamed as streamed_profiles
+from tprof.analysis.profile import build
 
 import tprof
 from tprof.trace import PoolCalls, layout, long_arrays, stream
@@ -243,21 +243,10 @@ def test_windows_have_few_records_of_native_threads(tmp_path, monkeypatch, noted
         cut.append(len(windows))
         return windows, samples
 
-    monkeypatch.setattr(streamed_profiles, "WINDOW_SAMPLES", 10_000)
-    monkeypatch.setattr(streamed_profiles, "cut_by_natives", counted)
+    monkeypatch.setattr(build, "WINDOW_SAMPLES", 10_000)
+    monkeypatch.setattr(build, "cut_by_natives", counted)
     for most in (10**9, 150):
         monkeypatch.setattr(native_density, "MOST_RECORDS", most)
         assert_same(trace.profile("cputime"), streamed(trace, "cputime", samples=None))
 
-    assert cut[1] > 4 * cut[0]
-
-
-def test_records_of_native_threads_make_a_recording_long(tmp_path, monkeypatch) -> None:
-    """A recording of few samples may have days of readings of native threads."""
-    trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(5), pools=3))
-    without = tprof.load(traces.write(tmp_path / "y.tprof"))
-
-    monkeypatch.setattr(streamed_profiles, "STREAMED_FROM", sum(one.count for one in trace.native))
-
-    assert streamed_profiles.is_long(trace)
-    assert not streamed_profiles.is_long(without)
+    assert cut[3] > 4 * cut[1]

@@ -60,7 +60,6 @@ def test_a_processor_that_is_not_known_is_minus_one(tmp_path) -> None:
     profile = profiled(tmp_path, [thread([0, 1], [1, 0])], {"package-0": ([0, MS], [0.0, 1.0])})
 
     assert profile.tasks["cpu"].tolist() == [-1]
-    assert profile.segments["cpu"].unique().tolist() == [-1]
 
 
 def test_two_threads_on_one_core_are_shared_by_cpu_time(tmp_path) -> None:
@@ -340,14 +339,14 @@ def test_summary_bounds_what_the_instances_of_the_run_drew(tmp_path) -> None:
     assert (row["power_low_w"], row["power_high_w"]) == pytest.approx(((2.0 - half_j) / 2e-3, (2.0 + half_j) / 2e-3))
 
 
-def test_segments_and_power_add_up_to_the_same_joules(tmp_path) -> None:
+def test_instances_and_power_add_up_to_the_same_joules(tmp_path) -> None:
     profile = profiled(
         tmp_path,
         [thread([0, 2, 6, 10], [1, 2, 1, 0], [0, 1, 0, -1], cpu_ns=[0, MS, 4 * MS, 9 * MS])],
         {"package-0": ([0, 4, 10], [0.0, 3.0, 10.0])},
     )
 
-    assert profile.segments["energy_j"].sum() == pytest.approx(10.0)
+    assert profile.tasks["energy_j"].sum() == pytest.approx(10.0)
     assert (profile.power["package-0_w"] * profile.power["duration_s"]).sum() == pytest.approx(10.0)
 
 

@@ -128,7 +128,7 @@ def test_segments_that_are_cut_and_joined_again_are_the_same(threads) -> None:
         path = Path(folder) / "t.tprof"
         write_trace(path, tasks=["a", "b", "c"], threads=threads, energy={})
         trace = tprof.load(path)
-        groups = trace.profile("cputime").recipe.read(trace).groups
+        groups = trace.profile("cputime").instances.stream.planned(0)[0].groups
 
     for group in groups:
         pieces = list(group.apart())

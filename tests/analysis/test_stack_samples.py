@@ -84,7 +84,7 @@ def test_the_clock_of_a_window_of_time_is_that_at_its_begin(tmp_path: Path, star
     energy = {"package-0": (np.arange(21) * S // 10, np.arange(21.0))}
     profile = tprof.load(traces.write(tmp_path / "t.tprof", threads=[thread], energy=energy)).profile(start_s=start_s)
 
-    (segments,) = profile.recipe.read(profile.trace).segments
+    ((_, (segments,)),) = profile.instances.segments()
 
     assert segments.earlier_s == pytest.approx(earlier_s)
     assert segments.earlier_s + segments.cpu_s.sum() == pytest.approx(1.0)

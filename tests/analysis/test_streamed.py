@@ -22,13 +22,12 @@ from support.properties import examples
 from support.streamed_profiles import assert_same, in_order, streamed
 from tprof.analysis.compare import figures_of
 from tprof.analysis.export import format_named
-from tprof.analysis.profile.instances import SummedInstances
 from tprof.analysis.profile.memory import available_bytes
 
 import tprof
 from tprof.comparison import figures_of_session
 from tprof.errors import TprofError, UsageError
-from tprof.trace import Kind, layout
+from tprof.trace import Kind
 from tprof.trace.compress import compress
 
 if TYPE_CHECKING:
@@ -162,10 +161,10 @@ def _by_path(tree: Flame) -> pd.DataFrame:
 
 
 def test_a_long_recording_is_compared_and_checked_in_windows(tmp_path, monkeypatch) -> None:
-    """Its figures are those of the recording in memory, and progress is reported for each window."""
+    """Its figures do not depend on the windows, and progress is reported for each of them."""
     path = nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(3))
     whole = figures_of_session(path)
-    monkeypatch.setattr("tprof.analysis.profile.streamed.STREAMED_FROM", 100)
+    monkeypatch.setattr("tprof.analysis.profile.build.WINDOW_SAMPLES", 100)
     windows = []
 
     parts = figures_of_session(path, progress=lambda *how_far: windows.append(how_far))
@@ -211,21 +210,6 @@ def test_a_table_that_does_not_fit_is_refused_with_what_to_do(tmp_path, monkeypa
 
     with pytest.raises(UsageError, match=r"instances would take .* are free: read it in parts by profile\.scan_tasks"):
         _ = profile.tasks
-
-
-def test_a_recording_that_does_not_fit_is_read_in_windows_or_refused(tmp_path, monkeypatch) -> None:
-    """In one sentence with the reason and what to do, if other windows' samples decide what one holds."""
-    trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(0)))
-    back = traces.write(tmp_path / "back.tprof")
-    content = bytearray(traces.samples_of(back).read_bytes())
-    np.frombuffer(content, layout.sample_dtype(("",) * 5), offset=4096)["t_ns"] = [2, 2, 1, 3]
-    traces.samples_of(back).write_bytes(bytes(content))
-    monkeypatch.setattr("tprof.analysis.profile.memory.LEAST_RECORDS", 1)
-    monkeypatch.setattr("tprof.analysis.profile.memory.available_bytes", lambda: 2)
-
-    assert isinstance(trace.profile().instances, SummedInstances)
-    with pytest.raises(UsageError, match=r"samples and .* cannot be read in parts, since its time"):
-        tprof.load(back).profile()
 
 
 def test_memory_is_what_the_machine_and_control_groups_leave(tmp_path) -> None:

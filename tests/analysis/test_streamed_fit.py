@@ -25,7 +25,6 @@ from tprof.analysis.models.fitted.beside import Beside, follow
 from tprof.analysis.models.fitted.equations import Rows, Work, base_columns, worked_in
 from tprof.analysis.models.fitted.noise import instance_spread
 from tprof.analysis.models.fitted.stored_work import NO_SPACE, Loader, StoredPart, StoredWork
-from tprof.analysis.profile.instances import SummedInstances
 from tprof.benchmarks.simulator import ICE_LAKE, Drift, Effects, Mix, Package, Run, random_mix, stated, write
 from tprof.benchmarks.simulator import Beside as DrawsMore
 
@@ -61,7 +60,6 @@ def simulated(path: Path, tasks: Sequence[Any] = TASKS, sensor: Any = ICE_LAKE, 
 def both_ways(trace: tprof.Trace, model: str, samples: int) -> tuple[Profile, Profile]:
     """Return the profile of the whole recording, and that of windows of so few samples."""
     parts = trace.profile(model, tables=False, window_samples=samples)
-    assert isinstance(parts.instances, SummedInstances)
     return trace.profile(model), parts
 
 
@@ -195,15 +193,6 @@ def test_a_recording_too_short_for_a_fit_says_so_in_windows_too(tmp_path) -> Non
 
     with pytest.raises(UsageError, match="needs 30 readings of the sensor"):
         trace.profile("fitted", tables=False, window_samples=50)
-
-
-def test_what_is_read_again_from_a_streamed_profile_has_its_effects(tmp_path) -> None:
-    """Segments are shared in memory, with the powers that were fitted in windows."""
-    trace = simulated(tmp_path / "x.tprof", beside=(DrawsMore(2, 0, 0.3),))
-
-    whole, parts = both_ways(trace, "fitted", 20_000)
-
-    pd.testing.assert_frame_equal(parts.segments, whole.segments, rtol=1e-6, atol=1e-9)
 
 
 def random_work(random: np.random.Generator, threads: int = 3, segments: int = 300) -> list[Work]:

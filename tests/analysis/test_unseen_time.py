@@ -288,7 +288,7 @@ def test_tprof_reads_clocks_in_every_process(tmp_path):
     )
     trace = tprof.load(path)
 
-    activity = build_profile(trace).recipe.read(trace)
+    activity, _ = build_profile(trace).instances.stream.planned(0)
 
     assert activity.hidden.own_s == pytest.approx(0.06)
 
@@ -309,7 +309,7 @@ def test_what_reading_a_slow_gpu_took_is_no_thread_of_the_programs(tmp_path, mon
     with tprof.record(tmp_path / "t.tprof", energy="nvml", counters="none", idle_s=0) as recording:
         calls.clear()
         wait_for(lambda: len(calls) > 10, "reads")
-    activity = recording.profile().recipe.read(tprof.load(tmp_path / "t.tprof"))
+    activity, _ = recording.profile().instances.stream.planned(0)
 
     assert tprof.load(tmp_path / "t.tprof").end["readers_cpu_ns"] >= 10 * 4 * MS
     assert activity.hidden.own_s >= 0.04

@@ -13,7 +13,6 @@ from support import nested_runs, trace_processor
 from support.properties import examples
 from tprof.analysis.export import format_named
 from tprof.analysis.export.slices import END, MARK, share_slices
-from tprof.analysis.profile.instances import SummedInstances
 
 import tprof
 
@@ -21,9 +20,7 @@ NUMBERS = ("energy_j", "energy_low_j", "energy_high_j", "power_w")
 
 
 def in_windows(trace, samples=50, **options):
-    profile = trace.profile(tables=False, window_samples=samples, **options)
-    assert isinstance(profile.instances, SummedInstances)
-    return profile
+    return trace.profile(tables=False, window_samples=samples, **options)
 
 
 def events_of(profile):

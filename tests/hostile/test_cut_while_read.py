@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import nested_runs, traces
 from support.properties import examples
-from tprof.analysis.profile import streamed
+from tprof.analysis.profile import build
 
 import tprof
 from tprof.trace import NativeThread, layout, native_pieces
@@ -25,7 +25,7 @@ def test_samples_that_are_cut_after_the_first_pass_are_missing(seed, part, pools
         trace = tprof.load(
             nested_runs.write(Path(folder) / "x.tprof", np.random.default_rng(seed), domains=1, pools=pools)
         )
-        survey = streamed.survey
+        survey = build.survey
 
         def cut_after(*given, **named):
             found = survey(*given, **named)
@@ -35,7 +35,7 @@ def test_samples_that_are_cut_after_the_first_pass_are_missing(seed, part, pools
                 os.truncate(path, layout.HEADER_BYTES + int(body * part))
             return found
 
-        patch.setattr(streamed, "survey", cut_after)
+        patch.setattr(build, "survey", cut_after)
 
         profile = trace.profile("cputime", tables=False, window_samples=20)
 

@@ -79,10 +79,8 @@ def opened(
 ) -> Iterator[Profile | ClusterProfile | SumsProfile]:
     """Load and attribute a session, or all parts of a job, in so many processes. Raises TprofError.
 
-    A long recording is read window by window, and its profile has no table of instances.
-
-    The profile of a job has its table of instances if they are asked for and all its parts together are not long. A
-    report reads parts again, so the block is where the profile is used.
+    Its table of instances is made when somebody asks for it. A report reads parts again, so the block is where the
+    profile is used.
     """
     from tprof.trace import ClusterTrace, SumsTrace, load
 
@@ -98,15 +96,12 @@ def opened(
 
 
 def _profile(trace: Trace, model: str, *, parallel: int | None, **options: Any) -> Profile:
-    """Attribute the session of one host; a long one in windows, with a bar, without a table of instances."""
+    """Attribute the session of one host, with a bar, without a table of instances."""
     from tprof.analysis.profile.memory import record_count
     from tprof.analysis.profile.parallel_maps import usual_map
-    from tprof.analysis.profile.streamed import is_long
 
     from .progress import bar
 
-    if not is_long(trace):
-        return trace.profile(model, **options)
     with bar("reading") as progress:
         recorded = sum(one.count > 0 for one in trace.threads)
         shared = usual_map(record_count(trace), recorded) if parallel is None else _map(parallel)
@@ -117,17 +112,15 @@ def _job_profile(
     trace: ClusterTrace, model: str, *, instances: bool, parallel: int | None, **options: Any
 ) -> ClusterProfile:
     """Attribute the parts of a job, with a bar; the critical path is found where dask's tasks are not too many."""
-    from tprof.analysis.profile.part_reading import is_long_job
     from tprof.trace.directory import HOSTS, KEYS
 
     from .progress import bar
 
     keys_bytes = sum(path.stat().st_size for path in trace.path.glob(f"{HOSTS}/*/{KEYS}/*.jsonl"))
     has_path = instances or 0 < keys_bytes <= MOST_KEYS_BYTES
-    whole = has_path and not is_long_job(trace)
     shared = None if parallel is None or parallel == 1 else _map(parallel)
     with bar("reading") as progress:
-        return trace.profile(model, tasks=whole, path=has_path, progress=progress, map=shared, **options)
+        return trace.profile(model, tasks=False, path=has_path, progress=progress, map=shared, **options)
 
 
 def _map(processes: int) -> Processes | Threads:

@@ -99,8 +99,7 @@ class ClusterTrace:
         model : as for `Trace.profile`, the same for every part
         map : what calls a function for each part, as the built-in `map` does: an engine's or a pool's, with which parts
             are analysed at the same time, and where they lie. Only tables travel.
-        tasks : whether the table of instances is made now. Without it, long parts are read window by window, in little
-            memory, and parts are read again where instances are asked for
+        tasks : whether the table of instances is made now; else parts are read again where instances are asked for
         path : whether what the critical path is found from is read now; by default as `tasks`
         progress : called with the host, how much of it is done, and how much there is
         **options : as for `tprof.analysis.build_profile`

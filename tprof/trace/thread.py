@@ -44,6 +44,7 @@ class Thread:
     dropped : samples that could not be written, by reason.
     first_drop_ns : time of the first of these; the file has no samples after it.
     first : the first of its samples in the file; not 0 in a window of the recording.
+    disordered : samples whose times went backwards, and were put in order.
     """
 
     ordinal: int
@@ -63,6 +64,7 @@ class Thread:
     packages_of_cpus: Packages = field(repr=False)
     table: TaskTable = field(repr=False)
     first: int = 0
+    disordered: int = 0
 
     def between(self, begin_ns: int, end_ns: int) -> Thread:
         """Return the thread with the samples that tell what it did between two times; they are found by bisection.

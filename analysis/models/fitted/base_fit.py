@@ -8,22 +8,18 @@ clearly better than that of none.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.segments import Segments
 
 from .averaging import Prior
-from .equations import Edges, Rows, Work, base_columns, log_length, worked_in
+from .equations import Edges, Rows, Work, base_columns, worked_in
 from .noise import HUBER, SCALE_BOUNDS, UNTIMED_BOUNDS, WIDE_BOUNDS, Noise, Spread, instance_spread
 from .products import crossed, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from tprof.analysis.attribution.native_time import NativeSegments
-    from tprof.analysis.attribution.segment_energy import LocatedSegments
 
     from .stored_work import SomeWork
 
@@ -149,19 +145,6 @@ def _scale_bounds(rows: Rows) -> tuple[float, float]:
     return SCALE_BOUNDS if is_close(rows) else WIDE_BOUNDS if rows.timed else UNTIMED_BOUNDS
 
 
-def work_of(
-    located: Sequence[LocatedSegments], segments: Sequence[Segments | NativeSegments], tasks: int
-) -> list[Work]:
-    """Return what threads did; pools of native threads are on no core, and as long as their tasks' mean instance."""
-    own = [one for one in segments if isinstance(one, Segments)]
-    cores = np.unique(np.concatenate([np.unique(one.cpu) for one in own])) if own else np.empty(0, np.int64)
-    work = [_of_thread(thread, one, cores, tasks) for thread, one in zip(located, segments, strict=True)]
-    if len(own) == len(work):
-        return work
-    mean = mean_lengths(work[: len(own)], tasks)
-    return [*work[: len(own)], *(replace(one, log_length=mean[one.task]) for one in work[len(own) :])]
-
-
 def mean_lengths(work: Iterable[Work], tasks: int) -> NDArray[np.float32]:
     """Return the mean logarithm of the length of each task's instances, and last of none, from what threads did."""
     ran, lengths = np.zeros((2, tasks + 1))
@@ -169,15 +152,6 @@ def mean_lengths(work: Iterable[Work], tasks: int) -> NDArray[np.float32]:
         ran += np.bincount(one.task, weights=one.modelled, minlength=tasks + 1)
         lengths += np.bincount(one.task, weights=one.modelled * one.log_length, minlength=tasks + 1)
     return (lengths / np.maximum(ran, 1e-300)).astype(np.float32)
-
-
-def _of_thread(thread: LocatedSegments, segment: Segments | NativeSegments, cores: NDArray[Any], tasks: int) -> Work:
-    task, count = segment.task_numbers(tasks), len(thread.modelled)
-    if not isinstance(segment, Segments):
-        return Work(thread.t_ns, thread.modelled, task, np.full(count, -1, np.int32), np.zeros(count, np.float32))
-    length = np.append(np.float32(0.0), log_length(segment.rows.own_s))
-    core = np.searchsorted(cores, segment.cpu).astype(np.int32)
-    return Work(thread.t_ns, thread.modelled, task, core, length[segment.slot])
 
 
 def prior_of(rows: Rows, work: Sequence[SomeWork], tasks: int, belief: Belief) -> Prior:

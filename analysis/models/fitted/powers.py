@@ -68,8 +68,6 @@ class Fit:
     ----------
     power : (tasks + 1,) of each task, then of threads between tasks.
     effects : what a segment's power depends on beside its task; None: nothing.
-    factors : for each thread, by how much the power of each segment differs from its task's; None: not at all,
-        or not known yet.
     other : of CPU time without samples.
     covariance : (tasks, tasks) of the tasks' powers.
     floor : (tasks, tasks) the part of it for effects that are too small to be found.
@@ -85,7 +83,6 @@ class Fit:
 
     power: Floats
     effects: Effects | None
-    factors: tuple[Floats, ...] | None
     other: float
     covariance: Floats
     floor: Floats
@@ -124,7 +121,7 @@ def fit_powers(
 
     Returns
     -------
-    The fit without factors; None with fewer than 30 valid quanta, or fewer than three per column.
+    The fit; None with fewer than 30 valid quanta, or fewer than three per column.
     """
     kept = fitted_tasks(work, len(names))
     work, tasks = renumbered(work, kept, len(names)), len(kept)
@@ -248,7 +245,6 @@ def _fit(quanta: Quanta, found: _Found, late: Lateness, *, names: Sequence[str],
     return Fit(
         power=np.maximum(power[: tasks + 1], 1e-6 * mean_w[: tasks + 1]),
         effects=_effects(found),
-        factors=None,
         other=float(max(power[tasks + 1], 1e-6 * mean_w[tasks + 1])),
         covariance=covariance[:tasks, :tasks],
         floor=average.floor[:tasks, :tasks],

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.names import shown
-from tprof.analysis.profile.instances import SummedInstances
-from tprof.analysis.profile.stack_shares import weigh_stacks
 
 from tprof.errors import UsageError
 
 from .functions import NodeStacks, add_functions
 from .parts import NestedParts
-from .paths import REST, ROOT, Paths, nodes_of, rows_of_parents
-from .tree import OUTSIDE, Flame, NodeTotals, flame_of, joined, sums_of_instances
+from .paths import REST, ROOT, Paths, rows_of_parents
+from .tree import OUTSIDE, Flame, NodeTotals, flame_of, joined
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -48,19 +46,31 @@ def flame(profile: Profile, by: Sequence[str] = ()) -> Flame:
     """Return the tree of one host's tasks; see `Profile.flame`."""
     levels = _levels(by)
     host = str((profile.trace.manifest.get("host") or {}).get("hostname"))
-    quality = profile.info["quality"]
-    if isinstance(profile.instances, SummedInstances):
-        return _of_parts(profile, profile.instances, levels, host)
-    if not profile.trace.stack_files:
-        return _of_instances(profile.tasks, profile.own_s, profile.summary(), levels, host, quality)
-    paths = Paths()
-    node = instance_nodes(paths, profile.tasks, levels, host)
-    sums = sums_of_instances(profile.tasks, profile.own_s, profile.summary(), node, len(paths))
-    weighed = weigh_stacks(profile.recipe, profile.trace)
-    stacks = NodeStacks()
-    rows = rows_of_parents(profile.tasks["instance"].to_numpy(), weighed.rows.instance)
-    stacks.add(weighed.rows, np.append(node, -1)[rows])
-    return _with_functions(profile, paths, sums, stacks, weighed.table, weighed.outside, levels, host)
+    paths, totals = Paths(), NodeTotals(profile.summary())
+    nested = NestedParts(paths, [*profile.sums.names, NAMELESS], lambda tasks: _tops(paths, tasks, levels, host))
+
+    def add(tasks: pd.DataFrame, node: Integers) -> None:
+        if len(tasks):
+            totals.add(tasks, tasks["own_s"].to_numpy(float), node, len(paths))
+
+    stacks, waiting = NodeStacks(), []
+    for (tasks, own_s), rows in profile.instances.with_stacks(_COLUMNS):
+        before = nested.nodes(rows.instance)
+        add(*nested.add(tasks.assign(own_s=own_s)))
+        node = np.where(before >= 0, before, nested.nodes(rows.instance))
+        known = (node >= 0) | (rows.instance == 0)
+        stacks.add(rows.taken(known), node[known])
+        if not known.all():
+            waiting.append(rows.taken(~known))
+    last, node = nested.rest()
+    add(last, node)
+    for rows in waiting:
+        at = rows_of_parents(last["instance"].to_numpy(np.uint64), rows.instance)
+        stacks.add(rows, node[at])
+    stored = profile.instances.stored.stacks
+    if stored is None:
+        return flame_of(paths, totals.sums(), profile.info["quality"])
+    return _with_functions(profile, paths, totals.sums(), stacks, stored.sampled.table, stored.outside, levels, host)
 
 
 def _with_functions(
@@ -119,52 +129,6 @@ def _levels(by: Sequence[str]) -> frozenset[str]:
     if unknown:
         raise UsageError(f"the top levels of a flame graph are {', '.join(LEVELS)}, got {unknown[0]!r}")
     return frozenset(by)
-
-
-def _of_instances(
-    tasks: pd.DataFrame, own_s: Floats, summary: pd.DataFrame, levels: frozenset[str], host: str, quality: str
-) -> Flame:
-    paths = Paths()
-    node = instance_nodes(paths, tasks, levels, host)
-    return flame_of(paths, sums_of_instances(tasks, own_s, summary, node, len(paths)), quality)
-
-
-def _of_parts(profile: Profile, instances: SummedInstances, levels: frozenset[str], host: str) -> Flame:
-    """Return the tree of instances that are read in parts."""
-    paths, totals = Paths(), NodeTotals(profile.summary())
-    nested = NestedParts(paths, [*profile.sums.names, NAMELESS], lambda tasks: _tops(paths, tasks, levels, host))
-
-    def add(tasks: pd.DataFrame, node: Integers) -> None:
-        if len(tasks):
-            totals.add(tasks, tasks["own_s"].to_numpy(float), node, len(paths))
-
-    stacks, waiting = NodeStacks(), []
-    for (tasks, own_s), rows in instances.with_stacks(_COLUMNS):
-        before = nested.nodes(rows.instance)
-        add(*nested.add(tasks.assign(own_s=own_s)))
-        node = np.where(before >= 0, before, nested.nodes(rows.instance))
-        known = (node >= 0) | (rows.instance == 0)
-        stacks.add(rows.taken(known), node[known])
-        if not known.all():
-            waiting.append(rows.taken(~known))
-    last, node = nested.rest()
-    add(last, node)
-    for rows in waiting:
-        at = rows_of_parents(last["instance"].to_numpy(np.uint64), rows.instance)
-        stacks.add(rows, node[at])
-    stored = instances.stored.stacks
-    if stored is None:
-        return flame_of(paths, totals.sums(), profile.info["quality"])
-    return _with_functions(profile, paths, totals.sums(), stacks, stored.sampled.table, stored.outside, levels, host)
-
-
-def instance_nodes(paths: Paths, tasks: pd.DataFrame, levels: frozenset[str], host: str) -> Integers:
-    """Return the node of each instance, below the levels that are asked for."""
-    names = [*map(str, tasks["task"].cat.categories), NAMELESS]
-    codes = tasks["task"].cat.codes.to_numpy().astype(np.int64)
-    task = np.where(codes < 0, len(names) - 1, codes)
-    parent = rows_of_parents(tasks["instance"].to_numpy(), tasks["parent"].to_numpy())
-    return nodes_of(paths, names, task=task, parent=parent, top=_tops(paths, tasks, levels, host))
 
 
 def _tops(paths: Paths, tasks: pd.DataFrame, levels: frozenset[str], host: str) -> Integers | None:

@@ -116,13 +116,6 @@ class Sums:
         return Sums(*(np.concatenate([getattr(self, one), np.zeros(count - len(self.own_j))]) for one in OWN))
 
 
-def sums_of_instances(tasks: pd.DataFrame, own_s: Floats, summary: pd.DataFrame, node: Integers, count: int) -> Sums:
-    """Add the instances of each node; the parameters are those of `NodeTotals` and its `add`."""
-    totals = NodeTotals(summary)
-    totals.add(tasks, own_s, node, count)
-    return totals.sums()
-
-
 class NodeTotals:
     """What nodes took themselves, by instances that are added in parts.
 

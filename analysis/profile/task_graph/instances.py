@@ -20,7 +20,7 @@ from tprof.trace.long_arrays import Appended, computed, empty, filled, joined, r
 from tprof.trace.long_sorts import distinct_values, order_of
 
 from .keyed import Clocks, Needs, joined_needs, needs_of
-from .runs import behind, joined_runs, read_thread_runs, runs_of, windows_of
+from .runs import behind, joined_runs, read_thread_runs, runs_of
 from .runtime_events import UNKNOWN
 from .waits import WaitSums
 
@@ -174,10 +174,10 @@ class Ran:
 def read_ran(profile: Profile) -> Ran:
     """Read what ran, from a profile's instances and the trace's samples."""
     columns = _Columns(profile.trace, profile.sums.rows)
-    profile.instances.share(columns.add, None)
+    profile.instances.share(columns.add)
     found = columns.by_id()
     ids = found["instance"]
-    runs = read_thread_runs(windows_of(profile), lambda some: _rows(ids, some), profile.trace.start_ns)
+    runs = read_thread_runs(profile.instances.segments(), lambda some: _rows(ids, some), profile.trace.start_ns)
     return Ran(columns.names, **found, runs=runs, waited=columns.waited)
 
 

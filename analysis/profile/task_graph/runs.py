@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution import _loops
-from tprof.analysis.profile.instances import SummedInstances
 
 from tprof.trace.long_arrays import AppendedColumns, blocks, computed, empty, joined, release
 from tprof.trace.long_sorts import firsts, places, sorted_arrays, sorted_columns
-from tprof.trace.metadata import MAX_NS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from tprof.analysis.attribution.segments import Segments
-    from tprof.analysis.profile import Profile
 
 Rows = NDArray[np.int32]
 Times = NDArray[np.int64]
@@ -82,14 +79,6 @@ class _Thread:
 
     last: int = 0
     run: tuple[Rows, Times, Times] | None = None
-
-
-def windows_of(profile: Profile) -> Iterator[tuple[tuple[int, int], Sequence[Segments]]]:
-    """Yield for each window when the segments begin that count in it, and those of its threads, read again."""
-    if isinstance(profile.instances, SummedInstances):
-        yield from profile.instances.segments()
-    else:
-        yield (0, MAX_NS), profile.recipe.read(profile.trace).segments
 
 
 def read_thread_runs(

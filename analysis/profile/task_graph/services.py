@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.profile.instances import SummedInstances
 
 from tprof.trace import EventKind, layout
 from tprof.trace.long_arrays import AppendedColumns, blocks, computed, running_sums
-from tprof.trace.metadata import MAX_NS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.attribution.sharing import Sharing
-    from tprof.analysis.profile import Profile
 
     from tprof.trace import Trace
 
@@ -115,19 +112,6 @@ def services_of(events: RuntimeEvents, trace: Trace) -> list[Service]:
                 begin_ns, last_ns = begin_ns[served], last_ns[served]
             if len(begin_ns):
                 found.append(Service(thread, worker, Intervals(begin_ns, last_ns)))
-    return found
-
-
-def served_of(profile: Profile) -> ServedSegments:
-    """Return what segments show of a profile's workers; they are read again unless that was in windows."""
-    if isinstance(profile.instances, SummedInstances):
-        return profile.instances.served
-    found = ServedSegments(services_of(profile.events, profile.trace))
-    if found.services:
-        segments, plans = profile.recipe.again(profile.trace)
-        found.add_processors(segments, (0, MAX_NS))
-        for plan in plans:
-            found.add_joules(segments, plan)
     return found
 
 

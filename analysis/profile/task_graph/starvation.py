@@ -15,7 +15,7 @@ from tprof.trace.long_sorts import changes, order_of, sorted_values
 
 from .runs import later
 from .runtime_events import UNKNOWN
-from .services import Intervals, served_of, steals_in
+from .services import Intervals, steals_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ def starvation(profile: Profile) -> pd.DataFrame:
     (instances taken from others), idle_j (joules that the model assigns to its thread outside tasks in this time; NaN
     without energy). One row for each thread that was a worker. Empty without such events.
     """
-    trace, served = profile.trace, served_of(profile)
+    trace, served = profile.trace, profile.instances.served
     if not served.services:
         return pd.DataFrame({name: [] for name in COLUMNS})
     threads = {thread.ordinal: thread for thread in trace.threads}
