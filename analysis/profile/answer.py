@@ -272,9 +272,8 @@ def _order(first: Row, second: Row | None, lead: Lead) -> str:
         joules = quantity(float(second["energy_j"]), "J")
         if not second["resolved"] and math.isfinite(most_j):
             joules = f"at most {quantity(most_j, 'J')}"
-        known = f", of the {lead.others + 1:,} tasks with known energy" if lead.unknown else ""
-        most = f"that {first.name} takes most{known} is sure with 95 % confidence"
-        return f"The next is {second.name} with {joules}; {most}."
+        known = f" of the {lead.others + 1:,} tasks with known energy" if lead.unknown else ""
+        return f"The next is {second.name} with {joules}; {first.name} ranks first{known} (95 % confidence)."
     rival = lead.close
     other = f"one of {lead.rivals:,} others"
     if lead.rivals == 1:

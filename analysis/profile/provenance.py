@@ -140,8 +140,8 @@ def uncertainty_text(info: Mapping[str, Any]) -> str | None:
     if not high_j > 0:
         return None
     return (
-        f"the watts are assumed: all joules together are {reach(low_j, high_j, 'J')} (95 %), "
-        "and so wide are all intervals; shares and ratios of tasks hardly depend on it"
+        f"the watts are assumed: the total could be {reach(low_j, high_j, 'J')} (95 %), and every interval includes this "
+        "error; shares and ratios of tasks hardly depend on it"
     )
 
 

@@ -131,7 +131,7 @@ def _other(seen: _Seen) -> Iterator[Remedy]:
 
 
 def _static(seen: _Seen) -> Iterator[Remedy]:
-    """Few busy processors, and power that is drawn however few of them work."""
+    """Few busy processors, and power that is drawn even when few tasks run."""
     cpus, cpu_s, duration_s = cpus_of(seen.profile.trace), seen.profile.sums.cpu_s, seen.profile.info["duration_s"]
     energy_j, dynamic_j = (float(seen.summary[name].sum()) for name in ("energy_j", "dynamic_j"))
     static_j = energy_j - dynamic_j
@@ -142,8 +142,8 @@ def _static(seen: _Seen) -> Iterator[Remedy]:
         yield Remedy(
             "static",
             f"Tasks kept {three_digits(busy)} of {cpus} processors busy on average, and {quantity(static_j, 'J')} "
-            f"({100 * static_j / energy_j:.0f} % of their energy) is static power, which is drawn however few of them "
-            "work: running more at a time ends the run sooner and saves a part of it.",
+            f"({100 * static_j / energy_j:.0f} % of their energy) is static power, drawn even when few tasks run: "
+            "more parallelism shortens the run and saves part of it.",
             static_j,
         )
 

@@ -61,7 +61,7 @@ def test_the_headline_has_joules_shares_and_quality_and_the_interval_follows(tmp
     assert answer.energy_j == pytest.approx(48)
     assert answer.energy_low_j < answer.energy_j < answer.energy_high_j
     assert answer.certainty.startswith("The energy of blur is known well: ")
-    assert answer.certainty.endswith("The next is load with 16 J; that blur takes most is sure with 95 % confidence.")
+    assert answer.certainty.endswith("The next is load with 16 J; blur ranks first (95 % confidence).")
     assert answer.remedies == ()
 
 
@@ -139,13 +139,13 @@ def test_an_order_that_hangs_on_the_assumed_watts_is_not_called_sure():
     headline, certainty = said_of(summed(waits=waiting, works=busy), WattsError(4.0, 4.0))
     _, alike = said_of(summed(first=(10, 40, 0.5), second=(8, 30, 0.5)), WattsError(4.0, 4.0))
 
-    assert exact.endswith("that waits takes most is sure with 95 % confidence.")
+    assert exact.endswith("waits ranks first (95 % confidence).")
     assert headline.startswith("waits or works takes most energy: 60 J and 55 J (estimated)")
     assert headline.endswith(
         "; their order depends on the idle and busy watts, which are assumed (--watts gives them)."
     )
     assert certainty == ""
-    assert "that first takes most is sure" in alike
+    assert "first ranks first (95 % confidence)" in alike
 
 
 def test_without_tasks_or_readings_it_says_so(tmp_path):

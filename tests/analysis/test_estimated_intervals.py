@@ -106,7 +106,7 @@ def test_text_report_and_json_say_how_wide_all_joules_are(tmp_path):
     total, stream = profile.info["estimate"], io.StringIO()
     summary.show(profile, stream)
 
-    said = f"all joules together are {total['energy_low_j']:.3g} … {total['energy_high_j']:.3g} J (95 %)"
+    said = f"the total could be {total['energy_low_j']:.3g} … {total['energy_high_j']:.3g} J (95 %)"
     assert said in stream.getvalue()
     assert stream.getvalue().count("assumed") == 1
     assert said in page_data(profile)["uncertainty"]
