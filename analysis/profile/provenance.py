@@ -140,8 +140,8 @@ def uncertainty_text(info: Mapping[str, Any]) -> str | None:
     if not high_j > 0:
         return None
     return (
-        f"the watts are assumed: the total could be {reach(low_j, high_j, 'J')} (95 %), and every interval includes this "
-        "error; shares and ratios of tasks hardly depend on it"
+        f"the watts are assumed: the total could be {reach(low_j, high_j, 'J')} (95 %), and every interval includes "
+        "this error; shares and ratios of tasks hardly depend on it"
     )
 
 

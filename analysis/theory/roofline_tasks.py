@@ -19,8 +19,6 @@ from tprof.trace.plain_values import counted
 
 if TYPE_CHECKING:
     import pandas as pd
-    from numpy.typing import NDArray
-    from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.profile import Profile
 
     from tprof.trace.tasks import TaskEntry
@@ -157,7 +155,10 @@ def _busy_s(profile: Profile) -> dict[str, float]:
     code = np.append(codes, -1)
     busy_s, until_ns = np.zeros(len(names)), np.zeros(len(names), np.int64)
     for own_ns, segments in profile.instances.segments():
-        ran = [_ran_in(one, own_ns, code) for one in segments]
+        ran = []
+        for one in segments:
+            own = slice(*np.searchsorted(one.t_ns[:-1], own_ns).tolist())
+            ran.append((code[one.task_numbers(len(codes))[own]], one.t_ns[:-1][own], one.t_ns[1:][own]))
         nothing = (np.empty(0, np.int64),) * 3
         task, begin_ns, end_ns = (np.concatenate(column) for column in zip(nothing, *ran, strict=True))
         for number in np.unique(task[task >= 0]).tolist():
@@ -167,9 +168,3 @@ def _busy_s(profile: Profile) -> dict[str, float]:
             busy_s[number] += np.maximum(ends - np.maximum(begins, before[:-1]), 0).sum() * 1e-9
             until_ns[number] = before[-1]
     return dict(zip(names, busy_s.tolist(), strict=True))
-
-
-def _ran_in(one: Segments, own_ns: tuple[int, int], code: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-    """Return the tasks, begins and ends of a thread's segments that begin between two times."""
-    own = slice(*np.searchsorted(one.t_ns[:-1], own_ns).tolist())
-    return code[one.task_numbers(len(code) - 1)[own]], one.t_ns[:-1][own], one.t_ns[1:][own]

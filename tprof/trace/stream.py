@@ -20,7 +20,7 @@ from .segments import MOST_RECORDS, find_segments
 from .user_files import UnreadableError, open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container, Iterator, Sequence
     from pathlib import Path
 
     from .packed import Block, PackedFile
@@ -95,7 +95,7 @@ class Stream:
         reach_ns : the window
         """
         found = []
-        for _, one in sorted(self.damaged.items()):
+        for one in _joined([damage for _, damage in sorted(self.damaged.items())]):
             begin_ns, end_ns = start_ns if one.begin_ns is None else one.begin_ns, one.end_ns
             if begin_ns >= reach_ns[1] or (end_ns is not None and end_ns <= reach_ns[0]):
                 continue
@@ -283,6 +283,18 @@ class Stream:
         moved = replace(self.segments, flushed=int(now["flushed"]))
         moved.read_into(records.view(np.uint8).reshape(len(records), -1), first)
         return len(records)
+
+
+def _joined(damages: Sequence[Damage]) -> list[Damage]:
+    """Return damages in their order, those that follow each other or overlap as one: they were met in parts."""
+    found: list[Damage] = []
+    for one in damages:
+        last = found[-1] if found else None
+        if last is None or one.first > last.first + last.count or one.is_there != last.is_there:
+            found.append(one)
+        elif one.first + one.count > last.first + last.count:
+            found[-1] = replace(last, count=one.first + one.count - last.first, end_ns=one.end_ns)
+    return found
 
 
 def open_stream(path: Path, kind: kinds.StreamKind) -> Stream:
