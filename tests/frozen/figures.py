@@ -28,7 +28,7 @@ def figures_of(profile: Any) -> dict[str, Any]:
         "summary": table(profile.summary().reset_index()),
         "summary_without_common_error": table(profile.summary(common=False).reset_index()),
         "accounts": table(profile.accounts.reset_index()),
-        "info": {name: plain(profile.info[name]) for name in INFO if name in profile.info},
+        "info": {name: plain(profile.info[name]) for name in INFO if name in profile.info} | _removed(profile),
     }
     with suppress(UsageError):  # of sums alone
         found["tasks"] = table(profile.tasks.sort_values(["instance", "start_s"], kind="stable"))
@@ -39,6 +39,12 @@ def figures_of(profile: Any) -> dict[str, Any]:
         path = profile.critical_path()
         found["path"] = plain(path.facts()) | {"chain": table(path.chain), "observed": table(path.observed)}
     return found
+
+
+def _removed(profile: Any) -> dict[str, Any]:
+    """Return what a size limit removed, without sizes of folders, which differ between file systems."""
+    found = profile.info.get("removed")
+    return {} if found is None else {"removed": {name: plain(found[name]) for name in found if "bytes" not in name}}
 
 
 def _flame(profile: Any) -> dict[str, Any]:
@@ -107,6 +113,7 @@ def _is_same(before: Any, now: Any, relative: float) -> bool:
 
 INTERVALS = (
     ("energy_low_j", "energy_high_j", ("energy_j", "energy_low_j", "energy_high_j", "dynamic_j", "static_j")),
+    ("dynamic_low_j", "dynamic_high_j", ("dynamic_low_j", "dynamic_high_j")),
     ("energy_mean_low_j", "energy_mean_high_j", ("energy_mean_j", "energy_mean_low_j", "energy_mean_high_j")),
 )
 

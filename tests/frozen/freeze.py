@@ -14,6 +14,15 @@ from typing import Any
 
 HERE = Path(__file__).parent
 EXPECTED = HERE / "expected"
+PRINTED = "printed"
+"""What `tprof summary --json` prints of some recordings, by their names."""
+COMMANDS: dict[str, tuple[str, ...]] = {
+    "nested-on-one-package": (),
+    "a-window-that-cuts-everything": ("--between", "0.021,0.2003"),
+    "a-graph-of-a-task-runtime": ("--model", "cputime"),
+    "three-hosts": (),
+    "sums-only": (),
+}
 
 
 def view_of(path: Path, options: dict[str, Any]) -> dict[str, Any]:
@@ -25,26 +34,42 @@ def view_of(path: Path, options: dict[str, Any]) -> dict[str, Any]:
     return figures_of(tprof.load(path).profile(**options))
 
 
-def expected(name: str) -> list[dict[str, Any]]:
-    """Return the frozen figures of a recording, one for each of its views."""
-    views: list[dict[str, Any]] = json.loads(lzma.decompress((EXPECTED / f"{name}.json.xz").read_bytes()))
-    return views
+def printed(path: Path, options: tuple[str, ...]) -> dict[str, Any]:
+    """Return what ``tprof summary --json`` prints of a written recording, run in this process."""
+    from support.command_line import tprof as command  # noqa: PLC0415 - for the same reason
+
+    found = command("summary", path, "--json", *options, cwd=path.parent)
+    assert not found.returncode, found.stderr
+    values: dict[str, Any] = json.loads(found.stdout)
+    return values
+
+
+def expected(name: str) -> Any:
+    """Return the frozen figures of a recording, one for each of its views; of `PRINTED` those by recording."""
+    return json.loads(lzma.decompress((EXPECTED / f"{name}.json.xz").read_bytes()))
 
 
 def main(names: list[str]) -> None:
-    """Freeze the figures of these recordings, or of all."""
+    """Freeze the figures of these recordings, or of all, and what is printed."""
     sys.path[:0] = [str(HERE.parent)]
-    from frozen.recordings import RECORDINGS  # noqa: PLC0415 - after the path is set
+    from frozen.edge_cases import RECORDINGS  # noqa: PLC0415 - after the path is set
 
     EXPECTED.mkdir(exist_ok=True)
-    for name in names or RECORDINGS:
-        recording = RECORDINGS[name]
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / f"{name}.tprof"
-            recording.write(path)
-            text = json.dumps([view_of(path, dict(view)) for view in recording.views], separators=(",", ":"))
-        (EXPECTED / f"{name}.json.xz").write_bytes(lzma.compress(text.encode(), preset=9))
-        sys.stdout.write(f"{name}: {len(recording.views)} views, {len(text):,} characters\n")
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names or [*RECORDINGS, PRINTED]:
+            of = COMMANDS if name == PRINTED else [name]
+            paths = {one: Path(folder) / name / f"{one}.tprof" for one in of}
+            for one, path in paths.items():
+                path.parent.mkdir(exist_ok=True)
+                RECORDINGS[one].write(path)
+            found = (
+                {one: printed(path, COMMANDS[one]) for one, path in paths.items()}
+                if name == PRINTED
+                else [view_of(paths[name], dict(view)) for view in RECORDINGS[name].views]
+            )
+            text = json.dumps(found, separators=(",", ":"))
+            (EXPECTED / f"{name}.json.xz").write_bytes(lzma.compress(text.encode(), preset=9))
+            sys.stdout.write(f"{name}: {len(found)} views, {len(text):,} characters\n")
 
 
 if __name__ == "__main__":

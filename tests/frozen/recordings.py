@@ -55,19 +55,19 @@ def frozen(*views: dict[str, Any]) -> Callable[[Callable[[Path], None]], Callabl
     return take
 
 
-def _write(path: Path, threads: list[dict[str, Any]], energy: dict[str, Any], **given: Any) -> None:
+def write(path: Path, threads: list[dict[str, Any]], energy: dict[str, Any], **given: Any) -> None:
     tprof.write_trace(path, **{"tasks": TASKS, "threads": threads, "energy": energy} | given)
 
 
-def _package(seed: int = 1, every_ns: int = 7 * MS) -> dict[str, Any]:
+def package(seed: int = 1, every_ns: int = 7 * MS) -> dict[str, Any]:
     return {"package-0": programs.random_readings(seed, every_ns)}
 
 
-def _on_one_package(threads: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def on_one_package(threads: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [thread | {"package": 0} for thread in threads]
 
 
-def _add_cpu_times(path: Path, seed: int, threads: int) -> None:
+def add_busy_times(path: Path, seed: int, threads: int) -> None:
     for name, (t_ns, cpu_ns, quantity, package) in programs.cpu_times(seed, threads).items():
         add_cpu_times(path, name, (t_ns, cpu_ns), quantity=quantity, package=package)
 
@@ -82,13 +82,13 @@ def two_tasks_by_hand(path: Path) -> None:
 
 @frozen(*COUNTERS, LINEAR, {"model": "auto"})
 def nested_on_one_package(path: Path) -> None:
-    _write(path, _on_one_package(programs.nested(2, moves=False)), _package())
+    write(path, on_one_package(programs.nested(2, moves=False)), package())
 
 
 @frozen(*COUNTERS, LINEAR, {"model": "cputime", "attribute_native": False})
 def suspended_and_moved(path: Path) -> None:
     energy = {"package-0": programs.random_readings(3, 9 * MS), "package-1": programs.random_readings(4, 13 * MS)}
-    _write(path, programs.nested(5), energy)
+    write(path, programs.nested(5), energy)
 
 
 @frozen(*COUNTERS)
@@ -100,7 +100,7 @@ def domains_that_nest(path: Path) -> None:
             ("dram-0", 23 * MS, 4 * MS), ("psys", 31 * MS, 0),
         ])
     }  # fmt: skip
-    _write(path, programs.nested(6, events=300), energy, static_power_w={"package-0": 3.0, "dram-0": 0.5})
+    write(path, programs.nested(6, events=300), energy, static_power_w={"package-0": 3.0, "dram-0": 0.5})
 
 
 @frozen({"model": "cputime"}, {"model": "ipc"})
@@ -109,12 +109,12 @@ def ids_that_come_again(path: Path) -> None:
     for thread in threads:
         # Ids of a small range: many instances begin again after their end.
         thread["instance"] = np.where(thread["instance"] > 0, (thread["instance"] & 15) + (thread["tid"] << 8), 0)
-    _write(path, threads, _package())
+    write(path, threads, package())
 
 
 @frozen({"model": "cputime"})
 def times_that_go_backwards(path: Path) -> None:
-    _write(path, _on_one_package(programs.nested(8)), _package())
+    write(path, on_one_package(programs.nested(8)), package())
     file = path / "threads" / "00000001.samples"
     content = bytearray(file.read_bytes())
     samples = np.frombuffer(content, np.uint8, offset=layout.HEADER_BYTES).reshape(-1, 64)
@@ -127,18 +127,18 @@ def open_at_the_end(path: Path) -> None:
     threads = programs.nested(9, events=40, moves=False)
     last = threads[0]
     last["instance"][-1], last["task"][-1], last["kind"][-1] = (1 << 40) + 99, 1, 1
-    _write(path, threads, _package())
+    write(path, threads, package())
 
 
 @frozen({"model": "cputime"})
 def a_thread_that_outlives_the_recording(path: Path) -> None:
-    _write(path, _on_one_package(programs.nested(10)), _package())
+    write(path, on_one_package(programs.nested(10)), package())
     traces.set_json(path / "end.json", end_ns=200 * MS)
 
 
 @frozen({"model": "cputime"})
 def several_processes(path: Path) -> None:
-    _write(path, programs.nested(11, threads=4, processes=2), _package())
+    write(path, programs.nested(11, threads=4, processes=2), package())
     for number in (1, 3):
         traces.set_header(path / "threads" / f"{number:08d}.samples", process=1)
     (path / "tasks/00000001.jsonl").write_bytes((path / "tasks/00000000.jsonl").read_bytes())
@@ -157,17 +157,17 @@ def a_thousand_short_threads(path: Path) -> None:
         }
         for number, begin_ns in enumerate(range(0, LENGTH_NS, 300 * US))
     ]  # fmt: skip
-    _write(path, threads, _package(12))
+    write(path, threads, package(12))
 
 
 @frozen({"model": "cputime"})
 def no_task_ran(path: Path) -> None:
-    _write(path, [], _package(), tasks=[])
+    write(path, [], package(), tasks=[])
 
 
 @frozen({"model": "cputime"}, {"model": "auto"})
 def no_energy(path: Path) -> None:
-    _write(path, programs.nested(13, events=60), {})
+    write(path, programs.nested(13, events=60), {})
 
 
 # What counters and sensors do.
@@ -179,7 +179,7 @@ def lost_counts(path: Path) -> None:
     for thread in threads:
         lost = np.repeat(rng.randint(0, 10, len(thread["t_ns"])) < 3, rng.randint(1, 30, len(thread["t_ns"])))
         thread["flags"] = np.where(lost[: len(thread["t_ns"])], thread["flags"] | Flag.UNCOUNTED, thread["flags"])
-    _write(
+    write(
         path,
         threads,
         {"package-0": programs.random_readings(14, 9 * MS)} | {"package-1": programs.random_readings(15, 9 * MS)},
@@ -191,12 +191,12 @@ def counters_in_turns(path: Path) -> None:
     threads = programs.nested(16, events=300)
     for thread in threads:
         thread["flags"] = thread["flags"] | np.where(np.arange(len(thread["t_ns"])) % 3 == 0, int(Flag.SCALED), 0)
-    _write(path, _on_one_package(threads), _package())
+    write(path, on_one_package(threads), package())
 
 
 @frozen({"model": "cputime"})
 def lost_samples(path: Path) -> None:
-    _write(path, _on_one_package(programs.nested(17)), _package())
+    write(path, on_one_package(programs.nested(17)), package())
     traces.set_header(path / "threads" / "00000000.samples", dropped_enospc=12, first_drop_ns=100 * MS)
     traces.set_json(path / "end.json", dropped={"enospc": 12})
 
@@ -204,14 +204,14 @@ def lost_samples(path: Path) -> None:
 @frozen({"model": "cputime"}, {"model": "ipc"})
 def untracked_cpu_time(path: Path) -> None:
     energy = {"package-0": programs.random_readings(18, 9 * MS), "package-1": programs.random_readings(19, 13 * MS)}
-    _write(path, programs.nested(20), energy)
-    _add_cpu_times(path, 21, 3)
+    write(path, programs.nested(20), energy)
+    add_busy_times(path, 21, 3)
 
 
 @frozen({"model": "cputime"})
 def faults_of_a_sensor(path: Path) -> None:
     """A counter that wraps, stands still for a while, falls, and jumps."""
-    _write(path, _on_one_package(programs.nested(22)), _package())
+    write(path, on_one_package(programs.nested(22)), package())
     file = path / "readings" / "package-0.readings"
     t_ns = np.arange(0, LENGTH_NS + 1, 5 * MS)
     value = 200_000 + np.cumsum(np.random.RandomState(23).randint(10_000, 200_000, len(t_ns)))
@@ -227,14 +227,14 @@ def faults_of_a_sensor(path: Path) -> None:
 def readings_with_known_times(path: Path) -> None:
     threads = programs.in_turns(24, [300 * US, 2 * MS], length_ns=LENGTH_NS)
     power = programs.read(threads, [3000, 9000], static_mw=4000, length_ns=LENGTH_NS, timed=True)
-    _write(path, threads, {"package-0": power}, tasks=["short", "long"], quality="measured")
+    write(path, threads, {"package-0": power}, tasks=["short", "long"], quality="measured")
 
 
 @frozen({"model": "cputime"}, {"model": "auto"})
 def an_estimate(path: Path) -> None:
     threads = programs.in_turns(25, [300 * US, 2 * MS], length_ns=LENGTH_NS, gap_ns=MS)
     power = programs.read(threads, [5000, 5000], static_mw=7000, length_ns=LENGTH_NS)
-    _write(path, threads, {"package-0": power}, tasks=["short", "long"], quality="estimated")
+    write(path, threads, {"package-0": power}, tasks=["short", "long"], quality="estimated")
 
 
 # Powers that are fitted.
@@ -247,7 +247,7 @@ FITTED = ({"model": "fitted"}, {"model": "auto"})
 def _fitted(path: Path, seed: int, milliwatts: list[int], *, static_mw: int = 10_000, **options: Any) -> None:
     threads = programs.in_turns(seed, LENGTHS, **options)
     power = programs.read(threads, milliwatts, static_mw=static_mw, seed=seed, timed=True)
-    _write(path, threads, {"package-0": power}, tasks=KINDS, quality="simulated")
+    write(path, threads, {"package-0": power}, tasks=KINDS, quality="simulated")
 
 
 @frozen(*FITTED, {"model": "fitted", "start_s": 0.2, "end_s": 0.8})
@@ -269,7 +269,7 @@ def four_threads_of_tasks(path: Path) -> None:
 def one_kind_of_task(path: Path) -> None:
     threads = programs.in_turns(33, [4 * MS], threads=1, gap_ns=3 * MS)
     power = programs.read(threads, [8000], static_mw=12_000, timed=True)
-    _write(path, threads, {"package-0": power}, tasks=["only"], quality="simulated")
+    write(path, threads, {"package-0": power}, tasks=["only"], quality="simulated")
 
 
 @frozen({"model": "fitted"})
@@ -279,7 +279,7 @@ def contention(path: Path) -> None:
     t_ns, joules, window_ns = programs.read(threads, [3000, 8000, 12_000], static_mw=10_000, seed=34, timed=True)
     busy = [np.searchsorted(one["t_ns"], t_ns, side="right") % 2 for one in threads]
     more_uj = np.cumsum(np.append(0, (busy[0] * busy[1])[:-1] * np.diff(t_ns)) // 1_000_000 * 4000)
-    _write(path, threads, {"package-0": (t_ns, joules + more_uj * 1e-6, window_ns)}, tasks=KINDS, quality="simulated")
+    write(path, threads, {"package-0": (t_ns, joules + more_uj * 1e-6, window_ns)}, tasks=KINDS, quality="simulated")
 
 
 @frozen(*FITTED)
@@ -293,7 +293,7 @@ def idle_time_before_the_program(path: Path) -> None:
     t_ns = np.concatenate((idle_ns, power[0] + shift))
     joules = np.concatenate((idle_ns * 1e-8, power[1] + shift * 1e-8))
     window_ns = np.concatenate((np.full(len(idle_ns), 50 * US), power[2]))
-    _write(path, threads, {"package-0": (t_ns, joules, window_ns)}, tasks=KINDS, quality="simulated")
+    write(path, threads, {"package-0": (t_ns, joules, window_ns)}, tasks=KINDS, quality="simulated")
     manifest = json.loads((path / "manifest.json").read_text())
     traces.set_json(path / "manifest.json", clock=manifest["clock"] | {"block_start_ns": shift})
 
@@ -304,16 +304,16 @@ CALLS = [(FIRST_TID, 20 * MS, 60 * MS), (FIRST_TID + 1, 90 * MS, 120 * MS), (FIR
 BOTH = [(FIRST_TID, 20 * MS, 140 * MS), (FIRST_TID + 1, 90 * MS, 220 * MS)]
 
 
-def _calling(seed: int) -> list[dict[str, Any]]:
+def calling(seed: int) -> list[dict[str, Any]]:
     """Return two threads that run one task after the other."""
     return programs.in_turns(seed, [30 * MS, 40 * MS], length_ns=LENGTH_NS)
 
 
 def _with_pool(path: Path, seed: int, *pools: Any) -> None:
-    _write(
+    write(
         path,
-        _calling(seed),
-        _package(seed),
+        calling(seed),
+        package(seed),
         tasks=["solve", "multiply"],
         native=[one for pool in pools for one in pool],
     )
@@ -350,10 +350,12 @@ def two_pools(path: Path) -> None:
 # GPUs.
 
 
-def _with_gpus(path: Path, seed: int, count: int) -> list[dict[str, Any]]:
-    threads = programs.nested(seed)
+def with_gpus(path: Path, seed: int, count: int, **given: Any) -> list[dict[str, Any]]:
+    """Write a recording with GPUs that two processes use, and return its threads."""
+    given = {"threads": programs.nested(seed), "energy": package(seed)} | given
+    threads: list[dict[str, Any]] = given.pop("threads")
     gpus = {f"gpu-{number}": programs.random_readings(seed + number, 20 * MS) for number in range(count)}
-    _write(path, threads, _package(seed) | gpus, static_power_w={"gpu-0": 1.0})
+    write(path, threads, given.pop("energy") | gpus, static_power_w={"gpu-0": 1.0}, **given)
     manifest = json.loads((path / "manifest.json").read_text())
     domains = [one | {"uuid": one["name"]} if one["name"].startswith("gpu-") else one for one in manifest["domains"]]
     traces.set_json(path / "manifest.json", domains=domains)
@@ -373,9 +375,9 @@ def _with_gpus(path: Path, seed: int, count: int) -> list[dict[str, Any]]:
     return threads
 
 
-@frozen({"model": "cputime"})
-def marked_work_of_gpus(path: Path) -> None:
-    threads, rng = _with_gpus(path, 50, 2), np.random.RandomState(51)
+def mark_gpus(path: Path, threads: list[dict[str, Any]], seed: int) -> None:
+    """Add for which instances two streams worked, and when: for nobody and for unknown ones too."""
+    rng = np.random.RandomState(seed)
     ids = np.concatenate([one["instance"] for one in threads]).astype(np.int64)
     lines = [{"used": ["torch"]}]
     for stream in (0, 7):
@@ -387,15 +389,20 @@ def marked_work_of_gpus(path: Path) -> None:
 
 
 @frozen({"model": "cputime"})
+def marked_work_of_gpus(path: Path) -> None:
+    mark_gpus(path, with_gpus(path, 50, 2), 51)
+
+
+@frozen({"model": "cputime"})
 def unmarked_use_of_gpus(path: Path) -> None:
-    _with_gpus(path, 52, 2)
+    with_gpus(path, 52, 2)
     (path / "gpu/00000000.jsonl").write_text('{"used": ["torch"]}\n')
 
 
 # Stacks, runtimes, keys.
 
 
-def _add_stacks(path: Path, seed: int, tids: list[int], cpu_ns: Callable[[Any, int], Any]) -> None:
+def add_stacks(path: Path, seed: int, tids: list[int], cpu_ns: Callable[[Any, int], Any]) -> None:
     rng = np.random.RandomState(seed)
     records = [
         *(stacks.function(number, f"f{number}", f"/a.py:{number}") for number in range(4)),
@@ -409,22 +416,22 @@ def _add_stacks(path: Path, seed: int, tids: list[int], cpu_ns: Callable[[Any, i
 
 @frozen({"model": "cputime"})
 def sampled_stacks(path: Path) -> None:
-    threads = _on_one_package(programs.nested(60))
-    _write(path, threads, _package(60))
+    threads = on_one_package(programs.nested(60))
+    write(path, threads, package(60))
 
     def clock(t_ns: Any, number: int) -> Any:
         known = threads[number]
         return np.interp(t_ns, known["t_ns"], known["cpu_ns"]).astype(np.int64)
 
-    _add_stacks(path, 61, [FIRST_TID, FIRST_TID + 1, FIRST_TID + 2], clock)
+    add_stacks(path, 61, [FIRST_TID, FIRST_TID + 1, FIRST_TID + 2], clock)
 
 
 @frozen({"model": "cputime"})
 def stacks_outside_tasks(path: Path) -> None:
     thread = {"t_ns": [0, LENGTH_NS], "instance": [0, 0], "task": [-1, -1], "cpu": [0, 0], "cpu_ns": [0, LENGTH_NS],
               "kind": [6, 6], "pid": PID, "tid": FIRST_TID, "name": "main"}  # fmt: skip
-    _write(path, [thread], _package(62), tasks=[])
-    _add_stacks(path, 63, [FIRST_TID], lambda t_ns, _: t_ns)
+    write(path, [thread], package(62), tasks=[])
+    add_stacks(path, 63, [FIRST_TID], lambda t_ns, _: t_ns)
 
 
 @frozen({"model": "cputime"})
@@ -462,14 +469,14 @@ def three_hosts(path: Path) -> None:
     for number, name in enumerate(("one", "two", "three")):
         part = path / "hosts" / name
         part.parent.mkdir(parents=True, exist_ok=True)
-        _write(part, programs.nested(80 + number), _package(80 + number), host={"hostname": name}, quality="measured")
+        write(part, programs.nested(80 + number), package(80 + number), host={"hostname": name}, quality="measured")
         parts.append(HostPart(name, part, Offset(number * MS, 1000, PINGS)))
     write_hosts(path, parts, engine="dask")
 
 
 @frozen({})
 def sums_only(path: Path) -> None:
-    _write(path, _on_one_package(programs.nested(85)), _package(85), quality="measured")
+    write(path, on_one_package(programs.nested(85)), package(85), quality="measured")
     domains = [{"name": "package-0", "scope": "package", "quality": "measured", "counted": True}]
     traces.set_json(path / "manifest.json", keep="summary", span_s=0.1, domains=domains)
     kept = KeptSums(path, 100 * MS, is_over=True)
@@ -484,5 +491,5 @@ def sums_only(path: Path) -> None:
 )
 def windows_of_time(path: Path) -> None:
     energy = {"package-0": programs.random_readings(86, 9 * MS), "package-1": programs.random_readings(87, 13 * MS)}
-    _write(path, programs.nested(88), energy, native=programs.pool(88, users=CALLS))
-    _add_cpu_times(path, 89, 3)
+    write(path, programs.nested(88), energy, native=programs.pool(88, users=CALLS))
+    add_busy_times(path, 89, 3)
