@@ -14,7 +14,6 @@ from frozen.recordings import (
     LENGTH_NS,
     LENGTHS,
     LINEAR,
-    RECORDINGS,
     add_busy_times,
     add_stacks,
     calling,
@@ -33,8 +32,6 @@ from tprof.trace.ring import LOW, Ring
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-__all__ = ["RECORDINGS"]
 
 # What became of the files.
 

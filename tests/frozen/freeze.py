@@ -52,7 +52,7 @@ def expected(name: str) -> Any:
 def main(names: list[str]) -> None:
     """Freeze the figures of these recordings, or of all, and what is printed."""
     sys.path[:0] = [str(HERE.parent)]
-    from frozen.edge_cases import RECORDINGS  # noqa: PLC0415 - after the path is set
+    from frozen.every import RECORDINGS  # noqa: PLC0415 - after the path is set
 
     EXPECTED.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:

@@ -146,12 +146,13 @@ def drawn_uj(threads: list[dict[str, Any]], milliwatts: Sequence[int], static_mw
 
 
 def read(threads: list[dict[str, Any]], milliwatts: Sequence[int], *, static_mw: int, every_ns: int = MS,
-         length_ns: int = SECOND, seed: int = 0, timed: bool = False) -> tuple[Any, ...]:  # fmt: skip
+         length_ns: int = SECOND, seed: int = 0, timed: bool = False,
+         windows_ns: tuple[int, int] = (20 * US, 60 * US)) -> tuple[Any, ...]:  # fmt: skip
     """Return readings of a package that draws what the tasks do; each is up to a fifth of the interval late."""
     rng = np.random.RandomState(seed)
     t_ns = np.arange(0, length_ns + 1, every_ns)
     t_ns[1:-1] = np.minimum(t_ns[1:-1] + rng.randint(0, every_ns // 5, len(t_ns) - 2), length_ns)
-    window_ns = rng.randint(20 * US, 60 * US, len(t_ns))
+    window_ns = rng.randint(*windows_ns, len(t_ns))
     before_ns = window_ns * rng.randint(0, 1000, len(t_ns)) // 1000 if timed else 0
     joules = drawn_uj(threads, milliwatts, static_mw, np.maximum(t_ns - before_ns, 0)) * 1e-6
     return (t_ns, joules, window_ns) if timed else (t_ns, joules)

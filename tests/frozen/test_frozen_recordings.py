@@ -1,7 +1,7 @@
 """The figures of recordings that are made of integers are the frozen ones, whatever reads and shares the recording."""
 
 import pytest
-from frozen.edge_cases import RECORDINGS
+from frozen.every import RECORDINGS
 from frozen.figures import differences
 from frozen.freeze import COMMANDS, PRINTED, expected, printed, view_of
 
