@@ -229,7 +229,9 @@ def _areas(options: argparse.Namespace) -> list[Area]:
     found = []
     for name, area in tomllib.loads(options.areas.read_text("utf-8")).items():
         files = sorted(
-            str(one.relative_to(ROOT)) for folder in area["modules"] for one in (ROOT / folder).rglob("*.py")
+            str(one.relative_to(ROOT))
+            for place in area["modules"]
+            for one in ([ROOT / place] if place.endswith(".py") else (ROOT / place).rglob("*.py"))
         )
         if chosen and name not in chosen:
             files = [file for file in files if file in chosen]
