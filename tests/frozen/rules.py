@@ -12,7 +12,7 @@ from frozen.programs import FIRST_TID, MS, PID, SECOND, US
 from frozen.recordings import KINDS, LENGTHS, frozen, mark_gpus, with_gpus, write
 from support import traces
 
-from tprof.trace import NativeThread, PoolCalls
+from tprof.trace import NativeThread, PoolCalls, layout
 from tprof.trace.writer import add_cpu_times
 
 if TYPE_CHECKING:
@@ -85,19 +85,28 @@ def idle_time_before_the_block(path: Path) -> None:
 ESTIMATE = {"idle_w": 5.0, "per_core_w": 6.0, "idle_factor": 1.4, "per_core_factor": 1.7}
 
 
-@frozen({"model": "cputime"}, {"model": "fitted"})
+@frozen({"model": "cputime"})
 def idle_time_before_the_first_task(path: Path) -> None:
     """One domain is estimated, the others are measured, with errors of their own."""
     threads = _later(programs.nested(160, threads=2), LEAD_NS)
     energy = {"package-0": _idle_first(160), "dram-0": _idle_first(161), "package-1": _idle_first(162)}
     write(path, [one | {"package": 0} for one in threads], energy, quality="measured")
+    _describe(path, "package-0", relative_error=0.05)
+    _describe(path, "package-1", relative_error=0.2)
+    _describe(path, "dram-0", quality="estimated")
     manifest = json.loads((path / "manifest.json").read_text())
-    errors: dict[str, dict[str, Any]] = {
-        "package-0": {"relative_error": 0.05}, "dram-0": {"quality": "estimated"}, "package-1": {"relative_error": 0.2},
-    }  # fmt: skip
-    domains = [one | errors[one["name"]] for one in manifest["domains"]]
     clock = manifest["clock"] | {"block_start_ns": 0}
-    traces.set_json(path / "manifest.json", domains=domains, estimate=ESTIMATE, clock=clock)
+    traces.set_json(path / "manifest.json", estimate=ESTIMATE, clock=clock)
+
+
+def _describe(path: Path, domain: str, **known: Any) -> None:
+    """Say more of a domain in the header of its readings."""
+    file = path / "readings" / f"{domain}.readings"
+    header = np.frombuffer(file.read_bytes(), layout.HEADER, count=1)[0]
+    text = bytes(header["description"])[: int(header["description_bytes"])]
+    text = json.dumps(json.loads(text) | known).encode()
+    description = np.void(text.ljust(layout.DESCRIPTION_BYTES, b"\0"))
+    traces.set_header(file, description=description, description_bytes=len(text))
 
 
 @frozen({"model": "cputime"}, {"model": "ipc"})
