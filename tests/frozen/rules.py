@@ -257,10 +257,13 @@ def _calls(seed: int, users: Sequence[tuple[int, int, int]], task: int, library:
 
 @frozen({"model": "cputime"}, {"model": "cputime", "start_s": 0.101, "end_s": 0.5004})
 def calls_that_were_noted_together(path: Path) -> None:
-    """Of two tasks, and of a thread without samples; threads of one pool spin after them."""
+    """Of two tasks, and of two threads without samples; threads of one pool spin after them."""
     threads, library, other = _two_tasks(183), "/lib/libopenblas.so.0", "/lib/libgomp.so.1"
-    strange = [(FIRST_TID + 50, begin_ns, begin_ns + 25 * MS) for begin_ns in range(60 * MS, SECOND, 180 * MS)]
-    blas, gomp = [*_uses(threads, 0), *strange], [*_uses(threads, 1), *strange[::2]]
+    strange = [
+        (FIRST_TID + 50 * (-1) ** number, begin_ns, begin_ns + 25 * MS)
+        for number, begin_ns in enumerate(range(60 * MS, SECOND, 130 * MS))
+    ]
+    blas, gomp = [*_uses(threads, 0), *strange], [*_uses(threads, 1), *strange[:4]]
     native = [
         *_pool(183, range(500, 502), blas, library, 7 * MS), *_pool(183, range(600, 601), gomp, other),
         _calls(185, blas, 0, library), _calls(186, gomp, 1, other),
