@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from frozen import programs
 from frozen.programs import FIRST_TID, MS, PID, SECOND, US
-from frozen.recordings import KINDS, LENGTHS, frozen, mark_gpus, with_gpus, write
+from frozen.recordings import KINDS, LENGTH_NS, LENGTHS, frozen, mark_gpus, with_gpus, write
 from support import traces
 
 from tprof.trace import NativeThread, PoolCalls, layout
@@ -38,6 +38,17 @@ def edges_that_are_known_badly(path: Path) -> None:
     joules[200:] += 50.0
     write(path, threads, {"package-0": (t_ns, joules, window_ns)}, tasks=KINDS, quality="simulated")
     _add_busy(path, threads, 151, percent=15, length_ns=length_ns)
+
+
+@frozen({"model": "fitted"})
+def edges_that_nothing_tells(path: Path) -> None:
+    """Tasks draw alike, so that no reading says where an edge between two lies."""
+    threads = programs.in_turns(167, [700 * US, 1500 * US, 2300 * US], gap_ns=200 * US, length_ns=LENGTH_NS)
+    power = programs.read(
+        threads, [6000, 6200, 6100], static_mw=9000, seed=167, length_ns=LENGTH_NS, timed=True,
+        windows_ns=(500 * US, 950 * US),
+    )  # fmt: skip
+    write(path, threads, {"package-0": power}, tasks=KINDS, quality="simulated")
 
 
 def _add_busy(
