@@ -132,7 +132,7 @@ def _of_tasks(profile: Profile, summaries: Summaries, progress: Progress | None)
 def _of_job(profile: ClusterProfile, summaries: Summaries, progress: Progress | None) -> Compared:
     """Return the figures of a job's tasks and where these ran, from each part's instances as they end."""
     names = pd.Index(summaries[0].index, dtype=object)
-    job = Counts.of_job([one.moments for one in profile.parts if one.moments is not None], names)
+    job = Counts.of(profile.sums).of_tasks(profile.sums.names, names)
     if profile.has_tasks:
         found = [_of_table(one.tasks, one.host, names, job) for one in profile.parts if one.tasks is not None]
     else:

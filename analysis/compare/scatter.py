@@ -121,13 +121,6 @@ class Counts(NamedTuple):
         """Take them from sums over instances."""
         return cls(*(sums.columns[name] for name in cls._fields))
 
-    @classmethod
-    def of_job(cls, moments: Sequence[pd.DataFrame], names: pd.Index[Any]) -> Counts:
-        """Add up those of a job's parts, for tasks of these names."""
-        joined = pd.concat(moments).rename(columns={"resolved_instances": "resolved"})
-        sums = joined.groupby(level=0)[list(cls._fields)].sum().reindex(names, fill_value=0.0)
-        return cls(*(sums[name].to_numpy(float) for name in cls._fields))
-
     def of_tasks(self, names: Sequence[str], wanted: pd.Index[Any]) -> Counts:
         """Return those of other tasks, none of those that are not among `names`."""
         at = pd.Index(np.array(names, object)).get_indexer(wanted)

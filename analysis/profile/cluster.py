@@ -23,9 +23,9 @@ from .flame import Flame, cluster_flame
 from .host_figures import hosts_table
 from .job_instances import all_tasks, job_by
 from .job_path import path_of_job
-from .moments import joined_quality, joined_summary
 from .part_reading import Analysis, Found
 from .part_tables import part_tables
+from .summary import by_host, joined_quality, joined_sums, summary_of_job
 
 if TYPE_CHECKING:
     import os
@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from .part_tables import PartTables
     from .profile import Profile
     from .stored_instances import Progress
+    from .summary import HostSums
     from .task_graph import CriticalPath
+    from .task_sums import TaskSums
 
 MOST_OVERLAPS = 3
 
@@ -111,8 +113,17 @@ class ClusterProfile:
         columns such as `measured_j` and `estimated_j` show what each kind of host contributes. Without `common` the
         intervals exclude the error that hosts may share, as in `Profile.summary`.
         """
-        parts = [(one.host, one.info["quality"], one.moments) for one in self.parts if one.info]
-        return SummaryTable(joined_summary(parts, common=common))
+        return SummaryTable(summary_of_job(self.host_sums, common=common))
+
+    @property
+    def host_sums(self) -> list[HostSums]:
+        """The sums over the instances of each part."""
+        return [replace(one.sums, host=one.host) for one in self.parts if one.sums is not None]
+
+    @cached_property
+    def sums(self) -> TaskSums:
+        """Sums over the instances of all hosts, by task."""
+        return joined_sums(self.host_sums)[0]
 
     def by(self, *names: str, progress: Progress | None = None) -> pd.DataFrame:
         """Return one row per host, or per value of a label, or both, such as ``by("host", "rank")``.
@@ -142,22 +153,7 @@ class ClusterProfile:
 
     def by_host(self) -> pd.DataFrame:
         """Return one row per task and host (index `task`, `host`): instances, energy_j, quality."""
-        frames = [
-            one.moments[["instances"]].assign(
-                energy_j=one.moments["energy_j"].where(one.moments["resolved_instances"] > 0),
-                quality=one.info["quality"],
-                host=one.host,
-            )
-            for one in self.parts
-            if one.moments is not None
-        ]
-        joined = pd.concat(frames) if frames else pd.DataFrame(columns=["instances", "energy_j", "host", "quality"])
-        joined = joined.rename_axis("task").set_index("host", append=True)
-        if joined.index.is_unique:
-            return joined
-        groups = joined.groupby(level=["task", "host"], sort=False)
-        energy_j = groups["energy_j"].sum(min_count=1)
-        return groups.agg({"instances": "sum", "quality": joined_quality}).assign(energy_j=energy_j)[joined.columns]
+        return by_host(self.host_sums)
 
     @property
     def power(self) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from .moments import joined_quality
+from .summary import joined_quality
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

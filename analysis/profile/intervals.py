@@ -59,7 +59,7 @@ def run_half(count: NDArray[np.int64], resolution_j: Floats, model_error_j: Floa
 
 
 def around(
-    joules: Floats, reach_j: tuple[Floats, Floats], static_j: Floats, error: WattsError
+    joules: Floats, reach_j: tuple[Floats, Floats], static_j: Floats, error: WattsError | Factors
 ) -> tuple[Floats, Floats]:
     """Return the interval that reaches so far below and above, not below zero, with the common error of `widened`."""
     low_j, high_j = np.maximum(joules - reach_j[0], 0.0), joules + reach_j[1]
@@ -116,10 +116,15 @@ def _of_sensor(domain: Quanta) -> WattsError:
 
 
 class Factors(NamedTuple):
-    """A `WattsError` of each task, as arrays or columns."""
+    """A `WattsError` of each task, (k,) each."""
 
-    idle: Any
-    busy: Any
+    idle: Floats
+    busy: Floats
+
+    @property
+    def is_none(self) -> bool:
+        """Whether all are taken as exact."""
+        return bool((self.idle == 1).all() and (self.busy == 1).all())
 
 
 def widened(low_j: Any, high_j: Any, static_j: Any, error: WattsError | Factors) -> tuple[Any, Any]:

@@ -12,8 +12,8 @@ from tprof.errors import UsageError
 from .grouped import GroupSums, group_key, grouped
 from .instances import ROW_BYTES
 from .memory import available_bytes, size_text
-from .moments import joined_quality
 from .part_tables import with_own
+from .summary import joined_quality
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

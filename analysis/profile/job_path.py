@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tprof.errors import UsageError
 
-from .moments import joined_quality
+from .summary import joined_quality
 from .task_graph import on_one_clock, path_through, read_instances
 
 if TYPE_CHECKING:

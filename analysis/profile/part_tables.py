@@ -12,7 +12,6 @@ from tprof.trace.metadata import clock_of
 from .flame import OF_HOST
 from .host_figures import Figures, binned_power, figures_of
 from .information import with_quality
-from .moments import moments
 from .part_reading import part_profile
 from .task_graph import read_instances
 from .window_reading import counters_of
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from .flame import Flame
     from .profile import Profile
     from .stored_instances import Progress
+    from .summary import HostSums
     from .task_graph import Instances
 
 
@@ -55,7 +55,7 @@ class PartTables:
     tasks : its instances, with `own_s`; None if they are not asked for
     columns : the table of its instances without rows; None without tables
     accounts : its accounts, with the names of domains that are part of the total
-    moments : of each task, from which summaries of several hosts are made
+    sums : over its instances, from which summaries of several hosts are made
     flame : the tree of its nested tasks below processes and threads; None if `tasks` are not asked for
     figures : of the host; None without tables
     power : watts of all counted domains over its block: time_s, duration_s, power_w, in at most `POWER_BINS` rows
@@ -72,7 +72,7 @@ class PartTables:
     tasks: pd.DataFrame | None = None
     columns: pd.DataFrame | None = None
     accounts: pd.DataFrame | None = None
-    moments: pd.DataFrame | None = None
+    sums: HostSums | None = None
     figures: Figures | None = None
     power: pd.DataFrame | None = None
     info: dict[str, Any] = field(default_factory=dict)
@@ -118,7 +118,7 @@ def part_tables(
         with_own(profile) if tasks else None,
         _columns(profile),
         _counted_accounts(profile),
-        moments(profile),
+        profile.host_sums,
         figures_of(profile),
         binned_power(profile),
         profile.info,

@@ -15,7 +15,7 @@ from tprof.trace.plain_values import counted
 from .flame import Flame, flame
 from .grouped import grouped
 from .instance_accuracy import expected_errors
-from .summary import summarize, with_budgets
+from .summary import HostSums, errors_of, summary_of
 from .tables import decisions_table, power_parts, power_steps, power_table
 from .task_graph import (
     CriticalPath,
@@ -28,6 +28,7 @@ from .task_graph import (
     starvation,
     waits,
 )
+from .task_sums import TaskSums, budgets
 
 if TYPE_CHECKING:
     import os
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from .recipe import Recipe
     from .stored_instances import Progress
     from .task_graph import InstanceKeys, RuntimeEvents
-    from .task_sums import TaskSums
 
 
 @dataclass(frozen=True, repr=False)
@@ -162,18 +162,22 @@ class Profile:
         If any task has a budget, also `budget_j` and `over_budget`, the number of instances over it; NaN for tasks
         without one.
         """
+        return SummaryTable(summary_of([self.host_sums], common=common))
+
+    @cached_property
+    def host_sums(self) -> HostSums:
+        """The sums over the instances with their errors, which those of other hosts can be added to."""
         stored = self.recipe.model.stored
         share = None if stored is None else stored.residual_share
-        table = summarize(
+        errors = errors_of(
             self.sums,
             self.mean_error_j,
             residual_share=share,
             static_share=self.recipe.static_share,
             watts=self.watts,
-            common=common,
             native=self.native,
         )
-        return SummaryTable(with_budgets(table.assign(quality=self.info["quality"]), self.sums, self.trace.tasks))
+        return HostSums(str(self.hostname), str(self.info["quality"]), self.sums, errors, budgets(self.trace.tasks))
 
     def by(self, *names: str, progress: Progress | None = None) -> pd.DataFrame:
         """Return one row per value of a label, such as ``by("rank")``, or of ``"host"``.

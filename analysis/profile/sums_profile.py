@@ -23,7 +23,7 @@ from tprof.trace.sums_trace import refusal
 from .grouped import grouped_sums
 from .intervals import widened
 from .provenance import assumed_text
-from .summary import summarize
+from .summary import HostSums, errors_of, summary_of
 from .task_sums import TaskSums
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ class SumsProfile:
         Without `common` the intervals exclude the error of an estimate's watts.
         """
         sums = _task_sums(self.trace, self.totals, has_energy=self.info["quality"] != "none")
-        table = summarize(sums, watts=self.watts, common=common)
-        return SummaryTable(table.assign(quality=self.info["quality"]))
+        errors = errors_of(sums, watts=self.watts)
+        return SummaryTable(summary_of([HostSums("", str(self.info["quality"]), sums, errors)], common=common))
 
     def by(self, *names: str) -> pd.DataFrame:
         """Return one row per process (``by("process")``) or, with ``keep="threads"``, thread; as `Profile.by`.

@@ -122,8 +122,8 @@ class TaskSums:
         return cls(names, columns, len(code), float(own_s.sum()), total_s, by_thread)
 
     def plus(self, other: TaskSums) -> TaskSums:
-        """Return the sums of both; they are of the same tasks."""
-        joined = {name: values + other.columns[name] for name, values in self.columns.items()}
+        """Return the sums of both; they are of the same tasks and have the same columns."""
+        joined = {name: added(values, other.columns[name]) for name, values in self.columns.items()}
         ours, theirs = self.columns, other.columns
         part = ours["resolved"] * theirs["resolved"] / np.maximum(joined["resolved"], 1.0)
         for first, second, name in _SQUARES:
@@ -135,10 +135,30 @@ class TaskSums:
             self.names, joined, self.rows + other.rows, self.own_s + other.own_s, self.cpu_s + other.cpu_s, by_thread
         )
 
+    def places_of(self, names: Sequence[str]) -> NDArray[np.intp]:
+        """Return where these sums have tasks of other names: their number for one that they do not have."""
+        places = {name: place for place, name in enumerate(self.names)}
+        return np.array([places.get(name, len(places)) for name in names], np.intp)
+
+    def of_names(self, names: tuple[str, ...], columns: Iterable[str]) -> TaskSums:
+        """Return the sums of these tasks, none of others, with NaN in columns that are not there; without threads."""
+        at, absent = self.places_of(names), np.full(len(names), np.nan)
+        none = dict.fromkeys(OPTIONAL, np.nan)
+        found = {
+            name: np.append(self.columns[name], none.get(name, 0.0))[at] if name in self.columns else absent
+            for name in columns
+        }
+        return TaskSums(names, found, self.rows, self.own_s, self.cpu_s, {})
+
     def _apart(self, other: TaskSums, name: str) -> Floats:
         """Return how far the means of both are apart."""
         mean, theirs = (one.columns[name] / np.maximum(one.columns["resolved"], 1.0) for one in (self, other))
         return theirs - mean
+
+
+def added(first: Floats, second: Floats) -> Floats:
+    """Return the sums of both; what one of them does not know is that of the other."""
+    return np.where(np.isnan(first), second, np.where(np.isnan(second), first, first + second))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from tprof.analysis.profile.intervals import mean_half, widened
-from tprof.analysis.profile.summary import summarize
+from tprof.analysis.profile.summary import errors_of, summarize
 from tprof.analysis.profile.task_sums import TaskSums, half_widths
 from tprof.benchmarks.programs.catalogue import PROGRAMS
 from tprof.benchmarks.published.paper import MACHINE, PAPER, SOURCE
@@ -153,7 +153,7 @@ def pooled(profiles: Sequence[Profile]) -> pd.DataFrame:
     tasks["task"] = tasks["task"].astype("category")
     own_s = np.concatenate([profile.own_s for profile in profiles])
     sums = TaskSums.of_table(tasks.reset_index(drop=True), own_s, half_widths(tasks, watts))
-    table = summarize(sums, watts=watts, common=False)
+    table = summarize(sums, errors_of(sums, watts=watts), common=False)
     means, sums_j = (
         pd.concat([one[f"{figure}_high_j"] - one[f"{figure}_j"] for one in summaries]).groupby(level=0).mean()
         for figure in ("energy_mean", "energy")

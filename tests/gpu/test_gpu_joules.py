@@ -17,7 +17,7 @@ from support.properties import examples
 from tprof.analysis.attribution import gpu_marks
 from tprof.analysis.attribution.gpu_use import UsedParts
 from tprof.analysis.profile.grouped import GroupSums
-from tprof.analysis.profile.moments import joined_summary, moments
+from tprof.analysis.profile.summary import summary_of_job
 
 import tprof
 from tprof.cli.summary import show
@@ -121,11 +121,11 @@ def test_energy_j_has_the_gpus_part_and_the_processors_domains_do_not_change(tmp
 def test_over_hosts_and_labels_too_no_power_follows_from_joules_of_a_gpu(tmp_path):
     profile = write(tmp_path / "t", segments=[(0, 4, 1, 0, 0)])
 
-    over_hosts = joined_summary([("a", "measured", moments(profile))])
+    over_hosts = summary_of_job([profile.host_sums, profile.host_sums])
     labelled = profile.tasks.assign(label_rank=0)
     over_ranks = GroupSums.of(labelled, profile.own_s, ["rank"]).table(profile.summary())
 
-    assert over_hosts.loc["first", "gpu_j"] == pytest.approx(290.0)
+    assert over_hosts.loc["first", "gpu_j"] == pytest.approx(580.0)
     assert over_hosts["power_w"].isna().to_dict() == {"first": True, "second": False}
     assert over_ranks["energy_j"].sum() == pytest.approx(350.0)
     assert over_ranks["power_w"].isna().all()
