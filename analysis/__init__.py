@@ -11,18 +11,16 @@ from tprof.lazy_names import lazy_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .models import TABLE_1, Coefficients
-    from .profile import ClusterProfile, Profile, SumsProfile, build_profile
+    from .profile import Profile, build_profile
 
-__all__ = ["TABLE_1", "ClusterProfile", "Coefficients", "Profile", "SumsProfile", "build_profile"]
+__all__ = ["TABLE_1", "Coefficients", "Profile", "build_profile"]
 
 __getattr__ = lazy_names(
     __name__,
     {
         "TABLE_1": "models",
         "Coefficients": "models",
-        "ClusterProfile": "profile",
         "Profile": "profile",
-        "SumsProfile": "profile",
         "build_profile": "profile",
     },
 )

@@ -10,7 +10,7 @@ from .one_model import model_of, models_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tprof.analysis.profile import ClusterProfile, Profile
+    from tprof.analysis.profile import Profile
 
 NO_ENERGY = "none"
 ESTIMATED = "estimated"
@@ -36,18 +36,18 @@ class Likeness:
     unread: tuple[str, ...]
 
 
-def circumstances_of(profile: Profile | ClusterProfile) -> dict[str, Any]:
+def circumstances_of(profile: Profile) -> dict[str, Any]:
     """Return how a profile was measured, as plain values; of a job what its hosts have in common, else all values."""
-    from tprof.analysis.profile import Profile  # noqa: PLC0415 - profiles have a method that compares
-    from tprof.analysis.profile.provenance import unread_on_hosts  # noqa: PLC0415 - see above
+    from tprof.analysis.profile.provenance import unread_texts  # noqa: PLC0415 - profiles have a method that compares
 
-    if isinstance(profile, Profile):
-        own = {"quality": str(profile.info["quality"]), "hosts": 1, "unread": "\n".join(profile.info["unread"])}
-        return _of_info(profile.info) | own
-    parts = [_of_info(info) for info in profile.info["hosts"].values() if info]
+    parts = [_of_info(info) for info in profile.host_infos.values()]
     joined = {name: _joined([part[name] for part in parts]) for name in parts[0]} if parts else {}
-    unread = "\n".join(unread_on_hosts(profile.info["hosts"]))
-    return joined | {"quality": str(profile.info["quality"]), "hosts": len(parts), "unread": unread}
+    own = {
+        "quality": str(profile.info["quality"]),
+        "hosts": len(parts),
+        "unread": "\n".join(unread_texts(profile.info)),
+    }
+    return joined | own
 
 
 def _of_info(info: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tprof.analysis.emissions import Footprint, Rates
-    from tprof.analysis.profile import ClusterProfile, Profile
+    from tprof.analysis.profile import Profile
 
 MORE, LESS, UNCLEAR, UNKNOWN = "more", "less", "unclear", "unknown"
 ONLY_A, ONLY_B = "only in A", "only in B"
@@ -118,8 +118,8 @@ def side_name(side: Sequence[RunFigures]) -> str:
 
 
 def compare(
-    a: Profile | ClusterProfile | Sequence[Profile | ClusterProfile],
-    b: Profile | ClusterProfile | Sequence[Profile | ClusterProfile],
+    a: Profile | Sequence[Profile],
+    b: Profile | Sequence[Profile],
 ) -> Comparison:
     """Compare profiles, or several profiles a side.
 

@@ -23,7 +23,8 @@ from .scatter import Counts, Ended, Spread
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tprof.analysis.profile import ClusterProfile, Profile
+    from tprof.analysis.profile import Profile
+    from tprof.analysis.profile.instances import Instances, InstanceTable
     from tprof.analysis.profile.stored_instances import Piece, Progress
 
     Summaries = tuple[pd.DataFrame, pd.DataFrame]
@@ -77,9 +78,7 @@ class RunFigures:
         return [str(name) for name in self.where.index]
 
 
-def figures_of(
-    profile: Profile | ClusterProfile, *, by: Sequence[str] = (), progress: Progress | None = None
-) -> RunFigures:
+def figures_of(profile: Profile, *, by: Sequence[str] = (), progress: Progress | None = None) -> RunFigures:
     """Return the figures of a profile.
 
     Parameters
@@ -94,51 +93,25 @@ def figures_of(
     UsageError
         If no process has a label that `by` names, or the table of instances is needed for that and does not fit.
     """
-    from tprof.analysis.profile import Profile  # noqa: PLC0415 - profiles have a method that compares
-
     summaries = profile.summary(), profile.summary(common=False)
-    if isinstance(profile, Profile):
-        figures, where = _of_groups(profile, summaries, by) if by else _of_tasks(profile, summaries, progress)
-        totals = profile.counted_accounts
-    else:
-        figures, where = _of_job_groups(profile, summaries, by) if by else _of_job(profile, summaries, progress)
-        totals = _job_totals(profile)
+    figures, where = _of_groups(profile, summaries, by) if by else _of_tasks(profile, summaries, progress)
     return RunFigures(
         profile.trace.path.name,
         str(profile.trace.path.resolve()),
         figures,
         where,
-        {"duration_s": float(profile.info["duration_s"]), **_accounts(totals)},
+        {"duration_s": float(profile.info["duration_s"]), **_accounts(profile.counted_accounts)},
         circumstances_of(profile),
         tuple(str(text) for text in profile.info["warnings"]),
-        profile.trace.program_task if isinstance(profile, Profile) and not by else None,
+        profile.trace.program_task if profile.has_samples and not by else None,
     )
 
 
 def _of_tasks(profile: Profile, summaries: Summaries, progress: Progress | None) -> Compared:
-    """Return the figures of a host's tasks and where these ran, from its instances as they end."""
+    """Return the figures of tasks and where these ran, from each host's instances as they end."""
     names = pd.Index(profile.sums.names, dtype=object)
-    places, spread = Places(), Spread(names, Counts.of(profile.sums))
-    ended = Ended(profile.instances, spread)
-
-    def add(piece: Piece) -> None:
-        places.add(piece.tasks)
-        ended.add(piece)
-
-    profile.instances.share(add, progress)
-    return {name: _figure(name, *summaries, spread) for name in FIGURES}, places.table(summaries[0])
-
-
-def _of_job(profile: ClusterProfile, summaries: Summaries, progress: Progress | None) -> Compared:
-    """Return the figures of a job's tasks and where these ran, from each part's instances as they end."""
-    names = pd.Index(summaries[0].index, dtype=object)
-    job = Counts.of(profile.sums).of_tasks(profile.sums.names, names)
-    if profile.has_tasks:
-        found = [_of_table(one.tasks, one.host, names, job) for one in profile.parts if one.tasks is not None]
-    else:
-        hosts = {one.part: one.host for one in profile.parts}
-        ask = partial(_of_part, hosts=hosts, names=names, job=job)
-        found = [one for _, one in profile.again(ask, progress)]
+    ask = partial(_of_host, names=names, whole=Counts.of(profile.sums), has_hosts=profile.job is not None)
+    found = [one for *_, one in profile.each(ask, progress)]
     spread, places = found[0]
     for other_spread, other_places in found[1:]:
         spread.join(other_spread)
@@ -146,39 +119,32 @@ def _of_job(profile: ClusterProfile, summaries: Summaries, progress: Progress | 
     return {name: _figure(name, *summaries, spread) for name in FIGURES}, places.table(summaries[0])
 
 
-def _of_table(tasks: pd.DataFrame, host: str, names: pd.Index[Any], job: Counts) -> tuple[Spread, Places]:
-    places = Places()
-    places.add(tasks.assign(host=host))
-    known = tasks.assign(task=tasks["task"].cat.set_categories(names))
-    return Spread.of(known, tasks["own_s"].to_numpy(float), job), places
-
-
-def _of_part(
-    name: str, profile: Profile, *, hosts: Mapping[str, str], names: pd.Index[Any], job: Counts
+def _of_host(
+    host: str | None,
+    instances: Instances | InstanceTable,
+    *,
+    names: pd.Index[Any],
+    whole: Counts,
+    has_hosts: bool,
+    progress: Progress | None = None,
 ) -> tuple[Spread, Places]:
-    spread, places = Spread(names, Counts.of(profile.sums).of_tasks(profile.sums.names, names), job), Places()
-    ended = Ended(profile.instances, spread)
+    sums = instances.sums
+    spread, places = Spread(names, Counts.of(sums).of_tasks(sums.names, names), whole), Places()
+    ended = Ended(instances, spread)
 
     def add(piece: Piece) -> None:
-        places.add(piece.tasks.assign(host=hosts[name]))
+        places.add(piece.tasks.assign(host=host) if has_hosts else piece.tasks)
         ended.add(piece)
 
-    profile.instances.share(add)
+    instances.share(add, progress)
     return spread, places
 
 
-def _of_job_groups(profile: ClusterProfile, summaries: Summaries, by: Sequence[str]) -> Compared:
-    from .group_figures import group_figures  # noqa: PLC0415 - it uses what is here
-
-    return group_figures(profile.tasks, profile.tasks["own_s"].to_numpy(float), summaries, by)
-
-
 def _of_groups(profile: Profile, summaries: Summaries, by: Sequence[str]) -> Compared:
-    from tprof.analysis.profile.grouped import with_host  # noqa: PLC0415 - with the class of profiles
-
     from .group_figures import group_figures  # noqa: PLC0415 - it uses what is here
 
-    return group_figures(with_host(profile), profile.own_s, summaries, by)
+    tasks = profile.tasks if profile.job is not None else profile.tasks.assign(host=profile.hostname)
+    return group_figures(tasks, profile.own_s, summaries, by)
 
 
 def run_of_values(profile: Profile, values: Mapping[str, pd.Series[float]]) -> RunFigures:
@@ -207,14 +173,6 @@ def _accounts(totals: Mapping[str, float]) -> dict[str, float]:
     found = {name: totals.get(name, math.nan) for name in ACCOUNTS}
     rest_j = sum(value for name in ("other_j", "idle_j") if math.isfinite(value := found[name]))
     return {"program_j": found["measured_j"] - rest_j, **found}
-
-
-def _job_totals(profile: ClusterProfile) -> dict[str, float]:
-    hosts = profile.hosts
-    if len(profile.measured_j) > 1:  # hosts of unlike quality are not added
-        return {}
-    names = {"measured_j": "energy_j", **{name: name for name in ACCOUNTS[1:]}}
-    return {name: float(hosts[column].astype(float).sum(min_count=1)) for name, column in names.items()}
 
 
 def _figure(name: str, summary: pd.DataFrame, alone: pd.DataFrame, spread: Spread) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.analysis.profile.instances import Instances
+    from tprof.analysis.profile.instances import Instances, InstanceTable
     from tprof.analysis.profile.stored_instances import Piece
     from tprof.analysis.profile.task_sums import TaskSums
 
@@ -213,7 +213,7 @@ class Ended:
     though they ran last before. They are known from the first time that the joules were shared.
     """
 
-    def __init__(self, instances: Instances, spread: Spread) -> None:
+    def __init__(self, instances: Instances | InstanceTable, spread: Spread) -> None:
         """Begin with none; `instances` will all be given."""
         self._left, self._rows = spread.values(instances.last), instances.sums.rows
         self._last_rows, self._spread = len(instances.last.tasks), spread

@@ -9,18 +9,17 @@ from tprof.lazy_names import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .cards import job_html, profile_html, recording_html
+    from .cards import profile_html, recording_html
     from .figures import plot
     from .frames import AccountsTable, SummaryTable
 
-__all__ = ["AccountsTable", "SummaryTable", "job_html", "plot", "profile_html", "recording_html"]
+__all__ = ["AccountsTable", "SummaryTable", "plot", "profile_html", "recording_html"]
 
 __getattr__ = lazy_names(
     __name__,
     {
         "AccountsTable": "frames",
         "SummaryTable": "frames",
-        "job_html": "cards",
         "plot": "figures",
         "profile_html": "cards",
         "recording_html": "cards",

@@ -1,4 +1,4 @@
-"""What a notebook shows of a profile, of the profile of a job, and of a recording."""
+"""What a notebook shows of a profile and of a recording."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from tprof.analysis.profile.answer import answer_of
-from tprof.analysis.profile.provenance import finding_texts, lead_in_text, uncertainty_text, warning_texts
+from tprof.analysis.profile.provenance import finding_texts, lead_in_text, source_texts, uncertainty_text, warning_texts
 from tprof.analysis.quantities import DASH, percent, quantity
 
 from tprof.trace.plain_values import counted
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pandas as pd
-    from tprof.analysis.profile import ClusterProfile, Profile
+    from tprof.analysis.profile import Profile
 
 TASKS = 10
 BINS = 130
@@ -29,19 +29,18 @@ LISTED = 20
 
 def profile_html(profile: Profile) -> str:
     """Return the answer first: joules, who took them, the power over time, and what stands behind the figures."""
-    info = profile.info
-    joules = quantity(profile.measured_j, "J")
+    info, hosts = profile.info, profile.hosts
+    sums = [f"<b>{quantity(joules, 'J')}</b> {badge(kind)}" for kind, joules in profile.measured_by_quality.items()]
     seconds = float(info["duration_s"])
     watts = quantity(profile.measured_j / seconds, "W") if seconds > 0 else DASH
-    count = counted(profile.sums.rows, "instance")
+    on = f"on {counted(len(hosts), 'host')}, " if len(hosts) else ""
     head = (
-        f"<p><b>{text(profile.trace.path.name)}</b>: <b>{joules}</b> {badge(info['quality'])} in "
-        f"{quantity(seconds, 's')}, {watts} on average, {count} of tasks</p>"
+        f"<p><b>{text(profile.trace.path.name)}</b>: {', '.join(sums) or 'no energy'} {on}in {quantity(seconds, 's')}, "
+        f"{watts} on average, {counted(profile.sums.rows, 'instance')} of tasks</p>"
     )
     answer = answer_of(profile)
     warnings = answer.unsaid(warning_texts(info))
-    sources = [info["sensor"], info["model_why"], *filter(None, (uncertainty_text(info), lead_in_text(info)))]
-    count = counted(len(warnings), "warning")
+    sources = [*source_texts(profile), *filter(None, (uncertainty_text(info), lead_in_text(info)))]
     return output(
         head,
         *(
@@ -49,12 +48,13 @@ def profile_html(profile: Profile) -> str:
             for one in (*answer.reasons, answer.headline, answer.certainty)
             if one
         ),
+        _hosts(hosts) if len(hosts) else "",
         tasks_table(profile.summary(), TASKS),
         account_bar(profile.counted_accounts),
-        power_line(profile),
+        power_line(profile) if profile.job is None else "",
         folded("what would help", [one.text for one in answer.remedies]),
         folded("findings", finding_texts(info)),
-        folded(count, warnings),
+        folded(counted(len(warnings), "warning"), warnings),
         folded("what stands behind the figures", sources),
     )
 
@@ -68,27 +68,12 @@ def power_line(profile: Profile) -> str:
 def power_steps(profile: Profile, most: int = BINS) -> tuple[np.ndarray, np.ndarray, float]:
     """Return the begins of steps in s, the mean power of all counted domains in each in W, and the end of the last."""
     power = profile.power_steps(most)
-    names = [f"{one.name}_w" for one in profile.quanta if one.counted and f"{one.name}_w" in power]
+    names = [name for one in profile.info["domains"] if one["counted"] and (name := f"{one['name']}_w") in power]
     if not len(power) or not names:
         return np.empty(0), np.empty(0), 0.0
     watts = power[names].sum(axis=1, min_count=len(names)).to_numpy(float)
     time_s, length_s = power["time_s"].to_numpy(float), power["duration_s"].to_numpy(float)
     return time_s, watts, float(time_s[-1] + length_s[-1])
-
-
-def job_html(profile: ClusterProfile) -> str:
-    """Return the joules of a job by quality, its hosts and its tasks."""
-    joules = ", ".join(f"<b>{quantity(value, 'J')}</b> {badge(name)}" for name, value in profile.measured_j.items())
-    hosts = counted(len(profile.hosts), "host")
-    head = f"<p><b>{text(profile.trace.path.name)}</b>: {joules or 'no energy'} on {hosts}</p>"
-    summary = profile.summary()
-    warnings = [str(one) for one in profile.info["warnings"]]
-    return output(
-        head,
-        _hosts(profile.hosts),
-        tasks_table(summary, TASKS),
-        folded(counted(len(warnings), "warning"), warnings),
-    )
 
 
 def _hosts(hosts: pd.DataFrame) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from tprof.analysis.profile import ClusterProfile, Profile, SumsProfile
+    from tprof.analysis.profile import Profile
 
 JOULES_PER_KWH = 3.6e6
 MOST_G_PER_KWH, MOST_PRICE = 5000.0, 1e6
@@ -155,15 +155,10 @@ class Footprint:
         return f"{quantity(self.energy_j, 'J')} ({self.quality}) are {' and '.join(parts)}"
 
 
-def footprint_of(profile: Profile | ClusterProfile | SumsProfile, rates: Rates) -> Footprint:
+def footprint_of(profile: Profile, rates: Rates) -> Footprint:
     """Return what all joules of a profile emitted and cost, those of a job's hosts together."""
-    from tprof.analysis.profile import Profile, SumsProfile  # noqa: PLC0415 - profiles have a method that calls this
-
-    if isinstance(profile, Profile | SumsProfile):
-        infos, joules = [profile.info], profile.measured_j
-    else:
-        infos = [info for info in profile.info["hosts"].values() if info]
-        joules = math.fsum(profile.measured_j.values()) if profile.measured_j else math.nan
+    infos, sums = list(profile.host_infos.values()), profile.measured_by_quality
+    joules = math.fsum(sums.values()) if sums else math.nan
     estimates = [info["estimate"] for info in infos if info["estimate"] is not None]
     ends = [math.nan, math.nan]
     if estimates and len(estimates) == len(infos):

@@ -15,7 +15,7 @@ from .columns import FLAG, NAME, REAL, TEXT, WHOLE, Column, column_of
 from .tables import tables_of
 
 if TYPE_CHECKING:
-    from tprof.analysis.profile import ClusterProfile, Profile
+    from tprof.analysis.profile import Profile
 
 TYPES = {
     NAME: pa.dictionary(pa.int32(), pa.string()),
@@ -51,7 +51,7 @@ def _array(values: pd.Series[Any], kind: Any, what: Column) -> Any:
     return pa.array(values.to_numpy(), kind, from_pandas=False)
 
 
-def polars_of(profile: Profile | ClusterProfile) -> dict[str, Any]:
+def polars_of(profile: Profile) -> dict[str, Any]:
     """Return all tables as frames of polars, by name."""
     import polars as pl  # noqa: PLC0415 - optional
 

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from .counters import counters_of
 from .facts import facts_of
 from .flows import Flows
-from .hosts import Host, hosts_of, number_of_instances
+from .hosts import Host, hosts_of
 from .slices import END, MARK, share_slices
 from .whole_file import written
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import pandas as pd
-    from tprof.analysis.profile import ClusterProfile, Profile
+    from tprof.analysis.profile import Profile
 
     from .formats import Progress
     from .slices import ThreadSlices
@@ -34,9 +34,7 @@ DIGITS = {"energy_j": 17, "energy_low_j": 7, "energy_high_j": 7, "power_w": 7, "
 UNNAMED = "(unknown task)"
 
 
-def write_chrome(
-    profile: Profile | ClusterProfile, path: str | os.PathLike[str], *, progress: Progress | None = None
-) -> None:
+def write_chrome(profile: Profile, path: str | os.PathLike[str], *, progress: Progress | None = None) -> None:
     """Write trace events as JSON.
 
     Raises
@@ -45,7 +43,7 @@ def write_chrome(
         The file cannot be written.
     """
     with written(path) as file:
-        writer = _Writer(file, number_of_instances(profile), progress)
+        writer = _Writer(file, profile.sums.rows, progress)
         file.write(b'{"traceEvents":[\n')
         for host in hosts_of(profile):
             writer.write(host)

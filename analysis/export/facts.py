@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tprof.analysis.names import shown
-from tprof.analysis.profile import ClusterProfile
 
 from tprof.trace.metadata import packages_of_cpus
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 MOST_WARNINGS = 50
 
 
-def facts_of(profile: Profile | ClusterProfile) -> dict[str, Any]:
+def facts_of(profile: Profile) -> dict[str, Any]:
     """Return what an export says of its figures, as plain values."""
     info = profile.info
     facts = {
@@ -27,10 +26,10 @@ def facts_of(profile: Profile | ClusterProfile) -> dict[str, Any]:
         "duration_s": info["duration_s"],
         "warnings": [shown(str(text)) for text in info["warnings"][:MOST_WARNINGS]],
     }
-    if isinstance(profile, ClusterProfile):
+    if profile.job is not None:
         return facts | {
-            "hosts": list(dict.fromkeys(part.host for part in profile.parts)),
-            "measured_j": profile.measured_j,
+            "hosts": profile.hosts.index.tolist(),
+            "measured_j": profile.measured_by_quality,
         }
     host = profile.trace.manifest.get("host") or {}
     return facts | {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-    from tprof.analysis.profile import ClusterProfile, Profile, SumsProfile
+    from tprof.analysis.profile import Profile
 
     Progress = Callable[[str, int, int], None]
     """Takes what is written now, how many are written, and how many there are."""
@@ -47,7 +47,6 @@ class Format:
     is_folder: bool = False
     needs: str | None = None
     install: str | None = None
-    takes_jobs: bool = True
     takes_sums: bool = False
 
     @property
@@ -58,7 +57,7 @@ class Format:
 
     def write(
         self,
-        profile: Profile | ClusterProfile | SumsProfile,
+        profile: Profile,
         path: str | os.PathLike[str],
         *,
         progress: Progress | None = None,
@@ -68,19 +67,17 @@ class Format:
         Raises
         ------
         UsageError
-            The library that it needs is not installed, or it is for the session of one host and this is a job.
+            The library that it needs is not installed, or it shows single instances and only sums were kept.
         TprofError
             A file cannot be written.
         """
-        self.check(is_job=hasattr(profile, "parts"), is_sums=hasattr(profile, "spans"))
+        self.check(has_instances=profile.has_instances)
         module, _, function = self.writer.partition(":")
         getattr(import_module(f".{module}", __package__), function)(profile, path, progress=progress)
 
-    def check(self, *, is_job: bool, is_sums: bool = False) -> None:
+    def check(self, *, has_instances: bool = True) -> None:
         """Raise UsageError if it cannot be written here. A command asks before it attributes energy."""
-        if is_job and not self.takes_jobs:
-            raise UsageError(f"{self.name} takes the session of one host: give a part of the job, in its folder hosts")
-        if is_sums and not self.takes_sums:
+        if not has_instances and not self.takes_sums:
             known = ", ".join(one.name for one in FORMATS if one.takes_sums)
             raise UsageError(f"{self.name} shows single instances, and only sums were kept: export {known}")
         if self.needs and find_spec(self.needs) is None:

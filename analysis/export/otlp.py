@@ -17,7 +17,7 @@ import numpy as np
 
 from .facts import facts_of
 from .flows import Flows
-from .hosts import Host, hosts_of, number_of_instances, wall_clock
+from .hosts import Host, hosts_of, wall_clock
 from .whole_file import written
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pandas as pd
-    from tprof.analysis.profile import ClusterProfile, Profile
+    from tprof.analysis.profile import Profile
     from tprof.analysis.profile.stored_instances import Piece
 
     from .formats import Progress
@@ -43,9 +43,7 @@ ATTRIBUTES = {
 """Names of the attributes by column of the table of instances; the first and the last as in live spans."""
 
 
-def write_otlp(
-    profile: Profile | ClusterProfile, path: str | os.PathLike[str], *, progress: Progress | None = None
-) -> None:
+def write_otlp(profile: Profile, path: str | os.PathLike[str], *, progress: Progress | None = None) -> None:
     """Write spans as lines of JSON.
 
     Raises
@@ -53,7 +51,7 @@ def write_otlp(
     TprofError
         The file cannot be written.
     """
-    every, done = number_of_instances(profile), 0
+    every, done = profile.sums.rows, 0
     trace_id = _hex(16, profile.trace.path.name)
     with written(path) as file:
         for host in hosts_of(profile):
@@ -78,7 +76,7 @@ def _write_piece(spans: _Spans, write: Callable[[list[dict[str, Any]]], None], p
         write(spans.of(piece.tasks.iloc[at : at + BATCH]))
 
 
-def _resource(profile: Profile | ClusterProfile, host: Host) -> dict[str, Any]:
+def _resource(profile: Profile, host: Host) -> dict[str, Any]:
     facts = facts_of(host.profile)
     named = host.name or (host.profile.trace.manifest.get("host") or {}).get("hostname")
     attributes: dict[str, Any] = {"service.name": profile.trace.path.stem, "tprof.model": facts["model"]}

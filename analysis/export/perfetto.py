@@ -18,7 +18,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
 from tprof.analysis.names import shown
 
 from .flows import Flows
-from .hosts import Host, hosts_of, number_of_instances, wall_clock
+from .hosts import Host, hosts_of, wall_clock
 from .perfetto_counters import write_counters
 from .perfetto_facts import write_facts
 from .perfetto_packets import PacketFile, Sequence, unique_id
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import pandas as pd
-    from tprof.analysis.profile import ClusterProfile, Profile
+    from tprof.analysis.profile import Profile
 
     from tprof.trace import Thread
 
@@ -42,9 +42,7 @@ ABOVE_PIDS = 1 << 22
 """The kernel gives no process and no thread a higher number."""
 
 
-def write_perfetto(
-    profile: Profile | ClusterProfile, path: str | os.PathLike[str], *, progress: Progress | None = None
-) -> None:
+def write_perfetto(profile: Profile, path: str | os.PathLike[str], *, progress: Progress | None = None) -> None:
     """Write a trace that https://ui.perfetto.dev and `trace_processor` open.
 
     Parameters
@@ -60,7 +58,7 @@ def write_perfetto(
     """
     with written(path) as stream:
         file = PacketFile(stream)
-        writer = _Writer(file, number_of_instances(profile), progress)
+        writer = _Writer(file, profile.sums.rows, progress)
         for host in hosts_of(profile):
             writer.write(host)
         write_facts(file, profile, writer.span_ns, (writer.clock, writer.next_sequence()))

@@ -15,16 +15,14 @@ from .facts import facts_of
 from .perfetto_packets import unique_id
 
 if TYPE_CHECKING:
-    from tprof.analysis.profile import ClusterProfile, Profile
+    from tprof.analysis.profile import Profile
 
     from .perfetto_packets import PacketFile
 
 PREFIX = "tprof."
 
 
-def write_facts(
-    file: PacketFile, profile: Profile | ClusterProfile, span_ns: tuple[int, int], place: tuple[int, int]
-) -> None:
+def write_facts(file: PacketFile, profile: Profile, span_ns: tuple[int, int], place: tuple[int, int]) -> None:
     """Write them; `place` is the clock of the times and the number of a sequence."""
     facts, (clock, number) = facts_of(profile), place
     packet = TracePacket(trusted_packet_sequence_id=number)

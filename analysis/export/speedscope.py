@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from tprof.analysis.profile import ClusterProfile, Profile
+    from tprof.analysis.profile import Profile
     from tprof.analysis.profile.flame import Flame
 
     from .formats import Progress
@@ -26,7 +26,7 @@ UJ = 1e6
 
 
 def write_speedscope(
-    profile: Profile | ClusterProfile,
+    profile: Profile,
     path: str | os.PathLike[str],
     *,
     by: Sequence[str] = (),

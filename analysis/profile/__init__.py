@@ -1,8 +1,8 @@
 """Profiles: the joules of a recording by task, as tables."""
 
 from .build import build_profile
-from .cluster import ClusterProfile, build_cluster_profile
+from .cluster import profile_of_job
+from .kept_sums import profile_of_sums
 from .profile import Profile
-from .sums_profile import SumsProfile
 
-__all__ = ["ClusterProfile", "Profile", "SumsProfile", "build_cluster_profile", "build_profile"]
+__all__ = ["Profile", "build_profile", "profile_of_job", "profile_of_sums"]

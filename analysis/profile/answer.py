@@ -16,8 +16,8 @@ from tprof.trace import Quality
 from tprof.trace.estimate import EXACT
 
 from .profile_warnings import static_warnings
-from .provenance import unread_on_hosts
-from .remedies import Remedy, job_remedies, narrowing, remedies
+from .provenance import unread_texts
+from .remedies import Remedy, narrowing, remedies
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     Row = pd.Series[Any]
 
-    from .cluster import ClusterProfile
     from .profile import Profile
 
 WELL, FAIRLY = 0.05, 0.2
@@ -78,33 +77,22 @@ class Answer:
 
 
 def answer_of(profile: Profile) -> Answer:
-    """Return the answer of a recording."""
-    summary = profile.summary()
-    total = f"the run's {quantity(profile.measured_j, 'J')}" if profile.measured_j > 0 else ""
+    """Return the answer of a recording or of a job."""
+    summary, joules = profile.summary(), profile.measured_j
+    total = "" if not joules > 0 else f"the run's {quantity(joules, 'J')}"
+    exact = profile.summary(common=False)
+    if profile.job is not None:
+        total, exact = total and f"the {quantity(joules, 'J')} of all hosts", summary
     answer = answer_from(
         summary,
-        Lead.of(summary, profile.summary(common=False), profile.watts),
+        Lead.of(summary, exact, profile.watts),
         quality=str(profile.info["quality"]),
-        run=(profile.measured_j, total),
+        run=(joules, total),
         found=remedies(profile, summary),
-        doubted=str(profile.info["model"]) if static_warnings(profile.recipe) else None,
+        doubted=str(profile.info["model"]) if profile.has_samples and static_warnings(profile.recipe) else None,
     )
-    return replace(answer, reasons=(*profile.info["unread"], *profile.trace.unmatched))
-
-
-def job_answer(profile: ClusterProfile) -> Answer:
-    """Return the answer of a job of several hosts."""
-    summary, sums = profile.summary(), profile.measured_j
-    (measured_j,) = sums.values() if len(sums) == 1 else (math.nan,)
-    total = f"the {quantity(measured_j, 'J')} of all hosts" if measured_j > 0 else ""
-    answer = answer_from(
-        summary,
-        Lead.of(summary, summary, EXACT),
-        quality=str(profile.info["quality"]),
-        run=(measured_j, total),
-        found=job_remedies(profile),
-    )
-    return replace(answer, reasons=tuple(unread_on_hosts(profile.info["hosts"])))
+    unmatched = profile.trace.unmatched if profile.has_samples else ()
+    return replace(answer, reasons=(*unread_texts(profile.info), *unmatched))
 
 
 @dataclass(frozen=True)

@@ -9,155 +9,116 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 import pandas as pd
-from tprof.analysis.display.frames import AccountsTable, SummaryTable
-from tprof.analysis.quantities import quantity
+from tprof.analysis.display.frames import AccountsTable
 
-from tprof.errors import TraceError
-from tprof.trace.plain_values import counted
+from tprof.errors import TraceError, UsageError
+from tprof.trace.directory import HOSTS
+from tprof.trace.estimate import EXACT
 
-from .flame import Flame, cluster_flame
 from .host_figures import hosts_table
-from .job_instances import all_tasks, job_by
-from .job_path import path_of_job
-from .part_reading import Analysis, Found
+from .job_instances import JobInstances
+from .part_reading import Analysis, part_profile
 from .part_tables import part_tables
-from .summary import by_host, joined_quality, joined_sums, summary_of_job
+from .profile import Absent, Profile
+from .summary import joined_quality, joined_sums
+from .task_graph import on_one_clock, path_through, read_instances
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from tprof.analysis.emissions import Footprint, Rates
-
-    from tprof.trace import ClusterTrace
+    from tprof.trace import ClusterTrace, Trace
 
     from .part_tables import PartTables
-    from .profile import Profile
     from .stored_instances import Progress
     from .summary import HostSums
     from .task_graph import CriticalPath
-    from .task_sums import TaskSums
+    from .task_graph import Instances as GraphInstances
 
+Found = TypeVar("Found")
 MOST_OVERLAPS = 3
+CLOCK_ERROR_NS = 1_000_000_000
+"""The most by which a host's wall clock may be off that nothing compared with others."""
+NO_GRAPH = (
+    "no part of this job has keys of dask's tasks or events of a task runtime: record a cluster by tprof.dask.record, "
+    "or a program whose tasks run in tprof.runtime"
+)
 
 
 @dataclass(frozen=True, repr=False)
-class ClusterProfile:
-    """The joules of a job by task, over all its hosts.
+class Job:
+    """What came from the hosts of a job.
 
     Attributes
     ----------
     trace : the job
     parts : what came from each host
-    accounts : index `host` and `domain`, as in the profile of one host
-    hosts : one row per host (index `host`): quality, energy_j, tasks_j, runtime_j, other_j, idle_j, power_w (mean of
-        its block), duration_s, cpus, busy_s (of its processors), busy_share (of the time of all its processors),
-        imbalance (its time in tasks relative to the mean of the hosts, less 1), instances, processes, model, recordings
-        (of the host in this job, which are added), missing (why the part is not there or not whole)
-    info : quality, warnings (with the part before each), engine, hosts (the `info` of each part), missing (by part),
-        duration_s
-    analysis : what parts were analysed with, so that a report can analyse them again
+    analysis : what parts were analysed with, so that they can be read again
     """
 
     trace: ClusterTrace
     parts: tuple[PartTables, ...]
-    accounts: pd.DataFrame
-    hosts: pd.DataFrame
-    info: dict[str, Any]
     analysis: Analysis
 
     @cached_property
-    def tasks(self) -> pd.DataFrame:
-        """One row per instance, as in the profile of one host, with the columns `host` and `own_s`.
-
-        `start_s` is from the earliest begin of a host's block. Of a profile that was made without instances, parts are
-        read again for it.
-
-        Raises
-        ------
-        UsageError
-            If the table does not fit into memory.
-        """
-        return all_tasks(self)
+    def hosts(self) -> pd.DataFrame:
+        """One row per host; `Profile.hosts` explains the columns."""
+        return hosts_table([(one.host, one.figures, one.missing) for one in self.parts])
 
     @property
-    def has_tasks(self) -> bool:
-        """Whether the profile was made with the table of instances."""
-        return all(one.tasks is not None for one in self.parts if one.figures is not None)
-
-    def again(
-        self, call: Callable[[str, Profile], Found], progress: Progress | None = None
-    ) -> Iterator[tuple[PartTables, Found]]:
-        """Read parts again: yields those that are there, with what a function returns for name and profile of each."""
-        known = {one.part: one for one in self.parts if one.figures is not None}
-        parts = [one for one in self.trace.hosts if one.name in known]
-        for part, found in zip(parts, self.analysis.ask(call, parts, progress), strict=True):
-            if found is not None:
-                yield known[part.name], found
+    def present(self) -> list[PartTables]:
+        """The parts that are there."""
+        return [one for one in self.parts if one.figures is not None]
 
     @property
-    def measured_j(self) -> dict[str, float]:
-        """Joules of the hosts' counted domains, by quality: figures of unlike quality are not added."""
-        sums = self.hosts[self.hosts["energy_j"].notna()].groupby("quality")["energy_j"].sum()
-        return {str(quality): float(joules) for quality, joules in sums.items()}
-
-    def summary(self, *, common: bool = True) -> pd.DataFrame:
-        """Return one row per task over all hosts (index `task`), by energy; the columns are those of `Profile.summary`.
-
-        `hosts` is the number of hosts with instances. Independent errors of hosts are added in squares, the error of
-        watts that they all assume as it is. A task that ran on hosts of unlike quality has the quality "mixed", and
-        columns such as `measured_j` and `estimated_j` show what each kind of host contributes. Without `common` the
-        intervals exclude the error that hosts may share, as in `Profile.summary`.
-        """
-        return SummaryTable(summary_of_job(self.host_sums, common=common))
+    def has_tables(self) -> bool:
+        """Whether the parts came with their tables of instances."""
+        return all(one.tasks is not None for one in self.present)
 
     @property
     def host_sums(self) -> list[HostSums]:
         """The sums over the instances of each part."""
         return [replace(one.sums, host=one.host) for one in self.parts if one.sums is not None]
 
-    @cached_property
-    def sums(self) -> TaskSums:
-        """Sums over the instances of all hosts, by task."""
-        return joined_sums(self.host_sums)[0]
+    def again(
+        self, call: Callable[[str, Profile], Found], progress: Progress | None = None
+    ) -> Iterator[tuple[PartTables, Found]]:
+        """Read parts again: yields those that are there, with what a function returns for name and profile of each."""
+        known = {one.part: one for one in self.present}
+        parts = [one for one in self.trace.hosts if one.name in known]
+        for part, found in zip(parts, self.analysis.ask(call, parts, progress), strict=True):
+            if found is not None:
+                yield known[part.name], found
 
-    def by(self, *names: str, progress: Progress | None = None) -> pd.DataFrame:
-        """Return one row per host, or per value of a label, or both, such as ``by("host", "rank")``.
+    def profiles(self) -> Iterator[tuple[PartTables, Profile]]:
+        """Read parts again in this process, one after the other: yields those that are there, with their profiles."""
+        known = {one.part: one for one in self.present}
+        for part in self.trace.hosts:
+            if part.name in known and part.path is not None:
+                try:
+                    profile = part_profile(part.load(), model=self.analysis.model, options=self.analysis.options)
+                except TraceError:
+                    continue  # it was there when the profile was made; the table of hosts says why it is not now
+                yield known[part.name], profile
 
-        The columns are those of `tprof.analysis.profile.grouped.GroupSums.table`, and `quality`: "mixed" if hosts with
-        a sensor and hosts without one contribute. Of a profile that was made without instances, parts are read again,
-        of which `progress` is told.
-
-        Raises
-        ------
-        UsageError
-            If no process has such a label.
-        """
-        return job_by(self, names, progress)
-
-    def flame(self, *by: str) -> Flame:
-        """Return the tree of nested tasks of all hosts; see `Profile.flame`.
-
-        The bounds of hosts are added, so they are never too narrow.
-
-        Raises
-        ------
-        UsageError
-            If there is no such level.
-        """
-        return cluster_flame(self, by)
-
-    def by_host(self) -> pd.DataFrame:
-        """Return one row per task and host (index `task`, `host`): instances, energy_j, quality."""
-        return by_host(self.host_sums)
+    def each(
+        self, call: Callable[..., Found], progress: Progress | None = None
+    ) -> Iterator[tuple[str, dict[str, Any], Found]]:
+        """Yield host, info and what a function returns for host and instances of each part; see `Profile.each`."""
+        if self.has_tables:
+            for one in self.present:
+                yield one.host, one.info, call(one.host, one.instances)
+            return
+        hosts = {one.part: one.host for one in self.present}
+        for part, found in self.again(partial(_of_instances, call=call, hosts=hosts), progress):
+            yield part.host, part.info, found
 
     @property
     def power(self) -> pd.DataFrame:
-        """Watts of each host over time: host, time_s (of the job, as `start_s`), duration_s, power_w, quality."""
+        """Watts of each host over time; `Profile.power` explains the columns."""
         frames = [
             one.power.assign(time_s=one.power["time_s"] + self.late_s(one), host=one.host, quality=one.info["quality"])
             for one in self.parts
@@ -166,68 +127,51 @@ class ClusterProfile:
         joined = pd.concat(frames, ignore_index=True)
         return joined[["host", *joined.columns.drop("host")]]
 
-    def critical_path(self) -> CriticalPath:
-        """Return the longest chain of dependences over all hosts, and the chain of waits; see `CriticalPath`.
-
-        Raises
-        ------
-        UsageError
-            If no part has keys of dask's tasks or events of a task runtime, or their instances do not fit into memory.
-        """
-        return self._critical_path
-
-    @cached_property
-    def _critical_path(self) -> CriticalPath:
-        return path_of_job(self)
-
     def late_s(self, part: PartTables) -> float:
         """Return when a part's block began, from the earliest begin of a host's block."""
         starts = [one.start_ns for one in self.parts if one.start_ns is not None]
         return 0.0 if part.start_ns is None else (part.start_ns - min(starts)) * 1e-9
 
-    def footprint(self, rates: Rates) -> Footprint:
-        """Return what all joules emitted and cost, those of all hosts together; see `Profile.emissions`."""
-        from tprof.analysis.emissions import footprint_of  # noqa: PLC0415 - loaded when used
+    @property
+    def has_path(self) -> bool:
+        """Whether the parts came with what the critical path is found from."""
+        return any(one.graph is not None for one in self.parts)
 
-        return footprint_of(self, rates)
+    def critical_path(self) -> CriticalPath:
+        """Find the critical path over all hosts; parts are read again for it unless they were asked for it.
 
-    def to_csv(self, directory: str | os.PathLike[str]) -> None:
-        """Write the tables as CSV files into a directory."""
-        self._write("csv", directory)
-
-    def to_parquet(self, directory: str | os.PathLike[str]) -> None:
-        """Write the tables as Parquet files into a directory."""
-        self._write("parquet", directory)
-
-    def to_perfetto(self, path: str | os.PathLike[str]) -> None:
-        """Write a trace for https://ui.perfetto.dev with the hosts on one clock; each part is read again."""
-        self._write("perfetto", path)
-
-    def _write(self, form: str, path: str | os.PathLike[str]) -> None:
-        from tprof.analysis.export import format_named  # noqa: PLC0415 - loaded when used
-
-        format_named(form).write(self, path)
-
-    def to_html(self, path: str | os.PathLike[str], *, plotly: str = "inline", rates: Rates | None = None) -> None:
-        """Write a report that needs no network, for which every part is read again; the rest as in a profile's."""
-        from tprof.analysis.report.job_page import write_job_report  # noqa: PLC0415 - loaded when used
-
-        write_job_report(self, path, plotly=plotly, rates=rates)
-
-    def _repr_html_(self) -> str:
-        from tprof.analysis.display import job_html  # noqa: PLC0415 - loaded when used
-
-        return job_html(self)
-
-    def __repr__(self) -> str:
-        """Describe the profile in one line."""
-        joules = (
-            ", ".join(f"{quantity(value, 'J')} {quality}" for quality, value in self.measured_j.items()) or "no energy"
+        What a task needed may have been made on another host. Raises as `Profile.critical_path`.
+        """
+        if not any(one.has_graph for one in self.parts):
+            raise UsageError(NO_GRAPH)
+        known = [(one, one.graph) for one in self.parts if one.graph is not None]
+        if not known:
+            known = [(one, found) for one, (found,) in self.again(_graph_of) if found is not None]
+        parts = [one for one, _ in known]
+        instances = on_one_clock(
+            [one.host for one in parts],
+            [found for _, found in known],
+            [round(self.late_s(one) * 1e9) for one in parts],
+            [self._error_ns(one) for one in parts],
         )
-        return f"<ClusterProfile of {self.trace.path.name}: {counted(len(self.trace.hosts), 'host')}, {joules}>"
+        path = path_through(instances, "none")
+        used = path.chain_columns.hosts() | path.heaviest_columns.hosts()
+        return replace(path, quality=joined_quality(str(one.info["quality"]) for one in parts if one.host in used))
+
+    def _error_ns(self, part: PartTables) -> int:
+        offset = next((one.offset for one in self.trace.hosts if one.name == part.part), None)
+        return CLOCK_ERROR_NS if offset is None or offset.uncertainty_ns is None else offset.uncertainty_ns
 
 
-def build_cluster_profile(
+def _of_instances(name: str, profile: Profile, *, call: Callable[..., Found], hosts: dict[str, str]) -> Found:
+    return call(hosts[name], profile.instances)
+
+
+def _graph_of(_: str, profile: Profile) -> tuple[GraphInstances | None]:
+    return (read_instances(profile) if profile.has_graph else None,)
+
+
+def profile_of_job(
     trace: ClusterTrace,
     *,
     model: str = "auto",
@@ -236,7 +180,7 @@ def build_cluster_profile(
     path: bool | None = None,
     progress: Progress | None = None,
     **options: Any,
-) -> ClusterProfile:
+) -> Profile:
     """Attribute the joules of a job's parts; see `ClusterTrace.profile`.
 
     Raises
@@ -253,16 +197,15 @@ def build_cluster_profile(
     if not present:
         reasons = "; ".join(f"{one.part}: {one.missing}" for one in parts[:3])
         raise TraceError(f"{trace.path} has no part that can be read ({reasons})")
-    starts = [one.start_ns for one in present if one.start_ns is not None]
-    first_ns = min(starts, default=0)
-    return ClusterProfile(
-        trace,
-        parts,
-        AccountsTable(_accounts(present)),
-        hosts_table([(one.host, one.figures, one.missing) for one in parts]),
-        _info(trace, parts, first_ns),
-        way,
+    job = Job(trace, parts, way)
+    sums, _ = joined_sums(job.host_sums)
+    absent: Any = Absent(
+        f"{trace.path} is a job of several hosts, and this is known of one: take the part of a host in "
+        f"{trace.path / HOSTS}"
     )
+    accounts, info = AccountsTable(_accounts(present)), _info(trace, parts)
+    of = cast("Trace", trace)
+    return Profile(of, JobInstances(job, sums), accounts, info, absent, None, EXACT, None, absent, job=job)
 
 
 def _by_host(parts: Iterable[PartTables]) -> tuple[PartTables, ...]:
@@ -290,7 +233,7 @@ def _accounts(parts: Sequence[PartTables]) -> pd.DataFrame:
     return joined.groupby(level=["host", "domain"], sort=False).agg(sums)
 
 
-def _info(trace: ClusterTrace, parts: Sequence[PartTables], first_ns: int) -> dict[str, Any]:
+def _info(trace: ClusterTrace, parts: Sequence[PartTables]) -> dict[str, Any]:
     present = [one for one in parts if one.info]
     qualities = {str(one.info["quality"]) for one in present} - {"none"}
     warnings = [*trace.notes]
@@ -306,6 +249,7 @@ def _info(trace: ClusterTrace, parts: Sequence[PartTables], first_ns: int) -> di
     for one in parts:
         warnings += [f"{one.part}: {one.missing}"] if one.missing else []
         warnings += [f"{one.part}: {text}" for text in one.info.get("warnings", ())]
+    first_ns = min((one.start_ns for one in present if one.start_ns is not None), default=0)
     ends = [one.start_ns - first_ns + one.info["duration_s"] * 1e9 for one in present if one.start_ns is not None]
     durations = [one.info["duration_s"] for one in present]
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,15 +13,17 @@ from tprof.analysis.names import shown
 from tprof.errors import UsageError
 
 from .intervals import part_reach
-from .summary import without_gpu_power
+from .stored_instances import Piece
+from .summary import joined_quality, without_gpu_power
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from .instances import Instances, InstanceTable
     from .profile import Profile
-    from .stored_instances import Piece, Progress
+    from .stored_instances import Progress
 
 MPI = "MPI_"
 """How the tasks begin that stand for calls of MPI."""
@@ -78,6 +81,14 @@ class GroupSums:
         processes = frame[[*names, "process"]].drop_duplicates()
         return cls(tuple(names), _by_task(frame.drop(columns="process"), names), processes)
 
+    @classmethod
+    def of_sums(cls, sums: pd.DataFrame, names: Sequence[str]) -> GroupSums:
+        """Sum rows that are sums over instances already: all columns of `parts`, process, but how far bounds reach."""
+        kept = [*names, "task", *_ADDED, *_OF_INSTANCES]
+        parts = sums.assign(most_low_j=np.inf, most_high_j=np.inf)[kept]
+        processes = sums[list(dict.fromkeys([*names, "process"]))].drop_duplicates()
+        return cls(tuple(names), _by_task(parts, names), processes)
+
     def plus(self, later: GroupSums) -> GroupSums:
         """Return the sums of both, of the same names."""
         if not len(self.processes) or not len(later.processes):
@@ -117,44 +128,39 @@ def _by_task(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
 
 
 def grouped(
-    profile: Profile, names: Sequence[str], *, further: Mapping[str, str | None], progress: Progress | None = None
+    host: str | None, instances: Instances | InstanceTable, *, names: Sequence[str], progress: Progress | None = None
 ) -> GroupSums:
-    """Sum the instances of one host by labels or `host`; those that are not kept are shared once more.
+    """Sum the instances of a host; those that are not kept are shared once more, of which `progress` is told."""
+    first = instances.last
 
-    Parameters
-    ----------
-    profile, names : as of `Profile.by`
-    further : columns that all instances get, `host` among them
-    progress : is told how far that is
+    def of(piece: Piece) -> GroupSums:
+        tasks = piece.tasks.assign(host=host)
+        lacking = {column: None for column in map(_column, names) if column not in tasks}
+        return GroupSums.of(tasks.assign(**lacking), piece.own_s, names)
+
+    sums = [of(Piece(first.tasks.head(0), first.own_s[:0]))]
+    instances.share(lambda piece: sums.append(sums.pop().plus(of(piece))), progress)
+    return sums[0]
+
+
+def grouped_table(profile: Profile, names: Sequence[str], progress: Progress | None = None) -> pd.DataFrame:
+    """Return the sums of groups of instances; see `Profile.by`.
 
     Raises
     ------
     UsageError
-        If no process has such a label.
+        If no process of any host has such a label.
     """
-    instances = profile.instances
-    first = instances.last
-    sums = [GroupSums.of(first.tasks.head(0).assign(**further), first.own_s[:0], names)]
-
-    def add(piece: Piece) -> None:
-        sums.append(sums.pop().plus(GroupSums.of(piece.tasks.assign(**further), piece.own_s, names)))
-
-    instances.share(add, progress)
-    return sums[0]
-
-
-def grouped_sums(sums: pd.DataFrame, summary: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
-    """Sum rows that are sums over instances already, as `GroupSums` does for instances.
-
-    Parameters
-    ----------
-    sums : task, process, those of `names`, instances, energy_j, own_s, cpu_s, and half_squares: of the half bounds
-    summary, names : as of `GroupSums`
-    """
-    parts = sums.groupby([*names, "task"], observed=True, sort=False)[[*_ADDED, "half_squares"]].sum().reset_index()
-    parts = parts.assign(most_low_j=np.inf, most_high_j=np.inf)
-    _bound(parts, summary)
-    return _ordered(_summed(parts, sums, names))
+    known = profile.instances.last.tasks.head(0).assign(host=None)
+    for name in names:
+        group_key(known, name)
+    found = list(profile.each(partial(grouped, names=names), progress))
+    table = reduce(GroupSums.plus, (sums for *_, sums in found)).table(profile.summary())
+    if profile.job is None:
+        return table
+    keys = [sums.parts[list(names)].drop_duplicates().assign(quality=info["quality"]) for _, info, sums in found]
+    kinds = pd.concat(keys).groupby(list(names))["quality"].agg(joined_quality)
+    return table.assign(quality=kinds.reindex(table.index))
 
 
 def _summed(parts: pd.DataFrame, rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
@@ -171,26 +177,25 @@ def _ordered(table: pd.DataFrame, more: Sequence[str] = ()) -> pd.DataFrame:
     return table.loc[sorted(table.index, key=natural_order), order].astype({"instances": int, "processes": int})
 
 
-def with_host(profile: Profile) -> pd.DataFrame:
-    """Return the instances of a host's profile with the host's name in the column `host`."""
-    return profile.tasks.assign(host=profile.hostname)
-
-
 def group_key(tasks: pd.DataFrame, name: str) -> pd.Series[str]:
     """Return the host or the label of each instance. Raises UsageError if there is none of this name."""
-    values = tasks[_column(tasks, name)].astype(object)
+    column = _column(name)
+    if column not in tasks:
+        raise _unknown(tasks, name)
+    values = tasks[column].astype(object)
     return values.where(values.notna(), NONE).rename(name)
 
 
-def _column(tasks: pd.DataFrame, name: str) -> str:
-    column = name if name == "host" else f"label_{name}"
-    if column in tasks:
-        return column
+def _column(name: str) -> str:
+    return name if name == "host" else f"label_{name}"
+
+
+def _unknown(tasks: pd.DataFrame, name: str) -> UsageError:
     if name in ("process", "thread"):
         keep = "summary" if name == "process" else "threads"
-        raise UsageError(f"sums by {name} are in recordings of tprof run --keep {keep} only: choose host or a label")
+        return UsageError(f"sums by {name} are in recordings of tprof run --keep {keep} only: choose host or a label")
     known = ["host", *(str(one).removeprefix("label_") for one in tasks.columns if str(one).startswith("label_"))]
-    raise UsageError(
+    return UsageError(
         f"no process has the label {shown(name)}: choose from {', '.join(map(shown, known))}, or label processes by "
         "tprof.label(NAME=…)"
     )

@@ -28,7 +28,7 @@ ACCOUNTS = ("tasks_j", "runtime_j", "other_j", "idle_j")
 
 @dataclass(frozen=True)
 class Figures:
-    """A row of the table of hosts; `ClusterProfile.hosts` explains the columns.
+    """A row of the table of hosts; `Profile.hosts` explains the columns.
 
     `own_s` is the time of its threads in tasks.
     """

@@ -67,6 +67,11 @@ class Instances:
         return self._whole.piece.own_s
 
     @property
+    def has_table(self) -> bool:
+        """Whether the table of all of them is in memory already."""
+        return "_whole" in vars(self)
+
+    @property
     def table_fits(self) -> bool:
         """Whether there is memory for the table of all of them."""
         return self.sums.rows * ROW_BYTES <= available_bytes()
@@ -76,7 +81,7 @@ class Instances:
 
         Unless their table is in memory, the joules are shared again.
         """
-        if "_whole" not in vars(self):
+        if not self.has_table:
             self.stream.share(self.complete, sink, progress)
             return
         whole = self._whole
@@ -137,6 +142,24 @@ class Instances:
         parts: list[Piece] = []
         self.stream.share(self.complete, parts.append)
         return _joined(parts)
+
+
+@dataclass(frozen=True)
+class InstanceTable:
+    """The instances of a host whose table came without its recording: the attributes of `Instances`."""
+
+    sums: TaskSums
+    tasks: pd.DataFrame = field(repr=False)
+    own_s: NDArray[np.float64] = field(repr=False)
+
+    @property
+    def last(self) -> Piece:
+        """All of them."""
+        return Piece(self.tasks, self.own_s)
+
+    def share(self, sink: Callable[[Piece], None], progress: Progress | None = None) -> None:  # noqa: ARG002 - at once
+        """Call a function with all of them."""
+        sink(self.last)
 
 
 def _joined(parts: Sequence[Piece]) -> _Whole:

@@ -1,56 +1,127 @@
-"""The instances of a job: a table of all hosts, or sums over them for which parts are read again."""
+"""The instances of a job: those of its hosts, which are read again where they are not in memory."""
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
 from tprof.errors import UsageError
 
-from .grouped import GroupSums, group_key, grouped
 from .instances import ROW_BYTES
 from .memory import available_bytes, size_text
 from .part_tables import with_own
-from .summary import joined_quality
+from .stored_instances import Piece, StoredInstances, scanned
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from .cluster import ClusterProfile
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from .cluster import Job
     from .part_tables import PartTables
     from .profile import Profile
+    from .stack_shares import StoredStacks
     from .stored_instances import Progress
+    from .task_sums import TaskSums
 
 
-def all_tasks(profile: ClusterProfile) -> pd.DataFrame:
-    """Return the instances of all hosts; times count from the first host's begin, where clocks are known.
+@dataclass(frozen=True, repr=False)
+class JobInstances:
+    """The instances of all hosts.
 
-    Raises
-    ------
-    UsageError
-        If parts have to be read again for it, and it does not fit into memory.
+    Attributes
+    ----------
+    job : whose they are
+    sums : over them
     """
-    if profile.has_tasks:
-        frames = [(one, one.tasks) for one in profile.parts if one.tasks is not None]
-    else:
-        _check_memory(profile)
-        frames = list(profile.again(_table_of))
-    if not frames:
-        return pd.DataFrame({"host": pd.Categorical([])})
-    placed = [placed_on_job(profile, part, tasks) for part, tasks in frames]
-    texts = [name for name in columns_of(placed) if any(_is_categorical(frame, name) for frame in placed)]
-    # As in `cluster._accounts`: tables without rows are left out.
-    joined = pd.concat([one for one in placed if len(one)] or placed, ignore_index=True)
-    joined = joined.reindex(columns=columns_of(placed))
-    joined = joined.astype(dict.fromkeys(texts, "category")).astype({"host": "category"})
-    return joined[["host", *(name for name in joined.columns if name != "host")]]
 
+    job: Job
+    sums: TaskSums
 
-def placed_on_job(profile: ClusterProfile, part: PartTables, tasks: pd.DataFrame) -> pd.DataFrame:
-    """Return instances of a part with the name of their host, and their begin from that of the job."""
-    return tasks.assign(start_s=tasks["start_s"] + profile.late_s(part), host=part.host)
+    @property
+    def has_table(self) -> bool:
+        """Whether the table of all of them is in memory already."""
+        return self.job.has_tables
+
+    @cached_property
+    def tasks(self) -> pd.DataFrame:
+        """One row per instance, with host and own_s. Raises UsageError if they do not fit into memory."""
+        if self.job.has_tables:
+            frames = [(one, one.tasks) for one in self.job.parts if one.tasks is not None]
+        else:
+            self._check_memory()
+            frames = list(self.job.again(_table_of))
+        if not frames:
+            return pd.DataFrame({"host": pd.Categorical([])})
+        placed = [self._placed(part, tasks) for part, tasks in frames]
+        texts = [name for name in columns_of(placed) if any(_is_categorical(frame, name) for frame in placed)]
+        # As in `cluster._accounts`: tables without rows are left out.
+        joined = pd.concat([one for one in placed if len(one)] or placed, ignore_index=True)
+        joined = joined.reindex(columns=columns_of(placed))
+        joined = joined.astype(dict.fromkeys(texts, "category")).astype({"host": "category"})
+        return joined[["host", *(name for name in joined.columns if name != "host")]]
+
+    @property
+    def own_s(self) -> NDArray[np.float64]:
+        """Their seconds, as of `Piece`. Raises as `tasks`."""
+        return self.tasks["own_s"].to_numpy(float)
+
+    @property
+    def last(self) -> Piece:
+        """None of them, with the columns of all."""
+        columns = [one.columns for one in self.job.parts if one.columns is not None]
+        tasks = pd.DataFrame(columns=["host", *columns_of(columns)])
+        return Piece(tasks, tasks["own_s"].to_numpy(float))
+
+    def share(
+        self,
+        sink: Callable[[Piece], None],
+        progress: Progress | None = None,
+        stacks: StoredStacks | None = None,  # noqa: ARG002 - each host has its own
+        /,
+    ) -> None:
+        """Give them to a sink, one host after the other, as they end."""
+        columns = JobColumns.of([one.columns for one in self.job.parts if one.columns is not None])
+        hosts = [one.host for one in self.job.parts]
+        for number, (part, profile) in enumerate(self.job.profiles()):
+            if progress is not None:
+                progress(part.part, number, len(hosts))
+
+            def add(piece: Piece, part: PartTables = part) -> None:
+                tasks = self._placed(part, piece.tasks.assign(own_s=piece.own_s))
+                sink(Piece(columns.fitted(tasks, hosts), piece.own_s))
+
+            profile.instances.share(add, progress)
+
+    def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
+        """Yield them in pieces, with some of the columns `KEPT`. Raises TprofError if there is no space."""
+        yield from self._stored.pieces(columns)
+
+    @cached_property
+    def _stored(self) -> StoredInstances:
+        return StoredInstances(self.share)
+
+    @cached_property
+    def dataset(self) -> Any:
+        """All of them as a dataset of pyarrow. Raises UsageError without it, TprofError if there is no space."""
+        return scanned(self.share)
+
+    def _placed(self, part: PartTables, tasks: pd.DataFrame) -> pd.DataFrame:
+        """Return instances of a part with the name of their host, and their begin from that of the job."""
+        return tasks.assign(start_s=tasks["start_s"] + self.job.late_s(part), host=part.host)
+
+    def _check_memory(self) -> None:
+        needed, free = self.sums.rows * ROW_BYTES, available_bytes()
+        if needed > free:
+            raise UsageError(
+                f"the table of {self.sums.rows:,} instances of the job would take {size_text(needed)} of memory and "
+                f"{size_text(free)} are free: write it by profile.to_parquet(…) (tprof export "
+                f"{self.job.trace.path.name} parquet), or take the part of one host"
+            )
 
 
 def columns_of(frames: Sequence[pd.DataFrame]) -> list[str]:
@@ -102,61 +173,3 @@ def _is_categorical(frame: pd.DataFrame, name: str) -> bool:
 
 def _table_of(_: str, profile: Profile) -> pd.DataFrame:
     return with_own(profile)
-
-
-def _check_memory(profile: ClusterProfile) -> None:
-    """Raise UsageError if the table of all instances does not fit into memory."""
-    rows = sum(one.figures.instances for one in profile.parts if one.figures is not None)
-    needed, free = rows * ROW_BYTES, available_bytes()
-    if needed > free:
-        raise UsageError(
-            f"the table of {rows:,} instances of the job would take {size_text(needed)} of memory and "
-            f"{size_text(free)} are free: write it by profile.to_parquet(…) (tprof export {profile.trace.path.name} "
-            "parquet), or take the part of one host"
-        )
-
-
-def job_by(profile: ClusterProfile, names: Sequence[str], progress: Progress | None = None) -> pd.DataFrame:
-    """Return the sums of groups of instances; see `ClusterProfile.by`.
-
-    Raises
-    ------
-    UsageError
-        If no process has such a label.
-    """
-    columns = [one.columns for one in profile.parts if one.columns is not None]
-    for name in names:
-        group_key(pd.DataFrame(columns=["host", *columns_of(columns)]), name)
-    hosts = {one.part: one.host for one in profile.parts}
-    sums: list[GroupSums] = []
-    keys: list[pd.DataFrame] = []
-    for part, found in _groups(profile, names, hosts, progress):
-        sums.append(sums.pop().plus(found) if sums else found)
-        quality = str(part.info["quality"])
-        keys.append(found.parts[list(names)].drop_duplicates().assign(quality=quality))
-    table = sums[0].table(profile.summary())
-    kinds = pd.concat(keys).groupby(list(names))["quality"].agg(joined_quality)
-    return table.assign(quality=kinds.reindex(table.index))
-
-
-def _groups(
-    profile: ClusterProfile, names: Sequence[str], hosts: Mapping[str, str], progress: Progress | None
-) -> list[tuple[PartTables, GroupSums]]:
-    if not profile.has_tasks:
-        return list(profile.again(partial(_grouped, names=names, hosts=hosts), progress))
-    found = []
-    for one in profile.parts:
-        if one.tasks is not None:
-            tasks = one.tasks.assign(host=one.host, **_lacking(one.tasks, names))
-            found.append((one, GroupSums.of(tasks, tasks["own_s"].to_numpy(float), names)))
-    return found
-
-
-def _grouped(name: str, profile: Profile, *, names: Sequence[str], hosts: Mapping[str, str]) -> GroupSums:
-    lacking = _lacking(profile.instances.last.tasks, names)
-    return grouped(profile, names, further={"host": hosts[name], **lacking})
-
-
-def _lacking(tasks: pd.DataFrame, names: Sequence[str]) -> dict[str, None]:
-    """Return columns of the labels that no process of a host has."""
-    return {column: None for name in names if (column := f"label_{name}") not in tasks and name != "host"}

@@ -12,6 +12,7 @@ from tprof.trace.metadata import clock_of
 from .flame import OF_HOST
 from .host_figures import Figures, binned_power, figures_of
 from .information import with_quality
+from .instances import InstanceTable
 from .part_reading import part_profile
 from .task_graph import read_instances
 from .window_reading import counters_of
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from .profile import Profile
     from .stored_instances import Progress
     from .summary import HostSums
-    from .task_graph import Instances
+    from .task_graph import Instances as GraphInstances
 
 
 class Recorded(NamedTuple):
@@ -63,7 +64,7 @@ class PartTables:
     start_ns : begin of its block in UNIX time of the job's clock; None if it is not known
     recorded : the machine and the time of its block; None if the machine is not known
     has_graph : whether it has keys of dask's tasks or events of a task runtime, so that a critical path can be found
-    instances : what the critical path is found from; None without `has_graph`, or if it is not asked for
+    graph : what the critical path is found from; None without `has_graph`, or if it is not asked for
     """
 
     part: str
@@ -79,8 +80,14 @@ class PartTables:
     start_ns: int | None = None
     recorded: Recorded | None = None
     has_graph: bool = False
-    instances: Instances | None = field(default=None, repr=False)
+    graph: GraphInstances | None = field(default=None, repr=False)
     flame: Flame | None = None
+
+    @property
+    def instances(self) -> InstanceTable:
+        """Its instances, if it came with their table."""
+        assert self.tasks is not None and self.sums is not None  # noqa: PT018, S101 - for the type checker
+        return InstanceTable(self.sums.sums, self.tasks, self.tasks["own_s"].to_numpy(float))
 
 
 def part_tables(

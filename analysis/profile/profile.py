@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tprof.analysis.display.frames import SummaryTable
 from tprof.analysis.quantities import quantity
 
 from tprof.errors import UsageError
 from tprof.trace.plain_values import counted
+from tprof.trace.sums_trace import refusal
 
-from .flame import Flame, flame
-from .grouped import grouped
+from .flame import Flame, flame, job_flame
+from .grouped import grouped_table
+from .host_figures import hosts_table
 from .instance_accuracy import expected_errors
-from .summary import HostSums, errors_of, summary_of
-from .tables import decisions_table, power_parts, power_steps, power_table
+from .summary import HostSums, by_host, errors_of, summary_of, summary_of_job
+from .tables import binned, decisions_table, power_parts, power_steps, power_table
 from .task_graph import (
     CriticalPath,
     Dependences,
@@ -32,7 +35,7 @@ from .task_sums import TaskSums, budgets
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy as np
     import pandas as pd
@@ -45,36 +48,59 @@ if TYPE_CHECKING:
     from tprof.trace import Trace
     from tprof.trace.estimate import WattsError
 
-    from .cluster import ClusterProfile
+    from .cluster import Job
     from .information import Said
     from .instances import Instances
+    from .job_instances import JobInstances
+    from .kept_sums import KeptSums
     from .native_threads import NativeBounds
     from .recipe import Recipe
     from .stored_instances import Progress
     from .task_graph import InstanceKeys, RuntimeEvents
 
+Found = TypeVar("Found")
+
+
+class Absent:
+    """Stands for what a profile lacks: all that is asked of it raises a UsageError, which says why."""
+
+    def __init__(self, why: str) -> None:
+        """Begin with a sentence on why it is not there, and what there is instead."""
+        self._why = why
+
+    def __getattr__(self, name: str) -> Any:
+        """Raise UsageError."""
+        if name.startswith("__"):  # asked by the interpreter and by pickle
+            raise AttributeError(name)
+        raise UsageError(self._why)
+
 
 @dataclass(frozen=True, repr=False)
 class Profile:
-    """The joules of a recording by task.
+    """The joules of a recording by task: of one host, of a job of several hosts, or of sums that were kept.
 
     Attributes
     ----------
-    trace : the recording
+    trace : the recording; of a job its `ClusterTrace`, of sums their `SumsTrace`
     instances : what ran, of which `tasks`, `own_s` and `sums` are
-    accounts : one row per domain, index `domain`: measured_j, tasks_j, runtime_j, other_j, idle_j, and of native
-        threads spin_j (after the task that used them) and unidentified_j (of one of several tasks); the last six sum to
-        measured_j; `quality`: whether this was measured, estimated, simulated or given
-    info : sensor, model, warnings and other provenance
+    accounts : one row per domain, index `domain` (of a job `host` and `domain`): measured_j, tasks_j, runtime_j,
+        other_j, idle_j, and of native threads spin_j (after the task that used them) and unidentified_j (of one of
+        several tasks); the last six sum to measured_j; `quality`: whether this was measured, estimated, simulated or
+        given
+    info : sensor, model, warnings and other provenance; of a job quality, warnings (with the part before each), engine,
+        hosts (the `info` of each part), missing (by part) and duration_s
     recipe : inputs of the sharing
     mean_error_j : (distinct names,) standard errors of the tasks' mean energies if powers were fitted, else None
     watts : factors of the error of an estimate's watts; the bounds of `tasks` include it
     native : bounds of what native threads add to the tasks; None if none serves a task
     said : what the recording says of instances besides its samples
+    job : the parts of a job; None of one host
+    kept : sums that were kept instead of samples; None where there are samples. Without samples there are no single
+        instances, and of a job `recipe` and `said` are those of its parts: what is not there raises UsageError
     """
 
     trace: Trace
-    instances: Instances = field(repr=False)
+    instances: Instances | JobInstances = field(repr=False)
     accounts: pd.DataFrame
     info: dict[str, Any]
     recipe: Recipe = field(repr=False)
@@ -82,6 +108,28 @@ class Profile:
     watts: WattsError = field(repr=False)
     native: NativeBounds | None = field(repr=False)
     said: Said = field(repr=False)
+    job: Job | None = field(default=None, repr=False)
+    kept: KeptSums | None = field(default=None, repr=False)
+
+    @property
+    def has_instances(self) -> bool:
+        """Whether there are single instances, not only sums over them."""
+        return self.kept is None
+
+    @property
+    def has_samples(self) -> bool:
+        """Whether it is of the samples of one host, so that these can be read again."""
+        return self.job is None and self.kept is None
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether the table of instances is in memory already."""
+        return self.instances.has_table
+
+    @property
+    def has_stacks(self) -> bool:
+        """Whether stacks were sampled on the host."""
+        return self.has_samples and bool(self.trace.stack_files)
 
     @property
     def tasks(self) -> pd.DataFrame:
@@ -91,12 +139,13 @@ class Profile:
         a task runtime also: spawn_s, ready_s (both from the begin of the recorded block), wait_data_s (spawn to ready),
         wait_worker_s (ready to start), NaN if the trace does not have them, stolen (bool). If native threads (BLAS,
         OpenMP, polars, …) serve tasks: native_cpu_s, native_j (in energy_j), native_high_j (what it is at most), spin_j
-        (after its end, not in energy_j). With tasks of dask: key, missing for others.
+        (after its end, not in energy_j). With tasks of dask: key, missing for others. Of a job also host and own_s, and
+        `start_s` is from the earliest begin of a host's block; if it was made without instances, parts are read again.
 
         Raises
         ------
         UsageError
-            If the table does not fit into memory.
+            If the table does not fit into memory, or only sums were kept.
         """
         return self.instances.tasks
 
@@ -129,7 +178,19 @@ class Profile:
     @property
     def sums(self) -> TaskSums:
         """Sums over the instances, by task."""
-        return self.instances.sums
+        return self.instances.sums if self.kept is None else self.kept.sums
+
+    def each(
+        self, call: Callable[..., Found], progress: Progress | None = None
+    ) -> Iterator[tuple[str | None, dict[str, Any], Found]]:
+        """Yield name and info of each host, and what a function returns for its name and instances.
+
+        Parts of a job that are not in memory are read again, where its `map` calls functions: they take no progress.
+        """
+        if self.job is None:
+            yield self.hostname, self.info, call(self.hostname, self.instances, progress=progress)
+        else:
+            yield from self.job.each(call, progress)
 
     @property
     def quanta(self) -> tuple[Quanta, ...]:
@@ -138,14 +199,51 @@ class Profile:
 
     @property
     def measured_j(self) -> float:
-        """Sum of the counted domains' joules; NaN if none was resolved."""
-        return self.counted_accounts["measured_j"]
+        """Sum of the counted domains' joules; NaN if none was resolved, or hosts are of unlike quality."""
+        return self.counted_accounts.get("measured_j", math.nan)
+
+    @property
+    def measured_by_quality(self) -> dict[str, float]:
+        """Joules of the counted domains of all hosts, by quality: figures of unlike quality are not added."""
+        if self.job is None:
+            return {str(self.info["quality"]): self.measured_j} if self.measured_j == self.measured_j else {}
+        hosts = self.hosts[self.hosts["energy_j"].notna()]
+        return {str(name): float(joules) for name, joules in hosts.groupby("quality")["energy_j"].sum().items()}
 
     @property
     def counted_accounts(self) -> dict[str, float]:
-        """The sum of the accounts of all counted domains."""
-        counted = self.accounts.loc[[q.name for q in self.quanta if q.counted]].drop(columns="quality")
-        return {str(name): float(value) for name, value in counted.astype(float).sum(min_count=1).items()}
+        """The sum of the accounts of all counted domains; empty if hosts are of unlike quality."""
+        if self.job is None:
+            counted = self.accounts.loc[[one["name"] for one in self.info["domains"] if one["counted"]]]
+        elif len(self.measured_by_quality) > 1:
+            return {}
+        else:
+            counted = self.accounts[self.accounts["counted"]].drop(columns="counted")
+        sums = counted.drop(columns="quality").astype(float).sum(min_count=1)
+        return {str(name): float(value) for name, value in sums.items()}
+
+    @property
+    def has_accounts_beside_hosts(self) -> bool:
+        """Whether hosts of a job have several domains each, so that the table of hosts does not say all accounts."""
+        return self.job is not None and len(self.accounts) > len(set(self.accounts.index.get_level_values("host")))
+
+    @property
+    def hosts(self) -> pd.DataFrame:
+        """One row per host of a job (index `host`), none for the recording of one host.
+
+        Columns quality, energy_j, tasks_j, runtime_j, other_j, idle_j, power_w (mean of its block), duration_s, cpus,
+        busy_s (of its processors), busy_share (of the time of all its processors), imbalance (its time in tasks
+        relative to the mean of the hosts, less 1), instances, processes, model, recordings (of the host in this job,
+        which are added), missing (why the part is not there or not whole).
+        """
+        return hosts_table([]) if self.job is None else self.job.hosts
+
+    @property
+    def host_infos(self) -> dict[str, dict[str, Any]]:
+        """The `info` of each part of a job that is there, by its name; of one host, its own under the host's name."""
+        if self.job is None:
+            return {str(self.hostname): self.info}
+        return {name: info for name, info in self.info["hosts"].items() if info}
 
     @property
     def hostname(self) -> str | None:
@@ -160,13 +258,25 @@ class Profile:
         runs of a machine; this is for comparisons between them.
 
         If any task has a budget, also `budget_j` and `over_budget`, the number of instances over it; NaN for tasks
-        without one.
+        without one. Of a job also `hosts`, the number of hosts with instances. A task that ran on hosts of unlike
+        quality has the quality "mixed", and columns such as `measured_j` and `estimated_j` show what each kind of host
+        contributes.
         """
+        if self.job is not None:
+            return SummaryTable(summary_of_job(self.job.host_sums, common=common))
         return SummaryTable(summary_of([self.host_sums], common=common))
+
+    def by_host(self) -> pd.DataFrame:
+        """Return one row per task and host (index `task`, `host`): instances, energy_j, quality."""
+        return by_host([self.host_sums] if self.job is None else self.job.host_sums)
 
     @cached_property
     def host_sums(self) -> HostSums:
-        """The sums over the instances with their errors, which those of other hosts can be added to."""
+        """The sums over one host's instances with their errors, to which those of other hosts can be added."""
+        if self.kept is not None:
+            return HostSums(
+                str(self.hostname), str(self.info["quality"]), self.sums, errors_of(self.sums, watts=self.watts)
+            )
         stored = self.recipe.model.stored
         share = None if stored is None else stored.residual_share
         errors = errors_of(
@@ -180,17 +290,21 @@ class Profile:
         return HostSums(str(self.hostname), str(self.info["quality"]), self.sums, errors, budgets(self.trace.tasks))
 
     def by(self, *names: str, progress: Progress | None = None) -> pd.DataFrame:
-        """Return one row per value of a label, such as ``by("rank")``, or of ``"host"``.
+        """Return one row per value of a label, such as ``by("rank")``, of ``"host"``, or of several of them.
 
         Unless their table is in memory, the instances are shared once more, of which `progress` is told. The columns
-        are those of `tprof.analysis.profile.grouped.GroupSums.table`.
+        are those of `tprof.analysis.profile.grouped.GroupSums.table`; of a job also `quality`: "mixed" if hosts with a
+        sensor and hosts without one contribute. Of kept sums only ``"process"`` and, with ``keep="threads"``,
+        ``"thread"``: an instance counts in the thread in which it began, joules and times in that which ran it.
 
         Raises
         ------
         UsageError
-            If no process has such a label.
+            If no process has such a label, or no sums were kept by it.
         """
-        return grouped(self, names, further={"host": self.hostname}, progress=progress).table(self.summary())
+        if self.kept is not None:
+            return self.kept.grouped(names).table(self.summary())
+        return grouped_table(self, names, progress)
 
     def flame(self, *by: str) -> Flame:
         """Return the tree of nested tasks with their energy, as flame graphs show it.
@@ -202,30 +316,43 @@ class Profile:
         Parameters
         ----------
         *by
-            Top levels above the tasks: ``"host"``, ``"process"``, ``"thread"``.
+            Top levels above the tasks: ``"host"``, ``"process"``, ``"thread"``. The bounds of hosts are added, so they
+            are never too narrow.
 
         Raises
         ------
         UsageError
-            If there is no such level.
+            If there is no such level, or only sums were kept.
         """
-        return flame(self, by) if by else self._flame
+        return self._flame_by(by) if by else self._flame
+
+    def _flame_by(self, by: Sequence[str]) -> Flame:
+        if self.kept is not None:
+            raise UsageError(refusal(self.trace.path))
+        return flame(self, by) if self.job is None else job_flame(self.job, by)
 
     @cached_property
     def _flame(self) -> Flame:
-        return flame(self, ())
+        return self._flame_by(())
 
     def waits(self) -> pd.DataFrame:
         """Return the waiting times of each task's instances; see `tprof.analysis.profile.task_graph.waits`."""
         return waits(self)
 
     def critical_path(self) -> CriticalPath:
-        """Return the longest chain of dependences, and the chain of waits in the run; see `CriticalPath`."""
+        """Return the longest chain of dependences over all hosts, and the chain of waits in the run.
+
+        Raises
+        ------
+        UsageError
+            If no part of a job has keys of dask's tasks or events of a task runtime, their instances do not fit into
+            memory, or only sums were kept.
+        """
         return self._critical_path
 
     @cached_property
     def _critical_path(self) -> CriticalPath:
-        return critical_path(self)
+        return critical_path(self) if self.job is None else self.job.critical_path()
 
     @cached_property
     def dependences(self) -> pd.DataFrame:
@@ -258,7 +385,9 @@ class Profile:
     @property
     def has_graph(self) -> bool:
         """Whether events or keys say what instances waited for, so that chains of them can be found."""
-        return bool(len(self.events) or len(self.keys))
+        if self.job is not None:
+            return any(one.has_graph for one in self.job.parts)
+        return self.has_samples and bool(len(self.events) or len(self.keys))
 
     @cached_property
     def ran(self) -> Ran:
@@ -267,20 +396,27 @@ class Profile:
 
     @cached_property
     def decisions(self) -> pd.DataFrame:
-        """The decisions of a runtime's policy, one row each; see `tprof.analysis.profile.tables.decisions_table`."""
-        return decisions_table(self.trace)
+        """The decisions of a runtime's policy, one row each; see `tprof.analysis.profile.tables.decisions_table`.
+
+        Of kept sums and of a job there are none.
+        """
+        return (
+            decisions_table(self.trace.decisions, self.trace.start_ns) if self.has_samples else decisions_table((), 0)
+        )
 
     @cached_property
     def runtime(self) -> dict[str, float | int] | None:
         """Summary figures of a task runtime; None without one; see `tprof.analysis.profile.task_graph.waits`."""
-        return runtime_facts(self)
+        return runtime_facts(self) if self.has_samples else None
 
     def __repr__(self) -> str:
         """Describe the profile in one line."""
-        joules = quantity(self.measured_j, "J") if self.measured_j == self.measured_j else "no energy"
+        sums = [f"{quantity(value, 'J')} ({quality})" for quality, value in self.measured_by_quality.items()]
         count = counted(self.sums.rows, "instance")
-        quality, model = self.info["quality"], self.info["model"]
-        return f"<Profile of {self.trace.path.name}: {count}, {joules} ({quality}), {model}>"
+        if self.job is not None:
+            count = f"{counted(len(self.hosts), 'host')}, {count}"
+        model = ", ".join([self.info["model"]] if isinstance(self.info["model"], str) else self.info["model"])
+        return f"<Profile of {self.trace.path.name}: {count}, {' and '.join(sums) or 'no energy'}, {model}>"
 
     def _repr_html_(self) -> str:
         from tprof.analysis.display import profile_html  # noqa: PLC0415 - loaded when used
@@ -295,16 +431,28 @@ class Profile:
 
     @cached_property
     def power(self) -> pd.DataFrame:
-        """Watts of each domain over time: `time_s`, `duration_s` and a column `<domain>_w` per domain."""
+        """Watts of each domain over time: `time_s`, `duration_s` and a column `<domain>_w` per domain.
+
+        Of a job the watts of each host: host, time_s (of the job, as `start_s`), duration_s, power_w.
+        """
+        if self.job is not None:
+            return self.job.power
+        if self.kept is not None:
+            return self.kept.power
         return power_table(self.quanta, self.trace.start_ns).assign(quality=self.info["quality"])
 
     def power_parts(self) -> Iterator[pd.DataFrame]:
         """Yield the rows of `power` in parts."""
+        if self.job is not None or self.kept is not None:
+            yield self.power
+            return
         for part in power_parts(self.quanta, self.trace.start_ns):
             yield part.assign(quality=self.info["quality"])
 
     def power_steps(self, most: int) -> pd.DataFrame:
-        """Return the same in at most so many rows, means over as many quanta each, without a table of all quanta."""
+        """Return the watts of one host in at most so many rows, means over as many quanta each, or over kept spans."""
+        if self.kept is not None:
+            return binned([self.power.drop(columns="quality")], len(self.power), most)
         return power_steps(self.quanta, self.trace.start_ns, most)
 
     @cached_property
@@ -322,7 +470,7 @@ class Profile:
         """The expected error of instances by length; see `tprof.analysis.profile.instance_accuracy.expected_errors`."""
         return expected_errors(self)
 
-    def compare(self, other: Profile | ClusterProfile) -> Comparison:
+    def compare(self, other: Profile) -> Comparison:
         """Compare this profile (A) with another (B), task by task; `tprof.compare` takes several runs a side."""
         from tprof.analysis.compare import compare  # noqa: PLC0415 - loaded when used
 
@@ -367,7 +515,10 @@ class Profile:
         self._write("parquet", directory)
 
     def to_perfetto(self, path: str | os.PathLike[str]) -> None:
-        """Write a trace for https://ui.perfetto.dev, which needs the extra ``tprof-energy[perfetto]``."""
+        """Write a trace for https://ui.perfetto.dev, which needs the extra ``tprof-energy[perfetto]``.
+
+        The hosts of a job are on one clock; each part is read again.
+        """
         self._write("perfetto", path)
 
     def to_polars(self) -> dict[str, Any]:
@@ -386,7 +537,7 @@ class Profile:
         format_named(form).write(self, path)
 
     def to_html(self, path: str | os.PathLike[str], *, plotly: str = "inline", rates: Rates | None = None) -> None:
-        """Write a report that needs no network.
+        """Write a report that needs no network; of a job every part is read again for it.
 
         Parameters
         ----------

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from tprof.trace import Trace
 
+    from .profile import Profile
     from .recipe import Recipe
 
 
@@ -95,18 +96,34 @@ def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def unread_on_hosts(hosts: Mapping[str, Any]) -> list[str]:
-    """Return the sentences on what could not be read, each once, after the hosts of which it is true."""
+def unread_texts(info: Mapping[str, Any]) -> list[str]:
+    """Return the sentences on what could not be read; of a job each once, after the hosts of which it is true."""
+    if "hosts" not in info:
+        return list(info["unread"])
     by_text: dict[str, list[str]] = {}
-    for host, info in hosts.items():
-        for text in (info or {}).get("unread", ()):
+    for host, of_host in info["hosts"].items():
+        for text in (of_host or {}).get("unread", ()):
             by_text.setdefault(text, []).append(host)
     return [f"{', '.join(names)}: {text}" for text, names in by_text.items()]
 
 
+def source_texts(profile: Profile) -> list[str]:
+    """Return what stands behind the figures, hosts of a job together of which the same can be said."""
+    by_text: dict[str, list[str]] = {}
+    for host, info in profile.host_infos.items():
+        by_text.setdefault(f"{info['sensor']}; {info['model_why']}", []).append(host)
+    if profile.job is not None:
+        return [f"{', '.join(hosts)}: {text}" for text, hosts in by_text.items()]
+    kept = []
+    if profile.kept is not None:
+        by = "thread" if profile.kept.by_thread else "process"
+        kept = [f"only sums were kept, by task, {by} and {profile.info['span_s']:g} s; tprof export has them"]
+    return [*by_text, *kept]
+
+
 def finding_texts(info: Mapping[str, Any]) -> list[str]:
     """Return the sentences of what a fit found, none where nothing was fitted."""
-    return [] if info["fitted"] is None else [one["text"] for one in info["fitted"]["findings"]]
+    return [] if info.get("fitted") is None else [one["text"] for one in info["fitted"]["findings"]]
 
 
 def warning_texts(info: Mapping[str, Any]) -> list[str]:
@@ -117,6 +134,8 @@ def warning_texts(info: Mapping[str, Any]) -> list[str]:
 
 def lead_in_text(info: Mapping[str, Any]) -> str | None:
     """Return a sentence on what is gone, the window, or the idle time before the block; None if there is hardly any."""
+    if "between_s" not in info:  # of kept sums, and of a job
+        return None
     removed = removed_text(info)
     if info["between_s"] is not None:
         begin_s, end_s = info["between_s"]
@@ -133,7 +152,7 @@ def lead_in_text(info: Mapping[str, Any]) -> str | None:
 
 def uncertainty_text(info: Mapping[str, Any]) -> str | None:
     """Return a sentence on the uncertainty of all joules due to assumed watts, or None without any."""
-    estimate = info["estimate"]
+    estimate = info.get("estimate")
     if estimate is None or estimate["idle_factor"] == estimate["per_core_factor"] == 1.0:
         return None
     low_j, high_j = estimate["energy_low_j"], estimate["energy_high_j"]

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from .cluster import ClusterProfile
     from .profile import Profile
 
 NOTABLE = 0.1
@@ -93,13 +92,13 @@ class _Seen:
 def remedies(profile: Profile, summary: pd.DataFrame) -> tuple[Remedy, ...]:
     """Return what would help, the most joules first, then what is about no joules."""
     seen = _Seen(profile, summary, profile.counted_accounts)
-    found = [one for rule in _RULES for one in rule(seen)]
+    found = [one for rule in _RULES for one in rule(seen)] if profile.job is None else list(_of_job(profile))
     return tuple(sorted(found, key=lambda one: -math.inf if one.energy_j is None else one.energy_j, reverse=True))
 
 
 def _outside(seen: _Seen) -> Iterator[Remedy]:
     if seen.share("runtime_j") >= LEAST_OUTSIDE and not seen.dropped:
-        work, pattern = outside_work(seen.profile.flame()) if seen.profile.trace.stack_files else ("", None)
+        work, pattern = outside_work(seen.profile.flame()) if seen.profile.has_stacks else ("", None)
         what = f" (by its stacks: {work})" if work else ", such as imports, a server's loop and libraries' own work"
         how = "make more of its functions tasks (@tprof.task, or tprof run --task) to see which of them"
         if pattern is not None:
@@ -208,7 +207,7 @@ def _uneven(seen: _Seen) -> Iterator[Remedy]:
 
 
 def _native(seen: _Seen) -> Iterator[Remedy]:
-    for joules, text in native_costs(seen.profile.info["native"], seen.measured_j):
+    for joules, text in native_costs(seen.profile.info.get("native"), seen.measured_j):
         yield Remedy("native", f"{text[0].upper()}{text[1:]}.", joules)
 
 
@@ -253,7 +252,7 @@ def _split(seen: _Seen) -> Iterator[Remedy]:
 
 def _where(profile: Profile, task: str) -> str:
     """Return how to see where inside a task the joules went: by its sampled stacks, or by further tasks."""
-    if not profile.trace.stack_files:
+    if not profile.has_stacks:
         return "tasks inside it (with tprof.region, or tprof run --task) show where."
     dearest = _dearest_function(profile, task)
     most = "" if dearest is None else f"; {dearest}"
@@ -331,14 +330,7 @@ _RULES: tuple[Callable[[_Seen], Iterator[Remedy]], ...] = (
 )  # fmt: skip
 
 
-def job_remedies(profile: ClusterProfile) -> tuple[Remedy, ...]:
-    """Return what would help a job of several hosts, the most joules first."""
-    return tuple(
-        sorted(_of_job(profile), key=lambda one: -math.inf if one.energy_j is None else one.energy_j, reverse=True)
-    )
-
-
-def _of_job(profile: ClusterProfile) -> Iterator[Remedy]:
+def _of_job(profile: Profile) -> Iterator[Remedy]:
     hosts = profile.hosts[profile.hosts["energy_j"].notna()]
     total_j = float(hosts["energy_j"].sum())
     for account, words in (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -167,8 +167,9 @@ def _ran_on(hosts: Sequence[HostSums]) -> pd.DataFrame:
     return pd.concat(frames)
 
 
-def _index(names: Sequence[str]) -> pd.Index:
-    return pd.Index(np.asarray(names, object), name="task")
+def _index(names: Sequence[str]) -> pd.Index[Any]:
+    index: pd.Index[Any] = pd.Index(np.asarray(names, object), name="task")
+    return index
 
 
 def joined_sums(hosts: Sequence[HostSums]) -> tuple[TaskSums, TaskErrors]:
@@ -208,7 +209,7 @@ def _of_names(host: HostSums, names: tuple[str, ...]) -> TaskErrors:
     return TaskErrors((below_j, above_j), (0.0 * below_j, 0.0 * above_j), native_high_j, static_j, host.errors.watts)
 
 
-def _mean_factor(factors: Sequence[float], weights: Sequence[Floats]) -> Floats:
+def _mean_factor(factors: Sequence[float | Floats], weights: Sequence[Floats]) -> Floats:
     """Return the factor that hosts may share, each host's weighted by its energy."""
     whole = np.asarray(sum(weights))
     mean = sum(factor * weight for factor, weight in zip(factors, weights, strict=True)) / np.where(whole > 0, whole, 1)
@@ -254,10 +255,9 @@ def summarize(sums: TaskSums, errors: TaskErrors, *, common: bool = True) -> pd.
         corr = np.where(flat, np.nan, both / np.sqrt(var_j * var_s))
         own_sum_s = columns["resolved_own_s"]
         dynamic_j = np.where(resolved > 0, columns["dynamic_j"], np.nan)
-        of_mean_j = tuple(
-            mean_half(std_j, resolved, half_j) + native_j / resolved
-            for half_j, native_j in zip(errors.half_j, errors.native_j, strict=True)
-        )
+        half_means_j = [mean_half(std_j, resolved, half_j) for half_j in errors.half_j]
+        natives_j = [native_j / resolved for native_j in errors.native_j]
+        of_mean_j = half_means_j[0] + natives_j[0], half_means_j[1] + natives_j[1]
         error = errors.watts if common else EXACT
         low_j, high_j = around(mean_j, of_mean_j, mean_j - dynamic_j / resolved, error)
         reach_j = errors.reach_j

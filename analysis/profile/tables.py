@@ -14,7 +14,7 @@ from tprof.trace.long_arrays import blocks
 from .intervals import widened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
     from tprof.analysis.attribution.accounts import GpuTotals, Totals
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.quanta import Quanta
 
     from tprof.trace import Thread, Trace
+    from tprof.trace.decisions import Decision
     from tprof.trace.estimate import WattsError
 
 DECISION_COLUMNS = (
@@ -192,9 +193,13 @@ def power_table(quanta: Sequence[Quanta], start_ns: int) -> pd.DataFrame:
 
 def power_steps(quanta: Sequence[Quanta], start_ns: int, most: int) -> pd.DataFrame:
     """Return the columns of `power_table` in at most so many rows, each the mean of some of its rows."""
-    rows = max(len(_grid(quanta)) - 1, 0)
+    return binned(power_parts(quanta, start_ns), max(len(_grid(quanta)) - 1, 0), most)
+
+
+def binned(parts: Iterable[pd.DataFrame], rows: int, most: int) -> pd.DataFrame:
+    """Return a table of watts, `rows` long and given in parts, in at most so many rows."""
     found, done = [], 0
-    for part in power_parts(quanta, start_ns):
+    for part in parts:
         step = np.arange(done, done + len(part)) * most // max(rows, most)
         done += len(part)
         joules = part.drop(columns="time_s")
@@ -251,7 +256,7 @@ def _joules_between(domain: Quanta, edges_ns: NDArray[np.int64]) -> tuple[NDArra
     return energy_j, np.diff(np.interp(edges_ns, part.edges_ns, bad_s)) > 0
 
 
-def decisions_table(trace: Trace) -> pd.DataFrame:
+def decisions_table(decisions: Iterable[Decision], start_ns: int) -> pd.DataFrame:
     """Return one row per decision, in order of time.
 
     Returns
@@ -267,7 +272,7 @@ def decisions_table(trace: Trace) -> pd.DataFrame:
     """
     rows = [
         {
-            "time_s": (one.t_ns - trace.start_ns) * 1e-9,
+            "time_s": (one.t_ns - start_ns) * 1e-9,
             "process": one.process,
             "kind": one.kind,
             "policy": shown(one.policy),
@@ -281,7 +286,7 @@ def decisions_table(trace: Trace) -> pd.DataFrame:
             "instance_s": one.time_s,
             "quality": shown(one.quality or ""),
         }
-        for one in trace.decisions
+        for one in decisions
     ]
     table = pd.DataFrame(rows, columns=["time_s", "process", *DECISION_COLUMNS])
     numbers = ["frequency_hz", "former_hz", "workers", "energy_j", "instance_s"]

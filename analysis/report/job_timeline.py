@@ -10,12 +10,14 @@ import numpy as np
 import pandas as pd
 from tprof.analysis.names import shown
 
+from .profile_data import places_of
 from .timeline import LANES, PIECES, Pieces, drawn_of, pack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tprof.analysis.profile import ClusterProfile, Profile
+    from tprof.analysis.profile import Profile
+    from tprof.analysis.profile.cluster import Job
     from tprof.analysis.profile.flame import Flame
 
 LONGEST = 12  # instances of a task
@@ -72,18 +74,10 @@ def part_lanes(name: str, profile: Profile, *, late_ns: Mapping[str, int], most:
         for one, lane in zip(drawn.threads, drawn.lanes, strict=True)
     ]
     return PartLanes(
-        name, lanes, list(drawn.lanes), drawn.names, _places(profile), _longest(profile, name, late, len(late_ns)),
-        drawn.segments, drawn.merged, drawn.not_drawn, drawn.threads_left_out, drawn.cell_ns,
-        profile.flame(),
+        name, lanes, list(drawn.lanes), drawn.names, places_of(profile.trace.tasks),
+        _longest(profile, name, late, len(late_ns)), drawn.segments, drawn.merged, drawn.not_drawn,
+        drawn.threads_left_out, drawn.cell_ns, profile.flame(),
     )  # fmt: skip
-
-
-def _places(profile: Profile) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
-    for entry in profile.trace.tasks:
-        place = {"file": entry.file, "line": entry.line, "source": entry.source}
-        found.setdefault(shown(entry.name), []).append(place)
-    return found
 
 
 def _longest(profile: Profile, host: str, late_ns: int, hosts: int) -> pd.DataFrame:
@@ -107,11 +101,11 @@ def _longest(profile: Profile, host: str, late_ns: int, hosts: int) -> pd.DataFr
     )
 
 
-def lanes_of(profile: ClusterProfile, *, pieces: int = PIECES) -> list[PartLanes]:
+def lanes_of(job: Job, *, pieces: int = PIECES) -> list[PartLanes]:
     """Read the parts of a job again, as `map` does; returns the lanes of those that are there."""
-    late_ns = {one.part: round(profile.late_s(one) * 1e9) for one in profile.parts if one.figures is not None}
+    late_ns = {one.part: round(job.late_s(one) * 1e9) for one in job.present}
     most = max(pieces // max(len(late_ns), 1), 1)
-    return [one for _, one in profile.again(partial(part_lanes, late_ns=late_ns, most=most))]
+    return [one for _, one in job.again(partial(part_lanes, late_ns=late_ns, most=most))]
 
 
 def joined_timeline(parts: Sequence[PartLanes], duration_s: float) -> dict[str, Any]:

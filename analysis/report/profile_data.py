@@ -9,12 +9,17 @@ import pandas as pd
 from tprof.analysis.names import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from numpy.typing import NDArray
     from tprof.analysis.profile import Profile
     from tprof.analysis.profile.task_graph import Chain
 
+    from tprof.trace import TaskEntry
+
 
 TIME_BINS = 400
+DRAWN_TASKS = 7  # with a line of their own over time; the others are one
 LONGEST = 12  # instances of a task
 LISTED = 1_000  # of all tasks together
 MOST_POOLS = 50
@@ -28,19 +33,23 @@ CONTROLS = 64
 STEPS = 4_000  # more make a browser slow: only the first and the last are drawn
 
 
-def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table as plain values."""
     return [dict(zip(frame.columns, row, strict=True)) for row in frame.itertuples(index=False, name=None)]
 
 
 def accounts(profile: Profile) -> list[dict[str, Any]]:
     """Return the accounts of each domain, and whether it is in the total."""
+    rows = records(profile.accounts.reset_index())
+    if profile.job is not None:
+        return rows
     counted = {domain["name"]: domain["counted"] for domain in profile.info["domains"]}
-    return [row | {"counted": counted[row["domain"]]} for row in _records(profile.accounts.reset_index())]
+    return [row | {"counted": counted[row["domain"]]} for row in rows]
 
 
 def native(profile: Profile) -> dict[str, Any] | None:
     """Return the pools of native threads, those of one library and the same users as one; None without any."""
-    facts = profile.info["native"]
+    facts = profile.info.get("native")
     if facts is None:
         return None
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -70,6 +79,33 @@ def power(power: pd.DataFrame) -> dict[str, Any]:
     return {"x": [*time_s[starts].tolist(), float(time_s[-1] + length_s[-1])], "watts": watts}
 
 
+def over_time(profile: Profile) -> dict[str, Any] | None:
+    """Return the mean watts of the tasks of most energy, and of the others, in at most `TIME_BINS` slices.
+
+    Only sums that were kept are by time: None for a recording with samples.
+    """
+    if profile.kept is None:
+        return None
+    spans = profile.kept.spans
+    if spans.empty:
+        return {"x": [], "watts": {}}
+    first_s, last_s = float(spans["time_s"].min()), float(spans["time_s"].max())
+    span_s = float(spans["span_s"].iloc[0])
+    step_s = span_s * max(np.ceil((last_s - first_s) / span_s / TIME_BINS), 1)
+    most = list(profile.summary().head(DRAWN_TASKS).index)
+    task = spans["task"].astype(object).where(spans["task"].isin(most), "others")
+    place = ((spans["time_s"] - first_s) / step_s + 1e-9).astype(int)
+    rows = pd.DataFrame({"place": place, "task": task, "energy_j": spans["energy_j"]})
+    joules = rows.pivot_table("energy_j", "place", "task", aggfunc="sum", fill_value=0.0)
+    joules = joules.reindex(range(int(place.max()) + 1), fill_value=0.0)
+    edges_s = first_s + step_s * np.arange(len(joules) + 1)
+    if edges_s[-2] < profile.info["duration_s"] < edges_s[-1]:
+        edges_s[-1] = profile.info["duration_s"]  # the last span is as long as the recording
+    drawn = [name for name in [*most, "others"] if name in joules and (name in most or joules[name].any())]
+    watts = {str(name): (joules[name] / np.diff(edges_s)).tolist() for name in drawn}
+    return {"x": edges_s.tolist(), "watts": watts}
+
+
 def expected(profile: Profile) -> dict[str, Any]:
     """Return the error of single instances by their length, and a note on its limits."""
     errors = profile.expected_errors
@@ -85,16 +121,21 @@ def expected(profile: Profile) -> dict[str, Any]:
     }
 
 
-def summary(profile: Profile) -> list[dict[str, Any]]:
-    """Return the summary's rows, each with the places of the task in the source."""
+def places_of(entries: Iterable[TaskEntry]) -> dict[str, list[dict[str, Any]]]:
+    """Return where each task is in the source."""
     places: dict[str, list[dict[str, Any]]] = {}
-    for entry in profile.trace.tasks:
+    for entry in entries:
         place = {"file": entry.file, "line": entry.line, "source": entry.source}
         places.setdefault(shown(entry.name), []).append(place)
-    rows = _records(profile.summary().head(SUMMARIZED).reset_index())
+    return places
+
+
+def summary(profile: Profile, places: Mapping[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Return the summary's rows, each with the places of the task in the source."""
+    rows = records(profile.summary().head(SUMMARIZED).reset_index())
     room = SOURCE_CHARACTERS
     for row in rows:
-        row["places"] = places.get(str(row["task"]), [])
+        row["places"] = [dict(place) for place in places.get(str(row["task"]), [])]
         for place in row["places"]:
             room -= len(place["source"] or "")
             if room < 0:
@@ -155,17 +196,17 @@ def runtime_data(profile: Profile) -> dict[str, Any] | None:
     path = profile.critical_path()
     return {
         "facts": facts,
-        "waits": _records(profile.waits().head(TASKS).reset_index()),
-        "workers": _records(profile.starvation.head(WORKERS)),
+        "waits": records(profile.waits().head(TASKS).reset_index()),
+        "workers": records(profile.starvation.head(WORKERS)),
         "chain": _by_task(path.chain_columns),
         "heaviest": _by_task(path.heaviest_columns),
-        "links": _records(path.chain_columns.head(LINKS)),
+        "links": records(path.chain_columns.head(LINKS)),
         "links_left_out": max(len(path.chain_columns) - LINKS, 0),
     }
 
 
 def _by_task(chain: Chain) -> list[dict[str, Any]]:
-    return _records(chain.by("task").head(TASKS).reset_index())
+    return records(chain.by("task").head(TASKS).reset_index())
 
 
 def operating_data(profile: Profile) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from tprof.analysis.profile.answer import answer_of
-from tprof.analysis.profile.provenance import lead_in_text, uncertainty_text, warning_texts
+from tprof.analysis.profile.provenance import lead_in_text, source_texts, uncertainty_text, warning_texts
 
 from .embed import INLINE, Parts, clean, embed, write_parts
 from .report_sections import built, script
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     import os
 
     from tprof.analysis.emissions import Rates
-    from tprof.analysis.profile import ClusterProfile, Profile
+    from tprof.analysis.profile import Profile
+
+MOST_WARNINGS = 200
 
 
 def write_report(
@@ -54,7 +56,7 @@ def parts_of(profile: Profile, rates: Rates | None = None) -> Parts:
     )
 
 
-def lead_of(profile: Profile | ClusterProfile, rates: Rates | None) -> str:
+def lead_of(profile: Profile, rates: Rates | None) -> str:
     """Return what stands above the contents: the answer and, if rates are given, carbon and cost."""
     lead = (files(__package__) / "answer.html").read_text("utf-8")
     if rates is None:
@@ -72,16 +74,22 @@ def general(profile: Profile) -> dict[str, Any]:
     """Return what the page shows above its sections and about the whole recording."""
     info = profile.info
     answer = answer_of(profile)
-    keys = ("sensor", "quality", "model", "model_why", "complete", "duration_s", "dropped", "lost_threads")
+    keys = ("quality", "model", "complete", "duration_s", "dropped", "lost_threads", "missing")
     warnings = answer.unsaid(warning_texts(info))
-    return {
+    more = len(warnings) - MOST_WARNINGS
+    found = {
         "answer": answer.as_plain(),
-        "info": {key: info.get(key) for key in keys} | {"warnings": warnings},
+        "info": {key: info.get(key) for key in keys} | {"warnings": warnings[:MOST_WARNINGS]},
+        "more_warnings": max(more, 0),
+        "sources": source_texts(profile),
+        "measured_j": profile.measured_by_quality,
+        "instances_count": profile.sums.rows,
         "lead_in": lead_in_text(info),
         "uncertainty": uncertainty_text(info),
         "left_out": list(info.get("left_out", [])),
         "argv": _command([str(word) for word in info.get("argv", [])]),
     }
+    return found if profile.job is None else found | {"job": profile.trace.path.name}
 
 
 def _command(argv: list[str]) -> list[str]:

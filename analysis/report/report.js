@@ -1,24 +1,27 @@
 (() => {
 const { at, make, section, data, tag, sharedBy, share, plain, short, si, COLOURS, SYMBOLS, placeOf, shadeOf, style, narrow, fit, draw, named } = drawing;
 const BINS = 60;
-const info = data.info, estimated = info.quality !== "measured";
+const info = data.info;
 
+// Of a job the joules of hosts of unlike quality are not added.
+const sums = Object.entries(data.measured_j), hosts = (data.hosts || []).filter((row) => row.quality !== "missing");
 function cost() {
-  const counted = data.accounts.filter((row) => row.counted !== false);
-  const sum = (name) => counted.reduce((total, row) => total + (row[name] || 0), 0);
-  const measured = counted.length ? sum("measured_j") : null;
   make(at("badges"), "span", info.quality.toUpperCase(), "badge");
-  if (!info.complete) make(at("badges"), "span", "INCOMPLETE", "badge");
-  const watts = measured !== null && info.duration_s ? measured / info.duration_s : null;
-  for (const [text, label] of [[si(measured, "J"), `energy${tag}`], [si(watts, "W"), `mean power${tag}`], [si(info.duration_s, "s"), "duration"], [data.instances.count.toLocaleString("en"), "task instances"]]) {
+  if (info.complete === false) make(at("badges"), "span", "INCOMPLETE", "badge");
+  if (Object.keys(info.missing || {}).length) make(at("badges"), "span", "PARTS MISSING", "badge");
+  const [measured] = sums.length === 1 ? sums[0].slice(1) : [null], watts = measured !== null && info.duration_s ? measured / info.duration_s : null;
+  const energies = sums.length > 1 ? sums.map(([quality, value]) => [si(value, "J"), `energy, ${quality}`]) : [[si(measured, "J"), `energy${tag}`], [si(watts, "W"), `mean power${tag}`]];
+  const of = hosts.length ? [[`${hosts.length}`, hosts.length === 1 ? "host" : "hosts"]] : [];
+  for (const [text, label] of [...energies, ...of, [si(info.duration_s, "s"), "duration"], [data.instances_count.toLocaleString("en"), "task instances"]]) {
     const one = make(at("figures"), "div", undefined, "figure");
     make(one, "b", text); make(one, "span", label, "quiet");
   }
-  at("sensor").textContent = `Sensor: ${info.sensor}. Power ${info.model_why}. Program: ${data.argv.join(" ") || "not known"}.${data.lead_in ? ` ${data.lead_in}.` : ""}${data.uncertainty ? ` ${data.uncertainty[0].toUpperCase()}${data.uncertainty.slice(1)}.` : ""}`;
+  at("sensor").textContent = `Sensor: ${data.sources.join(". ")}. Program: ${data.argv.join(" ") || "not known"}.${data.lead_in ? ` ${data.lead_in}.` : ""}${data.uncertainty ? ` ${data.uncertainty[0].toUpperCase()}${data.uncertainty.slice(1)}.` : ""}`;
   const lost = Object.entries(info.dropped || {}).filter((pair) => pair[1]).map(([why, n]) => `${n} samples dropped (${why})`);
   const left = data.left_out.map((one) => `${one.name} not counted: ${one.why}`);
   const warnings = [...info.warnings, ...lost, ...left];
   if (info.lost_threads) warnings.push(`${info.lost_threads} threads were not recorded`);
+  if (data.more_warnings) warnings.push(`and ${data.more_warnings} more: tprof summary --json has them all`);
   warnings.forEach((text) => make(at("warnings"), "li", text));
 }
 
@@ -26,6 +29,7 @@ const accountNames = [["tasks", "tasks_j", 0], ["runtime", "runtime_j", 1], ["ot
 function account() {
   const counted = data.accounts.filter((row) => row.counted !== false), sum = (name) => (counted.length ? counted.reduce((total, row) => total + (row[name] || 0), 0) : null), measured = sum("measured_j");
   at("accounts").replaceChildren();
+  if (sums.length > 1) return;
   const bar = make(at("accounts"), "div", undefined, "bar"), legend = make(at("accounts"), "ul", undefined, "legend");
   bar.setAttribute("aria-hidden", "true");
   accountNames.forEach(([name, key, colour]) => {
@@ -35,7 +39,7 @@ function account() {
     make(item, "span", undefined, "swatch").style.background = COLOURS[colour];
     make(item, "span", `${name} ${si(joules, "J")} · ${share(part)}`);
   });
-  if (data.accounts.length > 1) domains();
+  if (data.accounts.length > 1 && !hosts.length) domains();
 }
 
 function domains() {
@@ -57,7 +61,7 @@ function distribution(axisName, values, log) {
 }
 
 // Axes say nothing of one instance: the table and the timeline do.
-const single = data.instances.count === 1;
+const single = !data.instances || data.instances.count === 1;
 function instances() {
   const all = data.instances, task = at("task").value, core = at("core").value, { axis, layout } = style();
   const rows = all.task.map((_, i) => i).filter((i) => (task === "" || all.task[i] === Number(task)) && (core === "" || all.cpu[i] === Number(core)));
@@ -89,12 +93,20 @@ function instances() {
     Object.assign(style().layout, { showlegend: all.names.length > 1 && !narrow(), xaxis: named({ ...axis, anchor: "y2" }, "time of the run", "s"), yaxis: named({ ...axis, ...scale("energy_j"), nticks: 5, domain: [0.54, 1] }, `energy${tag}`, "J"), yaxis2: named({ ...axis, ...scale("duration_s"), nticks: 5, domain: [0, 0.46] }, "duration", "s") }));
 }
 
-function power() {
-  const { axis, layout } = style(), names = Object.keys(data.power.watts);
+// A line of steps for each of a few, each value until the next time; many are rows of a map whose colour is the power.
+const FEW = 8, kindOf = new Map(hosts.map((row) => [row.host, row.quality])), called = (name) => (sums.length > 1 && kindOf.has(name) ? `${name} (${kindOf.get(name)})` : name);
+function power(id, found) {
+  const { axis, layout } = style(), names = Object.keys(found.watts), time = named(axis, "time of the run", "s");
   if (!names.length) return;
+  if (names.length > FEW && hosts.length) {
+    fit(id, Math.min(names.length, 40), 110);
+    draw(id, [{ type: "heatmap", x: found.x, y: names.map((_, i) => i), z: names.map((name) => found.watts[name]), zmin: 0, colorscale: "Viridis", colorbar: { title: { text: `W${tag}` } }, text: names.map((name) => found.x.map(() => plain(called(name)))), hovertemplate: "%{text}: %{z:.3s}W at %{x:.4s}s<extra></extra>" }],
+      { ...layout, xaxis: time, yaxis: { ...axis, tickvals: names.length > 40 ? undefined : names.map((_, i) => i), ticktext: names.map((name) => short(called(name), narrow() ? 12 : 36)), range: [names.length - 0.5, -0.5] } });
+    return;
+  }
   const ends = (watts) => watts.concat(watts.slice(-1));
-  draw("power", names.map((name, i) => ({ type: "scatter", mode: "lines", line: { shape: "hv", width: 1.5, color: COLOURS[i % 8] }, name: plain(name), showlegend: names.length > 1, x: data.power.x, y: ends(data.power.watts[name]), hovertemplate: "%{y:.3s}W at %{x:.4s}s" })),
-    Object.assign(layout, { xaxis: named(axis, "time of the run", "s"), yaxis: named({ ...axis, rangemode: "tozero" }, `power${tag}`, "W") }));
+  draw(id, names.map((name, i) => ({ type: "scatter", mode: "lines", line: { shape: "hv", width: 1.5, color: COLOURS[i % 8] }, name: short(called(name)), showlegend: names.length > 1, x: found.x, y: ends(found.watts[name]), hovertemplate: "%{y:.3s}W at %{x:.4s}s" })),
+    Object.assign(layout, { xaxis: time, yaxis: named({ ...axis, rangemode: "tozero" }, `power${tag}`, "W") }));
 }
 
 const MOST_MEANS = 30;
@@ -147,7 +159,10 @@ function native() {
 const pick = (id, first, pairs) => { [["", first], ...pairs].forEach(([value, text]) => { make(at(id), "option", text).value = value; }); at(id).addEventListener("change", instances); };
 let timeline = null;
 const tools = { at, make, si, share, plain, short, style, fit, draw, named, COLOURS, shadeOf, tag, atMost, meanWithin };
-const table = taskTable(data, { at, make, si, share, opens: () => timeline });
+const joules = (value) => (value === null || value === undefined ? "–" : si(value, "J"));
+const further = hosts.length ? [["hosts", "Hosts", (value) => value.toLocaleString("en")], ...(sums.length > 1 ? [...new Set(hosts.map((row) => row.quality))].map((quality) => [`${quality}_j`, quality[0].toUpperCase() + quality.slice(1), joules]) : [])] : [];
+const table = taskTable(data, { at, make, si, share, further, opens: () => timeline });
+if (data.job) at("title").textContent = `tprof report: ${data.job}`;
 at("tasks-section-title").textContent += sharedBy;
 if (data.findings) {
   data.findings.forEach((text) => make(at("findings"), "li", text));
@@ -156,23 +171,32 @@ if (data.findings) {
 at("unresolved").hidden = data.summary.every((row) => row.resolved || row.energy_high_j === null);
 at("uncovered").hidden = data.summary.every((row) => row.energy_high_j !== null);
 showAnswer(data); cost(); native(); showSources(data);
-pick("task", "all tasks", data.instances.names.map((name, i) => [String(i), name]));
-pick("core", "all cores", data.instances.cpus.map((cpu) => [String(cpu), `core ${cpu}`]));
-at("log").addEventListener("change", instances);
-at("log").parentElement.hidden = data.instances.dense;
-at("task").parentElement.hidden = data.instances.names.length < 2;
-at("core").parentElement.hidden = data.instances.cpus.length < 2;
-if (data.timeline.lanes.length) timeline = exploreTimeline(data, tools);
-at("timeline-section").hidden = !timeline;
+if (data.instances) {
+  pick("task", "all tasks", data.instances.names.map((name, i) => [String(i), name]));
+  pick("core", "all cores", data.instances.cpus.map((cpu) => [String(cpu), `core ${cpu}`]));
+  at("log").addEventListener("change", instances);
+  at("log").parentElement.hidden = data.instances.dense;
+  at("task").parentElement.hidden = data.instances.names.length < 2;
+  at("core").parentElement.hidden = data.instances.cpus.length < 2;
+  at("instances").hidden = single;
+  section("instances", () => { if (!single) instances(); });
+}
+if (data.timeline) {
+  if (data.timeline.lanes.length) timeline = exploreTimeline(data, tools);
+  at("timeline-section").hidden = !timeline;
+  // Cores of unlike hosts have the same numbers.
+  document.querySelector("#timeline-section .switch").hidden = hosts.length > 0;
+  if (timeline) section("timeline-section", timeline.redraw);
+}
+if (data.expected) {
+  at("sure").hidden = !data.expected.length_s.length;
+  section("sure", expected);
+}
 at("power-section").hidden = !Object.keys(data.power.watts).length;
-at("instances").hidden = single;
-at("sure").hidden = !data.expected.length_s.length;
 section("cost", account);
 section("tasks-section", means);
-if (timeline) section("timeline-section", timeline.redraw);
-section("power-section", power);
-section("instances", () => { if (!single) instances(); });
-section("sure", expected);
+section("power-section", () => power("power", data.power));
+if (data.over_time) section("over-time", () => power("tasks-over-time", data.over_time));
 table();
 filterTasks(data);
 if (data.left_out_tasks.tasks) {

@@ -1,6 +1,6 @@
 """The sections of a profile's page, in their order.
 
-A section is added here: an id, a title, a function that takes the profile and returns what its scripts need, and the
+A section is added here: an id, a title, a function that takes the page and returns what its scripts need, and the
 scripts. Its HTML is `sections/<id>.html`. The function returns keys and values of the page's data (`drawing.data` in
 the scripts), or None where the profile has nothing for it: the page then lacks the section, and its scripts must not
 fail. A script draws within `drawing.section("<id>", draw)`: `draw` is called when the section is first open, and again
@@ -10,22 +10,77 @@ after the theme or the width of the page changed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from tprof.analysis.profile.provenance import finding_texts
 
+from . import host_data as hosts
 from . import profile_data as data
 from .density import COLUMNS, instances
 from .embed import Section
 from .flame import flame_data
+from .job_timeline import joined_longest, joined_timeline, lanes_of
 from .timeline import timeline_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tprof.analysis.profile import Profile
+
+    from .job_timeline import PartLanes
+
+
+@dataclass(frozen=True)
+class Page:
+    """A profile, and what its page shows of it in several sections or of one host in another way than of a job."""
+
+    profile: Profile
+
+    @cached_property
+    def lanes(self) -> list[PartLanes]:
+        """The lanes of the hosts of a job, for which its parts are read again."""
+        return [] if self.profile.job is None else lanes_of(self.profile.job)
+
+    @property
+    def places(self) -> dict[str, list[dict[str, Any]]]:
+        """Where tasks are in the source."""
+        if self.profile.has_samples:
+            return data.places_of(self.profile.trace.tasks)
+        found: dict[str, list[dict[str, Any]]] = {}
+        for part in self.lanes:
+            found = part.places | found
+        return found
+
+    @property
+    def flame(self) -> dict[str, Any] | None:
+        """The tree of nested tasks; None without instances."""
+        if self.profile.job is not None:
+            return flame_data(hosts.flame_of(self.profile.job, self.lanes))
+        return flame_data(self.profile.flame()) if self.profile.has_instances else None
+
+    @property
+    def timeline(self) -> dict[str, Any] | None:
+        """The lanes of all threads, and the longest instances; None without instances."""
+        if self.profile.job is not None:
+            timeline = joined_timeline(self.lanes, float(self.profile.info["duration_s"]))
+            return {"timeline": timeline, "longest": joined_longest(self.lanes)}
+        if not self.profile.has_instances:
+            return None
+        return {"timeline": timeline_data(self.profile), "longest": data.longest(self.profile)}
+
+    @property
+    def power(self) -> dict[str, Any]:
+        """Watts over time, of each host of a job or of each domain."""
+        if self.profile.job is not None:
+            return hosts.power(self.profile.job, float(self.profile.info["duration_s"]))
+        return data.power(self.profile.power_steps(data.TIME_BINS))
+
+    @property
+    def instances(self) -> dict[str, Any] | None:
+        """Energy and duration of the instances of one host; None without them."""
+        return instances(partial(self.profile.instances.pieces, COLUMNS)) if self.profile.has_samples else None
 
 
 @dataclass(frozen=True)
@@ -43,7 +98,7 @@ class ReportSection:
 
     id: str
     title: str
-    data: Callable[[Profile], Mapping[str, Any] | None]
+    data: Callable[[Page], Mapping[str, Any] | None]
     scripts: tuple[str, ...] = ()
     folded: bool = False
 
@@ -53,62 +108,74 @@ def _unless_none(key: str, value: object) -> dict[str, Any] | None:
 
 
 SECTIONS: tuple[ReportSection, ...] = (
-    ReportSection("cost", "What the run cost", lambda profile: {"accounts": data.accounts(profile)}),
+    ReportSection("cost", "What the run cost", lambda page: {"accounts": data.accounts(page.profile)}),
+    ReportSection("hosts-section", "What each host cost", lambda page: hosts.hosts(page.profile), ("hosts",)),
     ReportSection(
         "tasks-section",
         "Tasks",
-        lambda profile: {
-            "summary": data.summary(profile),
-            "left_out_tasks": data.left_out(profile),
-            "native": data.native(profile),
+        lambda page: {
+            "summary": data.summary(page.profile, page.places),
+            "left_out_tasks": data.left_out(page.profile),
+            "native": data.native(page.profile),
         },
         ("task_table", "task_filter"),
     ),
     ReportSection(
+        "by-host-section", "Tasks by host", lambda page: None if page.profile.job is None else {}, ("hosts",)
+    ),
+    ReportSection(
         "flame-section",
         "Where the energy went, by nested tasks",
-        lambda profile: _unless_none("flame", flame_data(profile.flame())),
+        lambda page: _unless_none("flame", page.flame),
         ("flame",),
     ),
+    ReportSection("timeline-section", "Timeline", lambda page: page.timeline, ("lanes", "timeline", "explore")),
+    ReportSection("power-section", "Power over the run's time", lambda page: {"power": page.power}),
     ReportSection(
-        "timeline-section",
-        "Timeline",
-        lambda profile: {"timeline": timeline_data(profile), "longest": data.longest(profile)},
-        ("lanes", "timeline", "explore"),
+        "over-time",
+        "Power of the tasks over time",
+        lambda page: _unless_none("over_time", data.over_time(page.profile)),
     ),
     ReportSection(
-        "power-section",
-        "Power over the run's time",
-        lambda profile: {"power": data.power(profile.power_steps(data.TIME_BINS))},
+        "path",
+        "The longest chain of tasks over all hosts",
+        lambda page: _unless_none("path", hosts.path(page.profile)),
+        ("hosts",),
     ),
     ReportSection(
         "runtime",
         "Runtime",
-        lambda profile: _unless_none("runtime", data.runtime_data(profile)),
+        lambda page: _unless_none("runtime", data.runtime_data(page.profile)),
         ("runtime_sections",),
     ),
     ReportSection(
         "operating",
         "Operating points",
-        lambda profile: _unless_none("operating", data.operating_data(profile)),
+        lambda page: _unless_none("operating", data.operating_data(page.profile)),
         ("runtime_sections",),
     ),
     ReportSection(
         "found-section",
         "Findings",
-        lambda profile: _unless_none("findings", finding_texts(profile.info) or None),
+        lambda page: _unless_none("findings", finding_texts(page.profile.info) or None),
+    ),
+    ReportSection(
+        "domains",
+        "Accounts by host and domain",
+        lambda page: {} if page.profile.has_accounts_beside_hosts else None,
+        ("hosts",),
     ),
     ReportSection(
         "instances",
         "Energy and duration of each instance",
-        lambda profile: {"instances": instances(partial(profile.instances.pieces, COLUMNS))},
+        lambda page: _unless_none("instances", page.instances),
         ("density",),
         folded=True,
     ),
     ReportSection(
         "sure",
         "What a single instance's figure is worth",
-        lambda profile: {"expected": data.expected(profile)},
+        lambda page: {"expected": data.expected(page.profile)} if page.profile.has_samples else None,
         folded=True,
     ),
 )
@@ -116,11 +183,11 @@ SECTIONS: tuple[ReportSection, ...] = (
 
 def built(profile: Profile) -> tuple[list[Section], dict[str, Any], list[str]]:
     """Return the sections that the profile has, their data, and the names of their scripts."""
-    sections: list[Section] = []
+    page, sections = Page(profile), list[Section]()
     values: dict[str, Any] = {}
     scripts: list[str] = []
     for one in SECTIONS:
-        found = one.data(profile)
+        found = one.data(page)
         if found is None:
             continue
         sections.append(Section(one.id, one.title, fragment(one.id), one.folded))

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support import command_line, pages, traces
-from tprof.analysis.profile.answer import Lead, answer_from, answer_of, job_answer
+from tprof.analysis.profile.answer import Lead, answer_from, answer_of
 from tprof.analysis.profile.native_threads import native_costs
 from tprof.analysis.quantities import reach
 
@@ -235,7 +235,7 @@ def test_a_job_says_which_host_works_longest_and_what_is_estimated(tmp_path):
         recorded(tmp_path / f"{name}.tprof", [(0, 100, 1)] * count, host={"hostname": name}, quality="estimated")
     merge([tmp_path / "node1.tprof", tmp_path / "node2.tprof"], tmp_path / "job.tprof")
 
-    answer = job_answer(tprof.load(tmp_path / "job.tprof").profile())
+    answer = answer_of(tprof.load(tmp_path / "job.tprof").profile())
 
     texts = {one.kind: one.text for one in answer.remedies}
     assert texts["uneven"].startswith("node1 worked 80 % longer in tasks than the mean of the 2 hosts")
@@ -260,7 +260,7 @@ def test_a_job_of_traces_has_an_answer_of_unlike_hosts(tmp_path):
         traces.write(tmp_path / f"{name}.tprof", host={"hostname": name}, quality=quality)
     merge([tmp_path / "node1.tprof", tmp_path / "node2.tprof"], tmp_path / "job.tprof")
 
-    answer = job_answer(tprof.load(tmp_path / "job.tprof").profile())
+    answer = answer_of(tprof.load(tmp_path / "job.tprof").profile())
 
     assert answer.quality == "mixed"
     assert "sums of both are mixed" in answer.certainty

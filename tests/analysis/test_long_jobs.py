@@ -16,9 +16,9 @@ from support import nested_runs, traces
 from support.properties import examples
 from tprof.analysis.compare import figures_of
 from tprof.analysis.export import format_named
-from tprof.analysis.profile import ClusterProfile, build, job_instances
+from tprof.analysis.profile import Profile, build, job_instances
 from tprof.analysis.profile.parallel_maps import Processes
-from tprof.analysis.report.job_page import page_data
+from tprof.analysis.report.profile_page import page_data
 
 import tprof
 from tprof.cli.options import opened
@@ -46,7 +46,7 @@ def job_of(folder: Path, seed: int) -> ClusterTrace:
     return found
 
 
-def in_windows(job: ClusterTrace, samples: int = 40, **options: object) -> ClusterProfile:
+def in_windows(job: ClusterTrace, samples: int = 40, **options: object) -> Profile:
     """Return the profile whose parts are read in windows of so few samples."""
     return job.profile(tasks=False, tables=False, window_samples=samples, **options)
 
@@ -189,7 +189,6 @@ def test_commands_read_a_long_job_in_windows(job, monkeypatch) -> None:
     whole = job.profile()
 
     with opened(job.path, instances=True) as profile:
-        assert isinstance(profile, ClusterProfile)
         assert not profile.has_tasks
         pd.testing.assert_frame_equal(profile.summary(), whole.summary(), rtol=1e-9)
     monkeypatch.setattr(build, "WINDOW_SAMPLES", 50)

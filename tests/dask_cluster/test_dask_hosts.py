@@ -125,7 +125,7 @@ def test_tasks_share_the_joules_of_their_host_by_their_time(profile, name):
 
 def test_a_host_without_a_sensor_is_estimated(profile):
     assert profile.hosts["quality"].to_dict() == {"node-a": "measured", "node-b": "measured", "node-c": "estimated"}
-    assert set(profile.measured_j) == {"measured", "estimated"}
+    assert set(profile.measured_by_quality) == {"measured", "estimated"}
 
 
 def test_a_host_that_cannot_be_recorded_works_on_and_is_named(client, tmp_path):

@@ -90,7 +90,7 @@ def test_a_host_without_a_sensor_is_estimated_and_never_added_to_measured_ones_u
     summary = profile.summary()
 
     assert profile.hosts["quality"].to_dict() == {"node-a": "measured", "node-b": "measured", "node-c": "estimated"}
-    assert set(profile.measured_j) == {"measured", "estimated"}
+    assert set(profile.measured_by_quality) == {"measured", "estimated"}
     assert set(summary["quality"]) == {"mixed"}
     assert (summary["measured_j"] + summary["estimated_j"]).to_numpy() == pytest.approx(summary["energy_j"].to_numpy())
     assert any("estimated and measured" in text for text in profile.info["warnings"])

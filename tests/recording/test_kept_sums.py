@@ -95,8 +95,8 @@ def test_sums_stay_and_samples_go(tmp_path, spans):
     assert counted["measured_j"] > 0
     assert counted[["tasks_j", "runtime_j", "other_j", "idle_j"]].sum() == pytest.approx(counted["measured_j"])
     assert summary["energy_j"].sum() == pytest.approx(counted["tasks_j"])
-    assert profile.spans["energy_j"].sum() == pytest.approx(counted["tasks_j"])
-    assert profile.spans["instances"].sum() == profile.spans["ended"].sum() == 101 * calls
+    assert profile.kept.spans["energy_j"].sum() == pytest.approx(counted["tasks_j"])
+    assert profile.kept.spans["instances"].sum() == profile.kept.spans["ended"].sum() == 101 * calls
     assert files_in(path) == []
     assert profile.info["complete"]
     assert profile.info["warnings"] == []
@@ -119,7 +119,7 @@ def test_sums_by_thread_say_which_thread_took_what(tmp_path):
     assert by_thread["instances"].sum() == 302 + 101 * calls
     assert by_thread["energy_j"].sum() == pytest.approx(profile.accounts["tasks_j"].sum())
     assert profile.by("process")["energy_j"].tolist() == pytest.approx([by_thread["energy_j"].sum()])
-    assert set(profile.spans["thread"]) == set(by_thread.index)
+    assert set(profile.kept.spans["thread"]) == set(by_thread.index)
 
 
 def test_sums_by_process_name_the_option_for_threads(tmp_path):
@@ -135,7 +135,7 @@ def test_what_needs_instances_says_that_there_are_none(tmp_path):
         several(1)
     profile = recording.profile()
 
-    for ask in (lambda: profile.tasks, lambda: profile.flame, lambda: recording.profile("fitted")):
+    for ask in (lambda: profile.tasks, profile.flame, lambda: recording.profile("fitted")):
         with pytest.raises(UsageError, match="keeps sums"):
             ask()
     with pytest.raises(TraceError, match="this needs single instances"):

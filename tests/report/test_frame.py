@@ -9,7 +9,7 @@ from tprof.analysis.report.embed import Parts, embed
 
 ROOM = files("tprof.analysis.report")
 PAGES = {
-    "tprof.analysis.report": ("answer", "job", "advice", "sections/cost", "sections/tasks-section"),
+    "tprof.analysis.report": ("answer", "advice", "sections/cost", "sections/tasks-section"),
     "tprof.analysis.theory": ("model_page", "roofline"),
     "tprof.benchmarks.sweep": ("sweep",),
     "tprof.benchmarks.suite": ("suite",),

@@ -38,10 +38,8 @@ def export(
     parallel: Parallel = None,
 ) -> None:
     """Write a session for other tools. Example: tprof export blur.tprof csv -o tables."""
-    from tprof.trace.cluster import is_job
-
     chosen = format_named(form)
-    chosen.check(is_job=is_job(session.absolute()))
+    chosen.check()
     path = output or Path(session.name).with_suffix(chosen.suffix)
     with (
         opened(session, model, coefficients, parallel=parallel, instances=True, between=between) as profile,

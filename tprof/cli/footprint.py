@@ -9,7 +9,7 @@ from .render import clean, filled, plain, width_of
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from tprof.analysis import ClusterProfile, Profile, SumsProfile
+    from tprof.analysis import Profile
     from tprof.analysis.emissions import Rates
 
 
@@ -22,12 +22,12 @@ def rates_of(co2: str | None, price: str | None) -> Rates | None:
     return Rates.of(co2, price)
 
 
-def show_footprint(profile: Profile | ClusterProfile | SumsProfile, rates: Rates | None, stream: TextIO) -> None:
+def show_footprint(profile: Profile, rates: Rates | None, stream: TextIO) -> None:
     """Print a sentence on what the joules emitted and cost; nothing if no rate was given."""
     if rates is not None:
         print(filled(clean(profile.footprint(rates).text()), width_of(stream)), file=stream)
 
 
-def with_footprint(profile: Profile | ClusterProfile | SumsProfile, rates: Rates | None) -> dict[str, Any]:
+def with_footprint(profile: Profile, rates: Rates | None) -> dict[str, Any]:
     """Return the entry for JSON; empty if no rate was given."""
     return {} if rates is None else {"footprint": plain(profile.footprint(rates).as_plain())}

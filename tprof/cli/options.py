@@ -15,7 +15,7 @@ from tprof.trace.user_files import UnreadableError, read_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tprof.analysis import ClusterProfile, Profile, SumsProfile
+    from tprof.analysis import Profile
     from tprof.analysis.profile.parallel_maps import Processes, Threads
     from tprof.trace import ClusterTrace, Trace
 
@@ -76,7 +76,7 @@ def opened(
     parallel: int | None = None,
     instances: bool = False,
     between: str | None = None,
-) -> Iterator[Profile | ClusterProfile | SumsProfile]:
+) -> Iterator[Profile]:
     """Load and attribute a session, or all parts of a job, in so many processes. Raises TprofError.
 
     Its table of instances is made when somebody asks for it. A report reads parts again, so the block is where the
@@ -108,9 +108,7 @@ def _profile(trace: Trace, model: str, *, parallel: int | None, **options: Any) 
         return trace.profile(model, tables=False, progress=progress, map=shared, **options)
 
 
-def _job_profile(
-    trace: ClusterTrace, model: str, *, instances: bool, parallel: int | None, **options: Any
-) -> ClusterProfile:
+def _job_profile(trace: ClusterTrace, model: str, *, instances: bool, parallel: int | None, **options: Any) -> Profile:
     """Attribute the parts of a job, with a bar; the critical path is found where dask's tasks are not too many."""
     from tprof.trace.directory import HOSTS, KEYS
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
     from typing import TextIO
 
-    from tprof.analysis import Profile, SumsProfile
+    from tprof.analysis import Profile
     from tprof.launch.matches import Gathered
     from tprof.launch.pattern import Pattern
     from tprof.session.recording import Recording
@@ -269,7 +269,7 @@ def sum_up() -> None:
     """Print on standard error where the joules went: the process that `tprof run` leaves behind."""
     # Where this library is installed, pandas would load it for its strings: a fifth of all that this process does.
     sys.modules.setdefault("pyarrow", None)  # type: ignore[arg-type]
-    from tprof.trace import SumsTrace, load_one
+    from tprof.trace import load_one
 
     given = json.loads(sys.argv[1])
     if "ending" in given:
@@ -282,14 +282,8 @@ def sum_up() -> None:
     if "job" in given:
         _await_part(given)
     try:
-        trace = load_one(given["session"])
-        profile: Profile | SumsProfile
-        if isinstance(trace, SumsTrace):
-            profile = trace.profile()
-            _print_sums(profile, given)
-        else:
-            profile = trace.profile()
-            _print_figures(profile, given)
+        profile = load_one(given["session"]).profile()
+        _print_figures(profile, given)
         if given["report"] is not None:
             profile.to_html(given["report"])
             print(f"report: {given['report_name']}", file=sys.stderr)
@@ -302,20 +296,16 @@ def sum_up() -> None:
     print(f"next: tprof report {given['name']}", file=sys.stderr)
 
 
-def _print_sums(profile: SumsProfile, given: dict[str, Any]) -> None:
-    """Print the summary of a run of which sums were kept."""
-    from .footprint import rates_of, show_footprint
-    from .summary_of_sums import show_sums
-
-    if given["summary"]:
-        show_sums(profile, sys.stderr)
-    show_footprint(profile, rates_of(given["co2"], given["price"]), sys.stderr)
-
-
 def _print_figures(profile: Profile, given: dict[str, Any]) -> None:
     """Print the summary with what the patterns matched, and what was asked for besides."""
+    from .footprint import rates_of, show_footprint
     from .summary import show
 
+    if not profile.has_instances:
+        if given["summary"]:
+            show(profile, sys.stderr)
+        show_footprint(profile, rates_of(given["co2"], given["price"]), sys.stderr)
+        return
     gathered = _gathered(given)
     texts = [f"tprof: {one}" for one in _texts(gathered, given.get("near_modules", []), _called(profile))]
     if given["summary"] and profile.trace.unmatched:

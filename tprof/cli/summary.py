@@ -32,6 +32,7 @@ from .render import (
     width_of,
 )
 from .summary_of_functions import function_lines, functions_as_plain
+from .summary_of_hosts import host_columns, host_lines, job_energy
 from .summary_of_waits import waits_as_plain, waits_lines
 
 if TYPE_CHECKING:
@@ -40,12 +41,12 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from tprof.analysis import Profile, SumsProfile
-    from tprof.analysis.emissions import Rates
+    from tprof.analysis import Profile
     from tprof.analysis.profile.answer import Answer
 
     Row = Mapping[Any, Any]
 
+MOST_WARNINGS = 20
 LEAST_CORRELATED = 10  # fewer points correlate by chance
 COLUMNS = (
     "task", "instances", "energy", "share", "mean", "time", "power", "dynamic", "power-interval", "own-time", "sd",
@@ -103,50 +104,15 @@ def summary(  # noqa: PLR0913 - one parameter an option
 
     rates, names = rates_of(co2, price), None if by is None else names_of(by)
     with opened(session, model, coefficients, parallel=parallel, instances=by is not None, between=between) as profile:
-        from tprof.analysis import Profile, SumsProfile
-
-        if isinstance(profile, SumsProfile):
-            _summary_of_sums(profile, rates, chosen, everything=everything, names=names, as_json=as_json)
-            return
-        from .summary_of_job import job_as_plain, show_job
-
         if as_json:
-            if names is not None:
-                found = by_as_plain(profile, names)
-            else:
-                found = as_plain(profile) if isinstance(profile, Profile) else job_as_plain(profile)
+            found = as_plain(profile) if names is None else by_as_plain(profile, names)
             dump({**found, **with_footprint(profile, rates)})
             return
-        if names is not None:
-            show_by(profile, sys.stdout, names)
-        elif isinstance(profile, Profile):
+        if names is None:
             show(profile, sys.stdout, columns=chosen, everything=everything)
         else:
-            show_job(profile, sys.stdout, columns=chosen, everything=everything)
+            show_by(profile, sys.stdout, names)
         show_footprint(profile, rates, sys.stdout)
-
-
-def _summary_of_sums(
-    profile: SumsProfile,
-    rates: Rates | None,
-    columns: Sequence[str] | None,
-    *,
-    everything: bool,
-    names: Sequence[str] | None,
-    as_json: bool,
-) -> None:
-    from .summary_by import by_as_plain, show_by
-    from .summary_of_sums import show_sums, sums_as_plain
-
-    if as_json:
-        found = sums_as_plain(profile) if names is None else by_as_plain(profile, names)
-        dump({**found, **with_footprint(profile, rates)})
-        return
-    if names is None:
-        show_sums(profile, sys.stdout, columns=columns, everything=everything)
-    else:
-        show_by(profile, sys.stdout, names)
-    show_footprint(profile, rates, sys.stdout)
 
 
 def _chosen(columns: str | None) -> list[str] | None:
@@ -161,13 +127,15 @@ def _chosen(columns: str | None) -> list[str] | None:
 
 
 def as_plain(profile: Profile) -> dict[str, Any]:
-    """Return accounts, tasks and info as plain values."""
+    """Return accounts, tasks and info as plain values; of a job also its hosts."""
     from tprof.analysis.profile.answer import answer_of
 
     tables = {"accounts": profile.accounts, "tasks": profile.summary()}
+    if len(profile.hosts):
+        tables = {"hosts": profile.hosts, **tables, "tasks_by_host": profile.by_host()}
     return {
         "answer": plain(answer_of(profile).as_plain()),
-        **{name: table.reset_index().to_dict("records") for name, table in tables.items()},
+        **{name: [plain(row) for row in table.reset_index().to_dict("records")] for name, table in tables.items()},
         "info": plain(profile.info),
         **functions_as_plain(profile),
         **waits_as_plain(profile),
@@ -182,7 +150,7 @@ def show(
     columns: Sequence[str] | None = None,
     everything: bool = False,
 ) -> None:
-    """Print accounts, tasks, what was found, what stands behind them and warnings.
+    """Print the hosts of a job, accounts, tasks, what was found, what stands behind them and warnings.
 
     Parameters
     ----------
@@ -193,7 +161,7 @@ def show(
     everything : show all columns of the tasks, whatever the width
     """
     from tprof.analysis.profile.answer import answer_of
-    from tprof.analysis.profile.provenance import finding_texts, lead_in_text, warning_texts
+    from tprof.analysis.profile.provenance import finding_texts, lead_in_text, source_texts, warning_texts
 
     width = width_of(stream)
     label = f" ({profile.info['quality']})"
@@ -201,8 +169,13 @@ def show(
     print(*answer_lines(answer, width, run_line(profile, label)), "", sep="\n", file=stream)
     if functions := function_lines(profile, width):
         print(*functions, "", sep="\n", file=stream)
-    tasks = task_lines(profile.summary(), shared_by(profile.info), TaskTable(width, top, columns, everything))
-    print(*account_lines(profile, label, width), "", *tasks, sep="\n", file=stream)
+    table = TaskTable(width, top, columns, everything, host_columns(profile))
+    tasks = task_lines(profile.summary(), shared_by(profile.info), table)
+    if hosts := host_lines(profile, label, width):
+        print(*hosts, "", sep="\n", file=stream)
+    if accounts := account_lines(profile, label, width):
+        print(*accounts, "", sep="\n", file=stream)
+    print(*tasks, sep="\n", file=stream)
     if found := finding_texts(profile.info):
         print("", f"Findings{label}", *(filled(f"- {clean(text)}", width) for text in found), sep="\n", file=stream)
     lines = [
@@ -211,8 +184,8 @@ def show(
         *_over_budget(profile),
         *_native_lines(profile, label),
         *waits_lines(profile, label),
-        f"{clean(profile.info['sensor'])}; {clean(profile.info['model_why'])}",
-        *(f"warning: {clean(warning)}" for warning in answer.unsaid(warning_texts(profile.info))),
+        *map(clean, source_texts(profile)),
+        *_warnings(answer.unsaid(warning_texts(profile.info))),
     ]
     print("", *(filled(text, width) for text in lines), sep="\n", file=stream)
 
@@ -224,13 +197,22 @@ def shared_by(info: Mapping[str, Any]) -> str:
 
 
 def run_line(profile: Profile, label: str) -> str:
-    """Return how long the run took, its energy and mean power."""
-    duration_s, measured_j = float(profile.info["duration_s"]), profile.measured_j
-    what = "The run" if profile.info["between_s"] is None else "This window of the run"
-    seconds = f"{what} took {quantity(duration_s, 's')}"
-    if not (duration_s > 0 and measured_j >= 0):
-        return f"{seconds}."
-    return f"{seconds} and {quantity(measured_j, 'J')}, {quantity(measured_j / duration_s, 'W')} on average{label}."
+    """Return how long the run took, its energy and mean power; of a job, on how many hosts."""
+    duration_s, sums = float(profile.info["duration_s"]), profile.measured_by_quality
+    seconds = quantity(duration_s, "s")
+    if profile.job is not None:
+        return f"{job_energy(profile)} in {seconds}."
+    what = "The run" if profile.info.get("between_s") is None else "This window of the run"
+    if not (duration_s > 0 and sums):
+        return f"{what} took {seconds}."
+    watts = quantity(profile.measured_j / duration_s, "W")
+    return f"{what} took {seconds} and {quantity(profile.measured_j, 'J')}, {watts} on average{label}."
+
+
+def _warnings(texts: Sequence[str]) -> list[str]:
+    shown = [f"warning: {clean(text)}" for text in texts[:MOST_WARNINGS]]
+    more = len(texts) - len(shown)
+    return [*shown, *([f"and {more:,} more warnings: tprof summary --json prints them all"] if more else ())]
 
 
 def answer_lines(answer: Answer, width: int | None, run: str = "") -> list[str]:
@@ -240,9 +222,14 @@ def answer_lines(answer: Answer, width: int | None, run: str = "") -> list[str]:
     return [*reason_lines(answer.reasons, width), *(folded(clean(text), width) for text in sentences if text)]
 
 
-def account_lines(profile: Profile | SumsProfile, label: str, width: int | None) -> list[str]:
-    """Return a line a domain; only the first figure of an unresolved one is `not resolved`, the others are dashes."""
+def account_lines(profile: Profile, label: str, width: int | None) -> list[str]:
+    """Return a line a domain; only the first figure of an unresolved one is `not resolved`, the others are dashes.
+
+    Where each host of a job has one domain the table of hosts has them, so there are no lines.
+    """
     accounts = profile.accounts
+    if profile.job is not None and not profile.has_accounts_beside_hosts:
+        return []
     columns = []
     is_mixed = len(accounts["quality"].unique()) > 1
     further = [name for name in ("spin_j", "unidentified_j") if (accounts[name] > 0).any()]
@@ -252,15 +239,19 @@ def account_lines(profile: Profile | SumsProfile, label: str, width: int | None)
         columns.append(Column(heading, tuple(shown(float(value), "J") for value in accounts[name])))
     if is_mixed:
         columns.append(Column("quality", tuple(accounts["quality"])))
+    keys = [key if isinstance(key, tuple) else (key,) for key in accounts.index]
+    heading = " and ".join(str(name) for name in accounts.index.names)
     return [
         f"Accounts{'' if is_mixed else label}",
-        *lines_of("domain", [clean(name) for name in accounts.index], columns, width),
+        *lines_of(heading, [" ".join(clean(part) for part in key) for key in keys], columns, width),
         *_beside(profile, width),
     ]
 
 
-def _beside(profile: Profile | SumsProfile, width: int | None) -> list[str]:
-    """Return a sentence on the domains whose joules are in no task, since others have them in it."""
+def _beside(profile: Profile, width: int | None) -> list[str]:
+    """Return a sentence on a host's domains whose joules are in no task, since others have them in it."""
+    if profile.job is not None:
+        return []
     beside = [one["name"] for one in profile.info["domains"] if not one["counted"]]
     if not beside or len(beside) == len(profile.info["domains"]):
         return []
@@ -353,7 +344,7 @@ def _over_budget(profile: Profile) -> list[str]:
 
 def _native_lines(profile: Profile, label: str) -> list[str]:
     """Return what native threads took, and after which tasks they went on spinning; no lines without any."""
-    native = profile.info["native"]
+    native = profile.info.get("native")
     if native is None:
         return []
     summary = profile.summary()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from tprof.analysis import ClusterProfile, Profile, SumsProfile
+    from tprof.analysis import Profile
 
     Row = Mapping[Any, Any]
 
@@ -33,13 +33,13 @@ def names_of(text: str) -> list[str]:
     return names
 
 
-def by_as_plain(profile: Profile | ClusterProfile | SumsProfile, names: Sequence[str]) -> dict[str, Any]:
+def by_as_plain(profile: Profile, names: Sequence[str]) -> dict[str, Any]:
     """Return the table and info as plain values."""
     rows = [plain(row) for row in _table(profile, names).reset_index().to_dict("records")]
     return {"by": rows, "info": plain(profile.info)}
 
 
-def show_by(profile: Profile | ClusterProfile | SumsProfile, stream: TextIO, names: Sequence[str]) -> None:
+def show_by(profile: Profile, stream: TextIO, names: Sequence[str]) -> None:
     """Print the table, and what it says of its figures."""
     table = _table(profile, names)
     quality = str(profile.info["quality"])
@@ -52,12 +52,8 @@ def show_by(profile: Profile | ClusterProfile | SumsProfile, stream: TextIO, nam
     print("", *(filled(text, width) for text in notes), sep="\n", file=stream)
 
 
-def _table(profile: Profile | ClusterProfile | SumsProfile, names: Sequence[str]) -> pd.DataFrame:
+def _table(profile: Profile, names: Sequence[str]) -> pd.DataFrame:
     """Return the table, with a bar while a long recording is read once more for it."""
-    from tprof.analysis import SumsProfile
-
-    if isinstance(profile, SumsProfile):
-        return profile.by(*names)
     with bar("instances") as progress:
         return profile.by(*names, progress=progress)
 

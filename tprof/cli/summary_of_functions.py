@@ -52,7 +52,7 @@ def _functions(profile: Profile) -> pd.DataFrame | None:
     from tprof.analysis.profile.remedies import ALL_IN_ONE
 
     summary = profile.summary()
-    if not profile.trace.stack_files or summary.empty:
+    if not profile.has_stacks or summary.empty:
         return None
     if not (profile.trace.names_no_task or summary["share"].iloc[0] >= ALL_IN_ONE):
         return None

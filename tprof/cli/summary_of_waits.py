@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tprof.trace.plain_values import counted
 
-from .render import percent, plain, quantity
+from .render import clean, percent, plain, quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +23,7 @@ WAITED = {
     "spawning": "the program had not spawned the next task",
     "paused": "it was paused",
 }
+MOST_HOSTS = 8
 SERVED = ("running", "starved", "overhead", "suspended")
 
 
@@ -30,10 +31,15 @@ def waits_as_plain(profile: Profile) -> dict[str, Any]:
     """Return the tables of a task runtime, or the path of an engine's tasks; nothing without them."""
     if profile.runtime is not None:
         return _runtime_as_plain(profile)
-    return path_as_plain(profile.critical_path()) if len(profile.keys) else {}
+    return _path_as_plain(profile.critical_path()) if _has_path(profile) else {}
 
 
-def path_as_plain(path: CriticalPath) -> dict[str, Any]:
+def _has_path(profile: Profile) -> bool:
+    """Return whether there is a path to show, for which no part of a job has to be read again."""
+    return profile.has_graph and (profile.job is None or profile.job.has_path)
+
+
+def _path_as_plain(path: CriticalPath) -> dict[str, Any]:
     """Return the figures of a critical path, and its longest chain by task and host."""
     chain = path.chain_columns
     names = [name for name in ("host", "task") if name in chain.head(0)]
@@ -50,12 +56,26 @@ def _runtime_as_plain(profile: Profile) -> dict[str, Any]:
 def waits_lines(profile: Profile, label: str) -> list[str]:
     """Return the figures of a task runtime, or of the longest chain of an engine's tasks; no lines without them."""
     if profile.runtime is None:
-        return chain_lines(profile.critical_path().facts(), label) if len(profile.keys) else []
-    lines = chain_lines(profile.runtime, label)
+        return _path_lines(profile.critical_path()) if _has_path(profile) else []
+    lines = _chain_lines(profile.runtime, label)
     return [*lines[:2], *([_workers(profile.runtime)] if profile.runtime["workers"] else []), *lines[2:]]
 
 
-def chain_lines(facts: Mapping[str, float | int], label: str) -> list[str]:
+def _path_lines(path: CriticalPath) -> list[str]:
+    """Return the longest chain, and how much of it each host has if there are several."""
+    lines, hosts = _chain_lines(path.facts(), f" ({path.quality})"), path.chain_columns.hosts()
+    if len(hosts) < 2:
+        return lines
+    by_host: dict[Any, Any] = path.chain_columns.by("host").head(MOST_HOSTS).to_dict("index")
+    parts = [
+        f"{clean(host)} {quantity(row['path_s'], 's')}, {quantity(row['energy_j'], 'J')}"
+        for host, row in by_host.items()
+    ]
+    changes = "once" if path.host_changes == 1 else f"{path.host_changes:,} times"
+    return [lines[0], f"By host: {'; '.join(parts)}; the chain changes hosts {changes}", *lines[1:]]
+
+
+def _chain_lines(facts: Mapping[str, float | int], label: str) -> list[str]:
     """Return the longest chain of tasks, joules with the label of their quality, and what the run waited for."""
     lines = [_chain(facts, label), _waits(facts)]
     if facts["contradicting"]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-    from tprof.analysis.profile.cluster import ClusterProfile
+    from tprof.analysis.profile import Profile
 
 LINGER_S = 30.0
 """For which a host's recorder waits when no worker is there: one may come back after a restart."""
@@ -106,7 +106,7 @@ class ClusterRecording:
         """Do the same in the event loop of an asynchronous client."""
         _warn(await self._end())
 
-    def profile(self, model: str = "auto", **options: Any) -> ClusterProfile:
+    def profile(self, model: str = "auto", **options: Any) -> Profile:
         """Attribute the joules to the tasks; parts that stayed on their hosts are analysed there.
 
         Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from tprof.errors import TprofError, UsageError
 
@@ -33,7 +33,7 @@ class Results:
     _pid: int
 
     def profile(self, model: str = "auto", **options: Any) -> Profile:
-        """Attribute the joules to the tasks; of a recording that kept sums, a `SumsProfile`.
+        """Attribute the joules to the tasks; of a recording that kept sums without single instances.
 
         Parameters
         ----------
@@ -45,8 +45,7 @@ class Results:
         from tprof.trace import load_one  # noqa: PLC0415 - the door to analysis
 
         self._refuse_while_running("take its profile")
-        # Typed as what nearly all recordings have, whose tables those of sums are a part of.
-        return cast("Profile", load_one(self.path).profile(model, **options))
+        return load_one(self.path).profile(model, **options)
 
     def plot(self, model: str = "auto") -> Figure:
         """Return a plotly figure of the joules of tasks and of the power over time; see `Profile.plot`."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from tprof.analysis.profile.cluster import ClusterProfile
+    from tprof.analysis.profile import Profile
 
     from .trace import Trace
 
@@ -91,7 +91,7 @@ class ClusterTrace:
         path: bool | None = None,
         progress: Callable[[str, int, int], None] | None = None,
         **options: Any,
-    ) -> ClusterProfile:
+    ) -> Profile:
         """Attribute the joules of all hosts to their tasks, one part after the other.
 
         Parameters
@@ -106,9 +106,9 @@ class ClusterTrace:
         """
         if any(options.pop(name, None) is not None for name in ("start_s", "end_s")):
             raise UsageError(f"a window of time is one of a single host: take it of a part in {self.path / HOSTS}")
-        from tprof.analysis.profile.cluster import build_cluster_profile  # noqa: PLC0415 - the door to analysis
+        from tprof.analysis.profile import profile_of_job  # noqa: PLC0415 - the door to analysis
 
-        return build_cluster_profile(self, model=model, map=map, tasks=tasks, path=path, progress=progress, **options)
+        return profile_of_job(self, model=model, map=map, tasks=tasks, path=path, progress=progress, **options)
 
 
 def is_job(directory: Path) -> bool:

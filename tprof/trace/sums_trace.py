@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tprof.analysis.profile.sums_profile import SumsProfile
+    from tprof.analysis.profile import Profile
 
     from .sums import Block
 
@@ -55,7 +55,7 @@ class SumsTrace:
         """Yield the blocks of sums in order of time. Raises TraceError."""
         return SumsReader(self.path).blocks()
 
-    def profile(self, model: str = "auto", *, start_s: float | None = None, end_s: float | None = None) -> SumsProfile:
+    def profile(self, model: str = "auto", *, start_s: float | None = None, end_s: float | None = None) -> Profile:
         """Return the tables of the sums.
 
         Raises
@@ -65,13 +65,13 @@ class SumsTrace:
         TraceError
             If the sums cannot be read.
         """
-        from tprof.analysis.profile.sums_profile import build_sums_profile  # noqa: PLC0415 - the door to analysis
+        from tprof.analysis.profile import profile_of_sums  # noqa: PLC0415 - the door to analysis
 
         if model not in ("auto", "cputime"):
             raise UsageError(f"{self.path} keeps sums by CPU time only: leave --model out, or record without keep")
         if start_s is not None or end_s is not None:
             raise UsageError(f"{self.path} keeps sums by span: export them, and add up those that you want")
-        return build_sums_profile(self)
+        return profile_of_sums(self)
 
 
 def load_sums(directory: Path) -> SumsTrace:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
     from tprof.analysis.attribution.stack_samples import StackTable
-    from tprof.analysis.profile.cluster import ClusterProfile
+    from tprof.analysis.profile.cluster import Job
     from tprof.analysis.profile.part_tables import PartTables
     from tprof.analysis.profile.profile import Profile
 
@@ -105,13 +105,13 @@ def _outside(paths: Paths, thread: Thread, levels: frozenset[str], host: str) ->
     return paths.child(_top(paths, top, levels, (thread.pid, thread.tid, name)), OUTSIDE, REST)
 
 
-def cluster_flame(profile: ClusterProfile, by: Sequence[str] = ()) -> Flame:
-    """Return the tree of a job's tasks; see `ClusterProfile.flame`. Parts whose trees do not say it are read again."""
+def job_flame(job: Job, by: Sequence[str] = ()) -> Flame:
+    """Return the tree of a job's tasks; see `Profile.flame`. Parts whose trees do not say it are read again."""
     levels = _levels(by)
     of_host = OF_HOST if levels & set(OF_HOST) else ()
-    if not profile.has_tasks and (of_host or any(one.flame is None and one.figures for one in profile.parts)):
-        return joined_flames(list(profile.again(partial(_part_flame, by=of_host))), levels)
-    return joined_flames([(one, one.flame) for one in profile.parts if one.flame is not None], levels)
+    if not job.has_tables and (of_host or any(one.flame is None for one in job.present)):
+        return joined_flames(list(job.again(partial(_part_flame, by=of_host))), levels)
+    return joined_flames([(one, one.flame) for one in job.parts if one.flame is not None], levels)
 
 
 def joined_flames(flames: Sequence[tuple[PartTables, Flame]], levels: Collection[str]) -> Flame:

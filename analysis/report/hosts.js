@@ -1,18 +1,9 @@
+// What only the page of a job shows: its hosts, its tasks by host, its longest chain, and its accounts.
 (() => {
-const { at, make, plain, short, si, COLOURS, shadeOf, style, narrow, fit, draw, named, section, data, share, tag, sharedBy } = drawing, info = data.info;
+const { at, make, plain, short, si, COLOURS, style, narrow, fit, draw, named, section, data, share, tag } = drawing;
+if (!data.hosts) return;
 const known = data.hosts.filter((row) => row.quality !== "missing"), mixed = new Set(known.map((row) => row.quality)).size > 1;
 const joules = (value) => (value === null || value === undefined ? "–" : si(value, "J"));
-
-function cost() {
-  make(at("badges"), "span", info.quality.toUpperCase(), "badge");
-  if (Object.keys(info.missing).length) make(at("badges"), "span", "PARTS MISSING", "badge");
-  const sums = Object.entries(data.measured_j).filter(([, value]) => value !== null);
-  const figures = [...sums.map(([quality, value]) => [si(value, "J"), `energy, ${quality}`]), [`${known.length}`, `host${known.length === 1 ? "" : "s"}`], [si(info.duration_s, "s"), "duration"], [known.reduce((all, row) => all + row.instances, 0).toLocaleString("en"), "task instances"]];
-  figures.forEach(([text, label]) => { const one = make(at("figures"), "div", undefined, "figure"); make(one, "b", text); make(one, "span", label, "quiet"); });
-  data.warnings.forEach((text) => make(at("warnings"), "li", text));
-  if (data.more_warnings) make(at("warnings"), "li", `and ${data.more_warnings} more: tprof summary --json has them all`);
-  at("offsets").textContent = data.offsets.length ? `Compared by: ${data.offsets.join("; ")}.` : "";
-}
 
 const signed = (value) => (value === null ? "–" : `${value < 0 ? "−" : "+"}${(100 * Math.abs(value)).toFixed(1)} %`);
 const HOST_COLUMNS = [["Host", (row) => row.host], ["Quality", (row) => row.quality], ["Energy", (row) => joules(row.energy_j)], ["Mean power", (row) => (row.power_w === null ? "–" : si(row.power_w, "W"))], ["Tasks", (row) => joules(row.tasks_j)], ["Runtime", (row) => joules(row.runtime_j)], ["Other", (row) => joules(row.other_j)], ["Idle", (row) => joules(row.idle_j)], ["Busy", (row) => share(row.busy_share)], ["Imbalance", (row) => signed(row.imbalance)], ["Instances", (row) => (row.instances === null ? "–" : row.instances.toLocaleString("en"))], ["Processes", (row) => (row.processes === null ? "–" : row.processes.toLocaleString("en"))]];
@@ -26,7 +17,8 @@ function rows(id, columns, all) {
 function hosts() {
   const body = rows("hosts", HOST_COLUMNS, data.hosts);
   data.hosts.forEach((row, place) => { if (row.missing) body.rows[place].cells[0].textContent += `\n${row.missing}`; });
-  rows("accounts", ACCOUNT_COLUMNS, data.accounts);
+  at("offsets").textContent = data.offsets.length ? `Compared by: ${data.offsets.join("; ")}.` : "";
+  if (at("domains")) rows("domain-accounts", ACCOUNT_COLUMNS, data.accounts);
 }
 
 const label = (row) => short(mixed ? `${row.host} (${row.quality})` : row.host, narrow() ? 16 : 36);
@@ -37,20 +29,6 @@ function shares() {
   fit("shares", known.length, 130);
   draw("shares", ACCOUNTS.map(([name, key, colour]) => ({ type: "bar", orientation: "h", name, x: known.map((row) => row[key]), y: known.map((_, i) => i), marker: { color: COLOURS[colour] }, text: known.map((row) => plain(`${row.host}: ${name} ${joules(row[key])}, ${row.quality}`)), textposition: "none", hovertemplate: "%{text}<extra></extra>" })),
     { ...layout, barmode: "stack", bargap: 0.3, margin: { ...layout.margin, l: 12 }, xaxis: named({ ...axis, rangemode: "tozero" }, `energy${tag}`, "J"), yaxis: ofHosts(axis, known) });
-}
-
-// A line for each host where there are few; many hosts are rows of a map whose colour is the power.
-const FEW = 8, kindOf = new Map(data.hosts.map((row) => [row.host, row.quality])), called = (host) => (mixed ? `${host} (${kindOf.get(host)})` : host);
-function power() {
-  const { axis, layout } = style(), all = data.power.hosts, time = named(axis, "time of the job", "s");
-  if (all.length <= FEW) {
-    draw("power", all.map((row, i) => ({ type: "scatter", mode: "lines", line: { shape: "hvh", width: 1.5, color: COLOURS[i % 8] }, name: plain(called(row.host)), x: data.power.x, y: row.watts, hovertemplate: "%{y:.3s}W at %{x:.4s}s" })),
-      { ...layout, showlegend: true, xaxis: time, yaxis: named({ ...axis, rangemode: "tozero" }, `power${tag}`, "W") });
-    return;
-  }
-  fit("power", Math.min(all.length, 40), 110);
-  draw("power", [{ type: "heatmap", x: data.power.x, y: all.map((_, i) => i), z: all.map((row) => row.watts), zmin: 0, colorscale: "Viridis", colorbar: { title: { text: `W${tag}` } }, text: all.map((row) => data.power.x.map(() => plain(called(row.host)))), hovertemplate: "%{text}: %{z:.3s}W at %{x:.4s}s<extra></extra>" }],
-    { ...layout, xaxis: time, yaxis: { ...axis, tickvals: all.length > 40 ? undefined : all.map((_, i) => i), ticktext: all.map((row) => short(called(row.host), narrow() ? 12 : 36)), range: [all.length - 0.5, -0.5] } });
 }
 
 const MOST_TASKS = 7;
@@ -66,8 +44,6 @@ function byHost() {
 
 function path() {
   const of = data.path;
-  at("path").hidden = !of;
-  if (!of) return;
   const facts = of.facts, kind = of.quality === "measured" ? "" : ` (${of.quality})`, part = (name) => share(facts.makespan_s ? facts[`run_${name}_s`] / facts.makespan_s : null);
   [[si(facts.makespan_s, "s"), "from first start to last end"], [si(facts.span_s, "s"), `longest chain, ${share(facts.share)} of it`], [facts.parallelism === null ? "–" : facts.parallelism.toFixed(1), "workers at once that the dependences allow (work / longest chain)"], [joules(facts.path_j), `of the longest chain${kind}`], [of.host_changes.toLocaleString("en"), "changes of the host"]].forEach(([text, name]) => { const one = make(at("path-figures"), "div", undefined, "figure"); make(one, "b", text); make(one, "span", name, "quiet"); });
   at("path-parts").textContent = `What this run waited for, backwards from its last instance: running ${part("running")}, for data ${part("data")}, for data of another host ${part("transfer")}, for a worker ${part("worker")}, for the program to spawn ${part("spawning")}, paused ${part("paused")}.${facts.contradicting ? ` ${facts.contradicting.toLocaleString("en")} dependences contradict the recorded times, and are left out.` : ""}`;
@@ -76,26 +52,9 @@ function path() {
   rows("links", [["Host", (row) => row.host], ["Task", (row) => row.task], ["Instance", (row) => String(row.instance)], ["Started at", (row) => si(row.start_s, "s")], ["Time on it", (row) => si(row.path_s, "s")], [`Energy on it${kind}`, (row) => joules(row.energy_j)]], of.links);
 }
 
-let timeline = null;
-const further = [["hosts", "Hosts", (value) => value.toLocaleString("en")], ...(mixed ? [...new Set(known.map((row) => row.quality))].map((quality) => [`${quality}_j`, quality[0].toUpperCase() + quality.slice(1), joules]) : [])];
-const table = taskTable(data, { at, make, si, share, further, opens: () => timeline });
-at("title").textContent = `tprof report: ${data.job}`;
-at("cost-title").textContent += tag;
-at("tasks-section-title").textContent += sharedBy;
-at("unresolved").hidden = data.summary.every((row) => row.resolved || row.energy_high_j === null);
-at("uncovered").hidden = data.summary.every((row) => row.energy_high_j !== null);
-at("domains").hidden = data.accounts.length <= known.length;
-showAnswer(data); cost(); hosts(); path(); showSources(data);
-// Cores of unlike hosts have the same numbers.
-document.querySelector(".switch").hidden = true;
-if (data.timeline.lanes.length) timeline = exploreTimeline(data, { at, make, si, share, plain, short, style, fit, draw, named, COLOURS, shadeOf, tag, atMost, meanWithin });
-at("timeline-section").hidden = !timeline;
-section("cost", shares);
-section("power-section", power);
-if (timeline) section("timeline-section", timeline.redraw);
+at("hosts-section-title").textContent += tag;
+hosts();
+if (data.path) path();
+section("hosts-section", shares);
 section("by-host-section", byHost);
-table();
-at("answer-more").hidden = !timeline || data.answer.task === null;
-at("answer-show").addEventListener("click", () => timeline.open(data.answer.task));
-document.documentElement.dataset.drawn = "yes";
 })();

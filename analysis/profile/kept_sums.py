@@ -1,16 +1,16 @@
-"""The tables of a recording that kept sums instead of samples: as those of a profile, without single instances."""
+"""A recording that kept sums instead of samples: a profile of them, without single instances."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
 from tprof.analysis.attribution.instance_sums import joined
-from tprof.analysis.display.frames import AccountsTable, SummaryTable
+from tprof.analysis.display.frames import AccountsTable
 from tprof.analysis.names import shown
 
 from tprof.errors import UsageError
@@ -20,19 +20,18 @@ from tprof.trace.left_out import unread_sentences
 from tprof.trace.sums import DOMAIN_SUMS, TASK_SUMS, THREADS
 from tprof.trace.sums_trace import refusal
 
-from .grouped import grouped_sums
+from .grouped import GroupSums
 from .intervals import widened
+from .profile import Absent, Profile
 from .provenance import assumed_text
-from .summary import HostSums, errors_of, summary_of
 from .task_sums import TaskSums
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
-    from tprof.analysis.emissions import Footprint, Rates
 
+    from tprof.trace import Trace
     from tprof.trace.sums import Block
     from tprof.trace.sums_trace import SumsTrace
 
@@ -45,57 +44,30 @@ MODEL_WHY = 'model "cputime": energy was shared by CPU time while the program ra
 
 
 @dataclass(frozen=True, repr=False)
-class SumsProfile:
-    """The joules of a recording by task, from sums.
+class KeptSums:
+    """Sums by task, process, span of time and, if they are kept, thread.
 
     Attributes
     ----------
-    trace : the sums
-    totals : of each task of each process over the recording, of dtype `TASK_SUMS`
-    accounts : index `domain`; as in a profile
-    info : quality, sensor, model, warnings and other provenance; as in a profile
-    watts : factors of the error of an estimate's watts
+    trace : that has them
+    sums : of each task over the recording
+    domains : as the recording describes them
+    quality : of the joules
     """
 
     trace: SumsTrace
-    totals: Table = field(repr=False)
-    accounts: pd.DataFrame
-    info: dict[str, Any]
-    watts: WattsError = field(repr=False)
+    sums: TaskSums
+    domains: Sequence[Mapping[str, Any]]
+    quality: str
 
     @property
-    def measured_j(self) -> float:
-        """Sum of the counted domains' joules; NaN if there are none."""
-        counted = [one["name"] for one in self.info["domains"] if one["counted"]]
-        return float(self.accounts.loc[counted, "measured_j"].sum(min_count=1))
+    def by_thread(self) -> bool:
+        """Whether the sums are by thread."""
+        return self.trace.manifest.get("keep") == THREADS
 
-    @property
-    def tasks(self) -> NoReturn:
-        """Single instances are not there. Raises UsageError."""
-        raise UsageError(refusal(self.trace.path))
-
-    flame = critical_path = segments = waits = tasks
-
-    def summary(self, *, common: bool = True) -> pd.DataFrame:
-        """Return one row per task (index `task`), by energy; the columns and intervals are those of `Profile.summary`.
-
-        Without `common` the intervals exclude the error of an estimate's watts.
-        """
-        sums = _task_sums(self.trace, self.totals, has_energy=self.info["quality"] != "none")
-        errors = errors_of(sums, watts=self.watts)
-        return SummaryTable(summary_of([HostSums("", str(self.info["quality"]), sums, errors)], common=common))
-
-    def by(self, *names: str) -> pd.DataFrame:
-        """Return one row per process (``by("process")``) or, with ``keep="threads"``, thread; as `Profile.by`.
-
-        An instance counts in the thread in which it began, joules and times in that which ran it.
-
-        Raises
-        ------
-        UsageError
-            If no sums were kept by it.
-        """
-        kept = ("process", "thread") if self.keeps_threads else ("process",)
+    def grouped(self, names: Sequence[str]) -> GroupSums:
+        """Return the sums by ``"process"`` or ``"thread"``; see `Profile.by`. Raises UsageError for other names."""
+        kept = ("process", "thread") if self.by_thread else ("process",)
         if not set(names) <= set(kept):
             raise UsageError(
                 f"{self.trace.path} keeps sums by {' and '.join(kept)}, got {', '.join(map(shown, names))}: "
@@ -108,12 +80,7 @@ class SumsProfile:
         frame = pd.DataFrame({"process": rows["process"], "instances": rows["begun"].astype(float), **columns})
         frame["task"], frame["half_squares"] = tasks[codes], rows["half_j2"].astype(float)
         frame["thread"] = self._thread_of(rows)
-        return grouped_sums(frame, self.summary(), names)
-
-    @property
-    def keeps_threads(self) -> bool:
-        """Whether the sums are by thread."""
-        return self.trace.manifest.get("keep") == THREADS
+        return GroupSums.of_sums(frame, names)
 
     def _thread_of(self, rows: Table) -> list[str]:
         """Return name and number of the thread of each row; its place in the session without a name."""
@@ -135,7 +102,7 @@ class SumsProfile:
         rows = joined([_in_indices(self.trace, block.tasks) for block in self.trace.blocks()])
         own_s = rows["own_s"]
         power_w = np.divide(rows["energy_j"], own_s, out=np.full(len(rows), np.nan), where=own_s > 0)
-        thread = {"thread": pd.Categorical(self._thread_of(rows))} if self.keeps_threads else {}
+        thread = {"thread": pd.Categorical(self._thread_of(rows))} if self.by_thread else {}
         return pd.DataFrame(
             {
                 "time_s": rows["span"] * (self.trace.span_ns * 1e-9),
@@ -147,22 +114,22 @@ class SumsProfile:
                 "ended": rows["ended"].astype(np.int64),
                 **{name: rows[name] for name in ("cpu_s", "own_s", "energy_j", "dynamic_j")},
                 "power_w": power_w,
-                "quality": self.info["quality"],
+                "quality": self.quality,
             }
         )
 
     @cached_property
     def power(self) -> pd.DataFrame:
-        """Watts of each domain over time: `time_s`, `duration_s` and a column `<domain>_w` per domain.
+        """The watts of each domain over time, as `Profile.power`.
 
         A row is of the readings that began in a span, the last of which mostly end in the next one: each row ends
         where the next begins.
         """
         rows = _added_domains([block.domains for block in self.trace.blocks()], ["span", "domain"])
-        rows = rows[rows["domain"] < len(self.info["domains"])]
+        rows = rows[rows["domain"] < len(self.domains)]
         spans = np.unique(rows["span"])
         begin_s, end_s, watts = np.full(len(spans), np.inf), np.zeros(len(spans)), {}
-        for place, domain in enumerate(self.info["domains"]):
+        for place, domain in enumerate(self.domains):
             mine = rows[rows["domain"] == place]
             at, own_s = np.searchsorted(spans, mine["span"]), _begins_s(mine, self.trace.span_ns * 1e-9)
             begin_s[at] = np.minimum(begin_s[at], own_s)
@@ -171,48 +138,22 @@ class SumsProfile:
             covered = mine["seconds"] > 0
             watts[f"{domain['name']}_w"][at[covered]] = mine["measured_j"][covered] / mine["seconds"][covered]
         times = {"time_s": begin_s, "duration_s": np.minimum(end_s, np.append(begin_s[1:], np.inf)) - begin_s}
-        return pd.DataFrame(times | watts).assign(quality=self.info["quality"])
-
-    def footprint(self, rates: Rates) -> Footprint:
-        """Return what all joules emitted and cost; see `Profile.emissions`."""
-        from tprof.analysis.emissions import footprint_of  # noqa: PLC0415 - loaded when used
-
-        return footprint_of(self, rates)
-
-    def to_csv(self, directory: str | os.PathLike[str]) -> None:
-        """Write spans.csv, summary.csv, accounts.csv, power.csv and info.json into a directory."""
-        self._write("csv", directory)
-
-    def to_parquet(self, directory: str | os.PathLike[str]) -> None:
-        """Write the tables of `to_csv` as Parquet files into a directory."""
-        self._write("parquet", directory)
-
-    def _write(self, form: str, path: str | os.PathLike[str]) -> None:
-        from tprof.analysis.export import format_named  # noqa: PLC0415 - loaded when used
-
-        format_named(form).write(self, path)
-
-    def to_html(self, path: str | os.PathLike[str], *, plotly: str = "inline", rates: Rates | None = None) -> None:
-        """Write a report that needs no network; the parameters are those of a profile's."""
-        from tprof.analysis.report.sums_page import write_sums_report  # noqa: PLC0415 - loaded when used
-
-        write_sums_report(self, path, plotly=plotly, rates=rates)
-
-    def __repr__(self) -> str:
-        """Describe the profile in one line."""
-        joules = f"{self.measured_j:.4g} J" if self.measured_j == self.measured_j else "no energy"
-        return f"<SumsProfile of {self.trace.path.name}: {joules} ({self.info['quality']})>"
+        return pd.DataFrame(times | watts).assign(quality=self.quality)
 
 
-def build_sums_profile(trace: SumsTrace) -> SumsProfile:
+def profile_of_sums(trace: SumsTrace) -> Profile:
     """Add up the sums of a recording; see `SumsTrace.profile`."""
     totals, domains = _totals(trace, ["process", "task"])
     described = [one for one in trace.manifest.get("domains", ()) if isinstance(one.get("name"), str)]
-    accounts = _accounts(trace, described, domains, _left_out_share(trace, totals))
+    accounts = _accounts(described, domains, _left_out_share(trace, totals))
     watts = _common_error(trace, described, accounts)
     info = _info(trace, described, accounts)
     info["estimate"] = _estimate(trace, described, accounts, watts) if info["quality"] == Quality.ESTIMATED else None
-    return SumsProfile(trace, totals, AccountsTable(accounts), info, watts)
+    sums = _task_sums(trace, totals, has_energy=info["quality"] != "none")
+    kept = KeptSums(trace, sums, info["domains"], info["quality"])
+    absent: Any = Absent(refusal(trace.path))
+    of = cast("Trace", trace)
+    return Profile(of, absent, AccountsTable(accounts), info, absent, None, watts, None, absent, kept=kept)
 
 
 def _totals(trace: SumsTrace, key: Sequence[str]) -> tuple[Table, Table]:
@@ -314,9 +255,8 @@ def _left_out_share(trace: SumsTrace, totals: Table) -> float:
     return left_j / whole_j if whole_j > 0 else 0.0
 
 
-def _accounts(trace: SumsTrace, described: Sequence[dict[str, Any]], domains: Table, left_out: float) -> pd.DataFrame:
+def _accounts(described: Sequence[dict[str, Any]], domains: Table, left_out: float) -> pd.DataFrame:
     """Return one row per domain; joules of tasks that are left out are in `runtime_j`, as in a profile."""
-    del trace
     rows = []
     for place, one in enumerate(described):
         mine = domains[domains["domain"] == place]
