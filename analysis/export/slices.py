@@ -85,7 +85,7 @@ def share_slices(
     take : called in the order of the parts; threads are in the order of processes, and may be taken once
     progress : is told how far the recording is read before the first part
     """
-    instances = profile.instances
+    instances = profile.host_instances
     trace, windows = profile.trace, instances.segments()
     crossing = _crossing(instances, trace.start_ns, progress)
     found = Places.of(crossing["instance"].to_numpy())

@@ -91,7 +91,7 @@ def energy_by_domain(profile: Profile) -> pd.DataFrame:
     for domain in profile.quanta:
         columns[domain.name] = np.full(len(profile.sums.names), np.nan)
         if len(domain) and is_any(domain.valid):
-            stream = profile.instances.stream.of_domain(domain.name)
+            stream = profile.host_instances.stream.of_domain(domain.name)
             columns[domain.name] = _shared(stream, None).total.columns["energy_j"]
     return pd.DataFrame(columns, index=pd.Index(np.asarray(profile.sums.names, object), name="task"))
 
@@ -138,7 +138,7 @@ def build_profile(  # noqa: PLR0913 - one parameter an option
     except DisorderedError:
         trace = in_order_of_time(trace)
         profile = _build(trace, prepared, model, window_samples, progress, map)
-    if tables and profile.instances.table_fits:
+    if tables and profile.host_instances.table_fits:
         profile.instances.tasks  # noqa: B018 - it is kept
     return profile
 

@@ -89,7 +89,7 @@ def expected_errors(profile: Profile) -> pd.DataFrame:
 
 def _replayed(profile: Profile) -> list[Sharing]:
     """Return how the joules of the counted domains are shared in the window in the middle of the recording."""
-    stream = profile.instances.stream
+    stream = profile.host_instances.stream
     return stream.planned(len(stream.windows) // 2)[1]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tprof.analysis.display.frames import SummaryTable
 from tprof.analysis.quantities import quantity
@@ -130,6 +130,13 @@ class Profile:
     def has_stacks(self) -> bool:
         """Whether stacks were sampled on the host."""
         return self.has_samples and bool(self.trace.stack_files)
+
+    @property
+    def host_instances(self) -> Instances:
+        """The instances of one host's samples, which can be read again. Raises UsageError for a job of several."""
+        if self.job is not None:
+            raise UsageError(f"{self.trace.path} has the samples of several hosts: take the part of one host")
+        return cast("Instances", self.instances)
 
     @property
     def tasks(self) -> pd.DataFrame:

@@ -133,7 +133,7 @@ def drawn_of(profile: Profile, start_ns: int, most: int, *, windowed: bool = Tru
     """
     names, number = places([shown(entry.name) for entry in profile.trace.tasks])
     number = np.append(number, len(names))
-    instances = profile.instances
+    instances = profile.host_instances
     windows = _windows_of_index(instances.index, start_ns, min(IN_WINDOWS, most // 4)) if windowed else []
     growing = GrowingLanes(names, most, windows)
     for own_ns, segments in instances.segments():

@@ -154,7 +154,7 @@ def _busy_s(profile: Profile) -> dict[str, float]:
     names, codes = places([shown(entry.name) for entry in profile.trace.tasks])
     code = np.append(codes, -1)
     busy_s, until_ns = np.zeros(len(names)), np.zeros(len(names), np.int64)
-    for own_ns, segments in profile.instances.segments():
+    for own_ns, segments in profile.host_instances.segments():
         ran = []
         for one in segments:
             own = slice(*np.searchsorted(one.t_ns[:-1], own_ns).tolist())

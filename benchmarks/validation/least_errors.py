@@ -33,7 +33,7 @@ def least_errors(profile: Profile, case: AssumptionCase) -> Floats:
 
     The assumptions must hold: powers are constant but for the spread between instances, and updates are not late.
     """
-    tasks, recipe, stream = len(case.tasks), profile.recipe, profile.instances.stream
+    tasks, recipe, stream = len(case.tasks), profile.recipe, profile.host_instances.stream
     domain = recipe.whole[0]
     rows = Rows.of(domain, np.sum(stream.found.hidden.between(domain.edges_ns, domain.package), axis=0), tasks + 3)
     with ArrayFile(NO_SPACE) as file:

@@ -54,7 +54,7 @@ def flame(profile: Profile, by: Sequence[str] = ()) -> Flame:
             totals.add(tasks, tasks["own_s"].to_numpy(float), node, len(paths))
 
     stacks, waiting = NodeStacks(), []
-    for (tasks, own_s), rows in profile.instances.with_stacks(_COLUMNS):
+    for (tasks, own_s), rows in profile.host_instances.with_stacks(_COLUMNS):
         before = nested.nodes(rows.instance)
         add(*nested.add(tasks.assign(own_s=own_s)))
         node = np.where(before >= 0, before, nested.nodes(rows.instance))
@@ -67,7 +67,7 @@ def flame(profile: Profile, by: Sequence[str] = ()) -> Flame:
     for rows in waiting:
         at = rows_of_parents(last["instance"].to_numpy(np.uint64), rows.instance)
         stacks.add(rows, node[at])
-    stored = profile.instances.stored.stacks
+    stored = profile.host_instances.stored.stacks
     if stored is None:
         return flame_of(paths, totals.sums(), profile.info["quality"])
     return _with_functions(profile, paths, totals.sums(), stacks, stored.sampled.table, stored.outside, levels, host)

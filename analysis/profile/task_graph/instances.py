@@ -177,7 +177,7 @@ def read_ran(profile: Profile) -> Ran:
     profile.instances.share(columns.add)
     found = columns.by_id()
     ids = found["instance"]
-    runs = read_thread_runs(profile.instances.segments(), lambda some: _rows(ids, some), profile.trace.start_ns)
+    runs = read_thread_runs(profile.host_instances.segments(), lambda some: _rows(ids, some), profile.trace.start_ns)
     return Ran(columns.names, **found, runs=runs, waited=columns.waited)
 
 

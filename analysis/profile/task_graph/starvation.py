@@ -45,7 +45,7 @@ def starvation(profile: Profile) -> pd.DataFrame:
     (instances taken from others), idle_j (joules that the model assigns to its thread outside tasks in this time; NaN
     without energy). One row for each thread that was a worker. Empty without such events.
     """
-    trace, served = profile.trace, profile.instances.served
+    trace, served = profile.trace, profile.host_instances.served
     if not served.services:
         return pd.DataFrame({name: [] for name in COLUMNS})
     threads = {thread.ordinal: thread for thread in trace.threads}
