@@ -375,13 +375,13 @@ def with_gpus(path: Path, seed: int, count: int, **given: Any) -> list[dict[str,
     return threads
 
 
-def mark_gpus(path: Path, threads: list[dict[str, Any]], seed: int) -> None:
+def mark_gpus(path: Path, threads: list[dict[str, Any]], seed: int, edges: int = 60) -> None:
     """Add for which instances two streams worked, and when: for nobody and for unknown ones too."""
     rng = np.random.RandomState(seed)
     ids = np.concatenate([one["instance"] for one in threads]).astype(np.int64)
     lines = [{"used": ["torch"]}]
     for stream in (0, 7):
-        edges_ns = np.sort(rng.randint(0, LENGTH_NS, 60)).reshape(-1, 2)
+        edges_ns = np.sort(rng.randint(0, LENGTH_NS, edges)).reshape(-1, 2)
         of = np.append([0, 12345], ids)[rng.randint(0, len(ids) + 2, len(edges_ns))]
         rows = [[a, b - a, one, 0, stream] for (a, b), one in zip(edges_ns.tolist(), of.tolist(), strict=True)]
         lines.append({"device": ["gpu-0"], "number": 0, "segments": rows})

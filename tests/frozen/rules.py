@@ -136,8 +136,9 @@ def less_than_a_core_is_busy(path: Path) -> None:
 
 @frozen({"model": "cputime"})
 def gpus_without_another_sensor(path: Path) -> None:
+    """Streams are marked for a small part of the time, and in some of it nobody uses the GPU."""
     threads = programs.nested(165)
-    mark_gpus(path, with_gpus(path, 165, 2, threads=threads, energy={}), 166)
+    mark_gpus(path, with_gpus(path, 165, 2, threads=threads, energy={}), 166, edges=4)
 
 
 # Who uses a pool.
