@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collected import Collected
 
 MOST_S = 1800
-SOURCES = ("tprof", "analysis", "runtime", "benchmarks", "tests/support")
+SOURCES = ("tprof", "analysis", "runtime", "benchmarks", "tests/support", "tests/frozen")
 ENDS_S = (1.0, 4.0, 16.0, 64.0)
 """Tests are tried in groups up to these sums of their seconds; in each by file, since a file's tests share fixtures."""
 
