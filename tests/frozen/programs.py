@@ -133,6 +133,14 @@ def in_turns(
     return found
 
 
+def between(t_ns: Int, known_ns: Int, values: Int) -> Int:
+    """Return what a clock said at some times, from what it said at known ones: evenly in between, in integers."""
+    place = np.clip(np.searchsorted(known_ns, t_ns, side="right") - 1, 0, len(known_ns) - 2)
+    length_ns = np.maximum(np.diff(known_ns)[place], 1)
+    since_ns = np.clip(t_ns - known_ns[place], 0, length_ns)
+    return np.asarray(values[place] + np.diff(values)[place] * since_ns // length_ns)
+
+
 def drawn_uj(threads: list[dict[str, Any]], milliwatts: Sequence[int], static_mw: int, t_ns: Int) -> Int:
     """Return what a package drew until each time, microjoules: static power and that of each running task."""
     total_pj = t_ns * static_mw

@@ -421,7 +421,7 @@ def sampled_stacks(path: Path) -> None:
 
     def clock(t_ns: Any, number: int) -> Any:
         known = threads[number]
-        return np.interp(t_ns, known["t_ns"], known["cpu_ns"]).astype(np.int64)
+        return programs.between(t_ns, known["t_ns"], known["cpu_ns"])
 
     add_stacks(path, 61, [FIRST_TID, FIRST_TID + 1, FIRST_TID + 2], clock)
 

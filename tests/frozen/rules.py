@@ -57,7 +57,7 @@ def _add_busy(
     """Add CPU time: of the program a little besides its tasks, of others so much, nothing of either in quiet time."""
     rng = np.random.RandomState(seed)
     t_ns = np.arange(0, length_ns + 1, 10 * MS)
-    used_ns = sum(np.interp(t_ns, one["t_ns"], one["cpu_ns"]).astype(np.int64) for one in threads)
+    used_ns = sum(programs.between(t_ns, one["t_ns"], one["cpu_ns"]) for one in threads)
     loud = np.ones(len(t_ns), bool)
     for begin_ns, end_ns in zip(quiet_ns[::2], quiet_ns[1::2], strict=True):
         loud &= (t_ns <= begin_ns) | (t_ns > end_ns)
