@@ -14,7 +14,7 @@ from tprof.cli.run_start import Launch, options_of_run, read_launch
 from tprof.configuration import GENERAL, variable_of
 
 INTERNAL = {
-    "TPROF_CONFIG", "TPROF_LOG", "TPROF_WATTS", "TPROF_SYSROOT", "TPROF_REDFISH", "TPROF_DASK", "TPROF_DASK_OPTIONS",
+    "TPROF_CONFIG", "TPROF_LOG", "TPROF_WATTS", "TPROF_SYSROOT", "TPROF_DASK", "TPROF_DASK_OPTIONS",
     "TPROF_SESSION", "TPROF_TASKS", "TPROF_RAY", "TPROF_WORKERS", "TPROF_PUBLIC_DATA", "TPROF_LAB",
 }  # fmt: skip
 
@@ -119,7 +119,7 @@ def test_a_mistake_in_a_variable_is_one_sentence(tmp_path, name, value, sentence
 
 
 @pytest.mark.parametrize(
-    "line", ['output = "a"', 'report = "/etc/x"', "overwrite = true", 'energy = "redfish:https://a"']
+    "line", ['output = "a"', 'report = "/etc/x"', "overwrite = true", 'energy = "meter:tcp://a:1"']
 )
 def test_a_file_of_others_can_neither_write_nor_remove_nor_connect(project, line):
     project(f"[tool.tprof.run]\n{line}\n")

@@ -51,7 +51,7 @@ def test_the_table_names_what_is_missing_with_the_command(tmp_path, monkeypatch)
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("  powercap "))
     assert "cannot read" in line
     assert "  $ sudo groupadd -f power" in done.stdout
-    assert "modprobe ipmi_si" not in done.stdout
+    assert "pip install" not in done.stdout
     assert "estimate" in done.stdout
     named = run_tprof("sensors", "powercap", cwd=tmp_path).stdout
     assert named.startswith("powercap (packages and DRAM of x86 processors, by the kernel's powercap files) is not")

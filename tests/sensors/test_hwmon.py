@@ -1,4 +1,4 @@
-"""What hwmon's channels and batteries cover is known by driver and label, from trees as machines have them."""
+"""What hwmon's channels cover is known by driver and label, from trees as machines have them."""
 
 import re
 
@@ -103,31 +103,3 @@ def test_rails_that_nobody_lists_are_read_when_their_driver_is_named(tree):
     nothing = create("hwmon").find(Machine(tree.root))
     assert isinstance(nothing, Unavailable)
     assert nothing.why == f"{tree.root}/sys/class/hwmon has no energy or power of a device that tprof knows"
-
-
-def battery(tree, name="BAT0", **files):
-    for file, text in {"type": "Battery", "status": "Discharging", **files}.items():
-        tree.write(f"sys/class/power_supply/{name}/{file}", text)
-
-
-def watts(tree):
-    (reading,) = create("battery").open(Machine(tree.root), ()).read()
-    return reading.value
-
-
-def test_batteries_give_their_power_together_whatever_its_sign(tree):
-    battery(tree, power_now="12000000")
-    battery(tree, "BAT1", current_now="-1000000", voltage_now="8000000")
-    battery(tree, "hidpp_battery_0", scope="Device", power_now="1")
-
-    assert watts(tree) == pytest.approx(20)
-    assert [domain.scope for domain in found(tree, "battery").values()] == ["machine"]
-
-
-def test_a_battery_that_is_charged_says_nothing_of_the_machine(tree):
-    battery(tree, status="Charging", power_now="12000000")
-
-    unavailable = create("battery").find(Machine(tree.root))
-    assert isinstance(unavailable, Unavailable)
-    assert "does not discharge: the supply feeds the machine" in unavailable.why
-    assert watts(tree) is None

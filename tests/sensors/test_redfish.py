@@ -6,19 +6,21 @@ import subprocess
 import time
 
 import pytest
+from support import example_sensors
 from support.fake_redfish import CHASSIS, LAYOUTS, PASSWORD, USER, FakeController, chassis, control, service
 from support.fake_sensor import is_missing, raw_readings, wait_for
+from tprof_redfish import Redfish
 
 import tprof
 from tprof.errors import SensorError, UsageError
 from tprof.sensors import Found, Machine, Unavailable, sysroot
-from tprof.sensors.redfish import Redfish
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr("tprof.sensors.redfish.PERIOD_S", 0.1)
+    example_sensors.install(tmp_path, monkeypatch)
+    monkeypatch.setattr("tprof_redfish.PERIOD_S", 0.1)
     monkeypatch.setenv("TPROF_REDFISH", f"{USER}:{PASSWORD}")
     return tmp_path
 

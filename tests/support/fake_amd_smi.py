@@ -7,6 +7,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from . import example_sensors
 from .sensor_conformance import CountBench
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class AmdSmiBench(CountBench):
 
     def __init__(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(place, monkeypatch)
+        example_sensors.install(place, monkeypatch)
         self.is_there, self.shown = True, 0
         module = ModuleType("amdsmi")
         module.__spec__ = ModuleSpec("amdsmi", None)

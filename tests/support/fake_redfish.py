@@ -15,6 +15,7 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
+from . import example_sensors
 from .sensor_conformance import PowerBench
 
 if TYPE_CHECKING:
@@ -233,6 +234,7 @@ class RedfishBench(PowerBench):
 
     def __init__(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(place, monkeypatch)
+        example_sensors.install(place, monkeypatch)
         monkeypatch.setenv("TPROF_REDFISH", f"{USER}:{PASSWORD}")
         self.controller = FakeController(LAYOUTS["idrac"])
         self.energy = f"redfish:{self.controller.url}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, ClassVar
 
-from . import fake_trees
+from . import example_sensors, fake_trees
 from .sensor_conformance import Bench, CountBench, PowerBench
 
 if TYPE_CHECKING:
@@ -104,6 +104,10 @@ class BatteryBench(_Tree, PowerBench):
     folder, value = "sys/class/power_supply/BAT0", "power_now"
     files: ClassVar[dict[str, str]] = {"type": "Battery", "status": "Discharging"}
 
+    def __init__(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(place, monkeypatch)
+        example_sensors.install(place, monkeypatch)
+
 
 class IpmiBench(PowerBench):
     """A controller, and a program in the place of ipmitool that says what the controller would."""
@@ -113,6 +117,7 @@ class IpmiBench(PowerBench):
 
     def __init__(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__(place, monkeypatch)
+        example_sensors.install(place, monkeypatch)
         self.tree = fake_trees.machine(place / "root", fake_trees.INTEL, {0: range(2)})
         self.device = self.tree.write("dev/ipmi0", "")
         self.file, tool = place / "watts", place / "bin" / "ipmitool"

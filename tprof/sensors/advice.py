@@ -68,19 +68,6 @@ HWMON_GROUP = Remedy(
     "echo log out and in again",
     f"the group `power` can read energy until the next start; {SIDE_CHANNEL}",
 )
-UNPLUG = Remedy("unplug the power supply")
-IPMI_TOOL = Remedy("sudo apt install ipmitool", "a program that talks to the board's management controller")
-IPMI_MODULE = Remedy("sudo modprobe ipmi_si ipmi_devintf")
-IPMI_GROUP = Remedy(
-    'sudo groupadd -f ipmi && sudo usermod -aG ipmi "$USER" && sudo chgrp ipmi /dev/ipmi0 && '
-    "sudo chmod 0660 /dev/ipmi0; echo log out and in again",
-    "the group `ipmi` can command the management controller, which can also switch the machine off",
-)
-REDFISH_CREDENTIALS = Remedy(
-    "read -rsp 'user:password: ' TPROF_REDFISH && export TPROF_REDFISH",
-    "every program that this shell starts can read the password; a line of ~/.netrc does without that",
-)
-INSTALL_AMD_SMI = Remedy("pip install /opt/rocm/share/amd_smi")
 INSTALL_METER = Remedy('pip install "tprof-energy[meter]"')
 DIALOUT = Remedy('sudo usermod -aG dialout "$USER"; echo log out and in again', "all serial lines, modems included")
 INSTALL_NVML = Remedy('pip install "tprof-energy[nvml]"')

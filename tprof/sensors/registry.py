@@ -24,13 +24,9 @@ BUILT_IN = {
     "powercap": "powercap:Powercap",
     "hwmon_processor": "hwmon:HwmonProcessor",
     "nvml": "nvml:Nvml",
-    "amd_smi": "amd_smi:AmdSmi",
     "amd_gpu": "hwmon:AmdGpu",
     "intel_gpu": "hwmon:IntelGpu",
     "hwmon": "hwmon:Hwmon",
-    "battery": "battery:Battery",
-    "ipmi": "ipmi:Ipmi",
-    "redfish": "redfish:Redfish",
     "meter": "meter:Meter",
     "pyrapl": "pyrapl:Pyrapl",
 }

@@ -14,13 +14,19 @@ import shutil
 from typing import TYPE_CHECKING
 
 from tprof.errors import SensorError
-
-from .advice import IPMI_GROUP, IPMI_MODULE, IPMI_TOOL
-from .contract import Accuracy, Domain, Found, Quality, Quantity, Reading, Sensor, Unavailable
+from tprof.sensors import Accuracy, Domain, Found, Quality, Quantity, Reading, Sensor, Unavailable
+from tprof.sensors.advice import Remedy
 
 if TYPE_CHECKING:
-    from .contract import Machine
+    from tprof.sensors import Machine
 
+TOOL = Remedy("sudo apt install ipmitool", "a program that talks to the board's management controller")
+MODULE = Remedy("sudo modprobe ipmi_si ipmi_devintf")
+GROUP = Remedy(
+    'sudo groupadd -f ipmi && sudo usermod -aG ipmi "$USER" && sudo chgrp ipmi /dev/ipmi0 && '
+    "sudo chmod 0660 /dev/ipmi0; echo log out and in again",
+    "the group `ipmi` can command the management controller, which can also switch the machine off",
+)
 DOMAIN = "node"
 PERIOD_S, UPDATE_S = 0.2, 1.0
 DEVICES = ("dev/ipmi0", "dev/ipmi/0", "dev/ipmidev/0")
@@ -40,11 +46,11 @@ class Ipmi(Sensor):
         """Look for the controller's device and for ipmitool; nothing is asked of the controller."""
         devices = [machine.root / device for device in DEVICES if (machine.root / device).exists()]
         if not devices:
-            return Unavailable(f"{machine.root / DEVICES[0]} does not exist", (IPMI_MODULE,))
+            return Unavailable(f"{machine.root / DEVICES[0]} does not exist", (MODULE,))
         if not os.access(devices[0], os.R_OK | os.W_OK):
-            return Unavailable(f"cannot read {devices[0]}: permission denied", (IPMI_GROUP,), notable=True)
+            return Unavailable(f"cannot read {devices[0]}: permission denied", (GROUP,), notable=True)
         if shutil.which("ipmitool") is None:
-            return Unavailable("ipmitool is not installed", (IPMI_TOOL,), notable=True)
+            return Unavailable("ipmitool is not installed", (TOOL,), notable=True)
         accuracy = Accuracy(update_s=UPDATE_S, resolution=1.0, shows=Quantity.POWER, covers="the whole node")
         return Found((Domain(DOMAIN, "machine", None, self.name, Quality.MEASURED, accuracy=accuracy),))
 

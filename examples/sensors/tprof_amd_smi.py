@@ -11,16 +11,16 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from tprof.errors import SensorError
-
-from .advice import INSTALL_AMD_SMI
-from .contract import MICRO, Accuracy, Domain, Found, Quality, Reading, Sensor, Unavailable
+from tprof.sensors import Accuracy, Domain, Found, Quality, Reading, Sensor, Unavailable
+from tprof.sensors.advice import Remedy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import ModuleType
 
-    from .contract import Machine
+    from tprof.sensors import Machine
 
+INSTALL = Remedy("pip install /opt/rocm/share/amd_smi")
 PERIOD_S, UPDATE_S = 0.01, 0.1
 NAMES = ("energy_accumulator", "power")
 """The accumulator in versions from 6.1 on, and before."""
@@ -37,7 +37,7 @@ class AmdSmi(Sensor):
         """Ask the library for GPUs that count energy."""
         del machine
         if find_spec("amdsmi") is None:
-            return Unavailable("the Python package amdsmi is not installed", (INSTALL_AMD_SMI,))
+            return Unavailable("the Python package amdsmi is not installed", (INSTALL,))
         try:
             library = _Library()
         except (OSError, SensorError) as error:
@@ -108,7 +108,7 @@ class _Library:
                 count = next((said[name] for name in NAMES if name in said), None)
                 unit_j = said.get("counter_resolution")
                 if isinstance(count, int) and isinstance(unit_j, int | float) and unit_j > 0:
-                    found[place] = (count, unit_j * MICRO)
+                    found[place] = (count, unit_j * 1e-6)
         return found
 
     def close(self) -> None:

@@ -10,16 +10,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tprof.errors import SensorError
-
-from .advice import UNPLUG
-from .contract import MICRO, Accuracy, Domain, Found, Quality, Quantity, Reading, Sensor, Unavailable
-from .topology import read_text
+from tprof.sensors import Accuracy, Domain, Found, Quality, Quantity, Reading, Sensor, Unavailable
+from tprof.sensors.advice import Remedy
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .contract import Machine
+    from tprof.sensors import Machine
 
+UNPLUG = Remedy("unplug the power supply")
 DOMAIN = "battery"
 PERIOD_S = 0.1
 UPDATE_S = 30.0
@@ -38,7 +37,7 @@ class Battery(Sensor):
         folders = _batteries(machine.root)
         if not folders:
             return Unavailable(f"{_place(machine.root)} has no battery")
-        if not any(read_text(folder / "status") == DISCHARGING for folder in folders):
+        if not any(_text(folder / "status") == DISCHARGING for folder in folders):
             return Unavailable(
                 f"{folders[0]} does not discharge: the supply feeds the machine", (UNPLUG,), notable=True
             )
@@ -70,7 +69,7 @@ class BatteryReader:
         """Return the watts of those that discharge; missing if none does. Raises SensorError without any battery."""
         if not any((folder / "status").exists() for folder in self._folders):
             raise SensorError(f"{self._folders[0]} is gone: put the battery back")
-        giving = [folder for folder in self._folders if read_text(folder / "status") == DISCHARGING]
+        giving = [folder for folder in self._folders if _text(folder / "status") == DISCHARGING]
         watts = [_watts(folder) for folder in giving]
         known = [value for value in watts if value is not None]
         return [Reading(DOMAIN, sum(known) if known and len(known) == len(watts) else None)]
@@ -89,21 +88,28 @@ def _batteries(root: Path) -> list[Path]:
         folders = sorted(_place(root).iterdir())
     except OSError:
         return []
-    own = [folder for folder in folders if read_text(folder / "type") == "Battery"]
-    return [folder for folder in own if read_text(folder / "scope") != "Device"]
+    own = [folder for folder in folders if _text(folder / "type") == "Battery"]
+    return [folder for folder in own if _text(folder / "scope") != "Device"]
 
 
 def _watts(folder: Path) -> float | None:
     """Return the power; drivers differ in its sign."""
     power = _number(folder / "power_now")
     if power is not None:
-        return abs(power) * MICRO
+        return abs(power) * 1e-6
     current, voltage = _number(folder / "current_now"), _number(folder / "voltage_now")
-    return None if current is None or voltage is None else abs(current) * MICRO * voltage * MICRO
+    return None if current is None or voltage is None else abs(current) * 1e-6 * voltage * 1e-6
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return None
 
 
 def _number(path: Path) -> int | None:
-    text = read_text(path)
+    text = _text(path)
     try:
         return None if text is None else int(text)
     except ValueError:
