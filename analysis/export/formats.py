@@ -101,7 +101,6 @@ FORMATS = (
         "perfetto", "timeline with joules and watts, for ui.perfetto.dev", ".pftrace", "perfetto:write_perfetto",
         needs="perfetto", install="tprof-energy[perfetto]",
     ),
-    Format("chrome", "timeline as trace events in JSON, for many tools", ".json", "chrome:write_chrome"),
     Format("otlp", "spans of OpenTelemetry in JSON, a line for each batch", ".otlp.jsonl", "otlp:write_otlp"),
 )  # fmt: skip
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import tempfile
 from contextlib import contextmanager
 from itertools import pairwise
@@ -15,7 +14,7 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from support import random_graphs, task_graphs
+from support import random_graphs, task_graphs, trace_processor
 from support.properties import examples
 from support.random_graphs import flat, keyed, nested
 from support.streamed_profiles import streamed
@@ -114,8 +113,9 @@ def test_instances_may_have_their_numbers_in_any_order(seed, block) -> None:
 @pytest.mark.parametrize("write", [flat, keyed])
 def test_exports_in_blocks_are_those_in_memory(tmp_path, write) -> None:
     """Tables of dependences and chains, arrows between slices and links between spans."""
+    pytest.importorskip("perfetto")
     profile = streamed(write(tmp_path / "x.tprof", np.random.default_rng(4)), "cputime", samples=30)
-    formats = ("csv", "chrome", "otlp")
+    formats = ("csv", "perfetto", "otlp")
     for name in formats:
         format_named(name).write(profile, tmp_path / f"whole.{name}")
     with short_blocks(5):
@@ -127,14 +127,7 @@ def test_exports_in_blocks_are_those_in_memory(tmp_path, write) -> None:
         whole, found = (pd.read_csv(tmp_path / f"{which}.csv" / name) for which in ("whole", "parts"))
         assert len(whole) > 5
         pd.testing.assert_frame_equal(found, whole, rtol=1e-12)
-    whole, found = (
-        sorted(
-            (one["tid"], one["ts"], one["ph"])
-            for one in json.loads(file.read_text())["traceEvents"]
-            if one["ph"] in "sf"
-        )
-        for file in (tmp_path / "whole.chrome", tmp_path / "parts.chrome")
-    )
+    whole, found = (trace_processor.arrows(tmp_path / f"{which}.perfetto") for which in ("whole", "parts"))
     assert len(whole) > 5
     assert found == whole
     whole, found = ((tmp_path / f"{which}.otlp").read_text().count('"links"') for which in ("whole", "parts"))

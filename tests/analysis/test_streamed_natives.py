@@ -186,9 +186,10 @@ def test_any_number_of_processes_gives_the_same_bytes(tmp_path: Path, window: di
 
 def test_a_timeline_is_written(tmp_path: Path) -> None:
     """Of windows whose instances have native joules."""
+    pytest.importorskip("perfetto")
     trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(5), pools=2))
 
-    format_named("chrome").write(streamed(trace, samples=40), tmp_path / "parts")
+    format_named("perfetto").write(streamed(trace, samples=40), tmp_path / "parts")
 
     assert (tmp_path / "parts").stat().st_size
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import task_graphs
+from support import task_graphs, trace_processor
 from support.properties import examples
 from support.random_graphs import assert_same_chains, assert_same_runtime, flat, keyed, nested
 from support.streamed_profiles import assert_same, in_order, streamed
@@ -119,11 +118,12 @@ def test_processes_share_the_windows_of_a_runtime(tmp_path) -> None:
 
 def test_files_of_a_runtime_hold_the_same_if_it_is_read_in_windows(tmp_path) -> None:
     """All tables, and the arrows between slices."""
+    pytest.importorskip("perfetto")
     trace = flat(tmp_path / "x.tprof", np.random.default_rng(5))
     profiles = {"whole": trace.profile("cputime"), "parts": streamed(trace, "cputime", samples=20)}
     for name, profile in profiles.items():
         format_named("csv").write(profile, tmp_path / name)
-        format_named("chrome").write(profile, tmp_path / f"{name}.json")
+        format_named("perfetto").write(profile, tmp_path / f"{name}.pftrace")
 
     names = sorted(path.name for path in (tmp_path / "whole").iterdir())
     assert {"waits.csv", "workers.csv", "dependences.csv", "critical_path.csv", "runtime.json"} <= set(names)
@@ -133,32 +133,24 @@ def test_files_of_a_runtime_hold_the_same_if_it_is_read_in_windows(tmp_path) -> 
         if name == "tasks.csv":
             whole, parts = in_order(whole), in_order(parts)
         pd.testing.assert_frame_equal(parts, whole, rtol=1e-9)
-    whole, parts = (_arrows(tmp_path / f"{name}.json") for name in profiles)
+    whole, parts = (trace_processor.arrows(tmp_path / f"{name}.pftrace") for name in profiles)
     assert whole
     assert parts == whole
 
 
 def test_a_timeline_of_keyed_tasks_has_keys_and_arrows_in_windows(tmp_path) -> None:
     """Slices of instances that go on in another window too."""
+    pytest.importorskip("perfetto")
     trace = keyed(tmp_path / "x.tprof", np.random.default_rng(5))
-    format_named("chrome").write(trace.profile("cputime"), tmp_path / "whole.json")
-    format_named("chrome").write(streamed(trace, "cputime", samples=20), tmp_path / "parts.json")
+    format_named("perfetto").write(trace.profile("cputime"), tmp_path / "whole.pftrace")
+    format_named("perfetto").write(streamed(trace, "cputime", samples=20), tmp_path / "parts.pftrace")
 
-    whole, parts = (tmp_path / f"{name}.json" for name in ("whole", "parts"))
-    assert _arrows(whole)
-    assert _arrows(parts) == _arrows(whole)
-    assert _keys(whole)
-    assert _keys(parts) == _keys(whole)
-
-
-def _keys(path: Path) -> dict[int, str]:
-    arguments = [one.get("args", {}) for one in json.loads(path.read_text())["traceEvents"]]
-    return {one["instance"]: one["key"] for one in arguments if "key" in one}
-
-
-def _arrows(path: Path) -> list[tuple[object, ...]]:
-    events = json.loads(path.read_text())["traceEvents"]
-    return sorted((one["id"], one["ph"], one["tid"], one["ts"]) for one in events if one["ph"] in "sf")
+    whole, parts = (tmp_path / f"{name}.pftrace" for name in ("whole", "parts"))
+    arrows, keys = trace_processor.arrows(whole), trace_processor.keys(whole)
+    assert arrows
+    assert trace_processor.arrows(parts) == arrows
+    assert keys
+    assert trace_processor.keys(parts) == keys
 
 
 @examples(10)

@@ -45,7 +45,7 @@ COMMANDS = [
     "compare a.tprof b.tprof -o compare.html",
     "top a.tprof --once",
     "export a.tprof csv -o tables",
-    "export a.tprof chrome -o a.json",
+    "export a.tprof otlp -o a.jsonl",
     "compress a.tprof",
     "summary a.tprof",
     "top a.tprof --once --json",

@@ -1,14 +1,13 @@
 """Every format of export: what other tools' own readers find in it is what the profile says."""
 
 import itertools
-import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from support import command_line, task_graphs, trace_processor, traces
+from support import command_line, task_graphs, traces
 from tprof.analysis.export.columns import COMMON, TABLES, column_of
 from tprof.analysis.export.formats import FORMATS
 from tprof.analysis.export.table_files import ParquetFile
@@ -64,26 +63,6 @@ def test_every_format_writes_what_it_says_of_a_session_and_of_a_job(folder, form
     path = exported(folder, name, form.name)
 
     assert path.is_dir() == form.is_folder
-
-
-def test_trace_events_have_the_joules_and_arrows_that_the_trace_processor_finds(folder, profile):
-    path = exported(folder, "t", "chrome")
-
-    content = json.loads(path.read_text())
-    slices = [event for event in content["traceEvents"] if event["ph"] == "X"]
-    assert sum(event["args"]["energy_j"] for event in slices) == pytest.approx(profile.tasks["energy_j"].sum())
-    assert [(event["ts"], event["dur"], event["tdur"]) for event in slices[:2]] == [(0, 30000, 20000), (1e4, 1e4, 1e4)]
-    assert content["tprof"]["quality"] == "simulated"
-    with trace_processor.opened(path) as rows:
-        found = rows(
-            "select name, count(*) as instances, sum(extract_arg(arg_set_id, 'args.energy_j')) as joules from slice"
-            " where category = 'task' group by name"
-        )
-        (arrows,) = rows("select count(*) as number from flow")
-    summary = profile.summary()
-    assert {row["name"]: row["instances"] for row in found} == summary["instances"].to_dict()
-    assert {row["name"]: row["joules"] for row in found} == pytest.approx(summary["energy_j"].to_dict())
-    assert arrows["number"] == 1
 
 
 def test_spans_nest_fail_link_and_have_joules_by_opentelemetrys_own_classes(folder, profile):

@@ -80,42 +80,7 @@ def test_slices_of_threads_without_cpu_time_are_those_of_the_whole(seed, samples
         assert events_of(in_windows(trace, samples))[0] == events_of(trace.profile())[0]
 
 
-def chrome_slices(path):
-    """Return the slices of trace events; those with a begin and an end as complete ones."""
-    found, stacks = [], {}
-    for event in json.loads(path.read_text())["traceEvents"]:
-        thread = event["pid"], event.get("tid")
-        if event["ph"] == "B":
-            stacks.setdefault(thread, []).append(event)
-        elif event["ph"] == "E":
-            begin = stacks[thread].pop()
-            more = {"tdur": event["tts"] - begin["tts"]} if "tts" in event else {}
-            found.append({**begin, "ph": "X", "dur": event["ts"] - begin["ts"], **more})
-        elif event["ph"] == "X":
-            found.append(event)
-    assert not any(stacks.values())
-    return sorted(found, key=lambda event: (event["ts"], event["tid"], -event["dur"], event["args"]["instance"]))
-
-
 @pytest.mark.parametrize("samples", [7, 60, 1000])
-def test_trace_events_of_windows_are_those_of_the_whole(tmp_path, samples) -> None:
-    trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(5)))
-
-    format_named("chrome").write(trace.profile(), tmp_path / "whole.json")
-    format_named("chrome").write(in_windows(trace, samples), tmp_path / "parts.json")
-
-    whole, parts = (chrome_slices(tmp_path / f"{name}.json") for name in ("whole", "parts"))
-    assert len(parts) == len(whole) > 100
-    for one, other in zip(whole, parts, strict=True):
-        for name in one.keys() - {"args"}:
-            assert other[name] == (pytest.approx(one[name], abs=2e-3) if isinstance(one[name], float) else one[name])
-        assert other["args"].keys() == one["args"].keys()
-        for name, value in one["args"].items():
-            is_joules = name in NUMBERS
-            assert other["args"][name] == (pytest.approx(value, rel=1e-6, abs=1e-12) if is_joules else value)
-
-
-@pytest.mark.parametrize("samples", [7, 60])
 def test_perfetto_finds_the_same_slices_and_counters_in_windows(tmp_path, samples) -> None:
     """By its own trace processor, which reports no fault in the file."""
     pytest.importorskip("perfetto")

