@@ -36,7 +36,6 @@ class Format:
     is_folder : whether a folder is written, else one file
     needs : module of an optional library without which it cannot be written
     install : what pip installs to get that library
-    takes_jobs : whether a job of several hosts can be written, else the session of one host only
     takes_sums : whether a recording that kept sums can be written
     """
 
