@@ -124,7 +124,7 @@ class Profile:
     @property
     def has_tasks(self) -> bool:
         """Whether the table of instances is in memory already."""
-        return self.instances.has_table
+        return self.has_instances and self.instances.has_table
 
     @property
     def has_stacks(self) -> bool:
