@@ -18,11 +18,11 @@ CORE = "_core"
 HEAVY = ("pandas", "psutil", "sklearn", "plotly", "typer", "rich", "scipy")
 # What each part may import, wherever in its files the import stands. A part is a folder or module of tprof/, or a
 # whole other folder, but for the folders in APART. "tprof" is the package's own face, `_core` its C.
-APART = ("analysis.attribution", "analysis.operating_points", "analysis.theory")
+APART = ("analysis.attribution", "analysis.engine", "analysis.operating_points", "analysis.theory")
 ALLOWED = {
     "__main__": "cli",
-    "analysis": "attribution errors lazy_names log operating_points trace",
-    "attribution": "errors trace",
+    "analysis": "attribution engine errors lazy_names log operating_points trace",
+    "attribution": "engine errors trace",
     "benchmarks": (
         "analysis attribution counters cuda dask errors frequency lazy_names operating_points runtime sensors session "
         "theory tprof trace"
@@ -40,6 +40,7 @@ ALLOWED = {
     "dask": "_core analysis errors live sensors session task trace",
     "declarations": "errors",
     "distribution": "_core conflicts",
+    "engine": "",
     "doctor": "_core conflicts counters distribution errors frequency sensors session tprof trace",
     "frequency": "errors sensors session trace",
     "launch": "_core dask errors mpi otel ray session task trace",

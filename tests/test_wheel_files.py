@@ -25,6 +25,7 @@ FOLDERS = {"analysis": "tprof/analysis", "benchmarks": "tprof/benchmarks", "runt
 EXTENSIONS = (
     "tprof/_core",
     "tprof/analysis/attribution/_loops",
+    "tprof/analysis/engine/_engine",
     "tprof/runtime/_scheduler",
     "tprof/benchmarks/kernels/_stress",
     "tprof/benchmarks/polybench/_polybench",

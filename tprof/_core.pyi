@@ -327,13 +327,6 @@ def define(
     one finds the task.
     """
 
-def copy_columns(records: Any, record_bytes: int, at: int, columns: tuple[tuple[int, Any], ...], /) -> None:
-    """Copy fields of contiguous records to arrays, from index `at` on, without the interpreter's lock.
-
-    `columns` has for each field its offset and its array, contiguous, of values of 1, 2, 4 or 8 bytes, which does not
-    overlap the records. ValueError says what does not fit.
-    """
-
 def raise_descriptor(fd: int, /) -> int:
     """Move a descriptor that stays open above those of the program, if there is room; returns its new number."""
 

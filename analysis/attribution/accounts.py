@@ -11,25 +11,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from tprof.analysis.engine import _engine
 
-from tprof.trace.metadata import MAX_NS
-
-from .segment_energy import Shares, locate, members, padded, sum_by, values_at
+from .segment_energy import Shares, sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .instances import InstanceRows, Joined
+    from .instance_bounds import EdgeJoules
+    from .instances import Joined
     from .native_time import NativeSegments
     from .native_users import Pool
-    from .open_instances import EdgeParts
-    from .quanta import Quanta
     from .segments import JoinedSegments
     from .sharing import Sharing
 
 Floats = NDArray[np.float64]
-Place = slice | NDArray[np.intp]
-Times = NDArray[np.int64]
 
 
 @dataclass
@@ -153,19 +149,6 @@ class NativeTotals:
         self.task_most_j += most_j
         self.pool_j[number] += sum_by(native.kind, energy_j, 4)
 
-    @classmethod
-    def of(cls, pools: Sequence[Pool], joined: Joined, tasks: int) -> NativeTotals | None:
-        """Begin with the CPU seconds and without joules; None without pools."""
-        if not pools:
-            return None
-        rows = len(joined.rows)
-        own = [one.segments.by_row(one.segments.cpu_s, joined.parts) for one in pools]
-        joules, spin_j, least_j, most_j = (np.zeros(rows) for _ in range(4))
-        return cls(
-            joined.to_rows(np.sum(own, axis=0)), joules, spin_j, least_j, most_j, np.zeros(tasks), np.zeros(tasks),
-            [np.zeros(4) for _ in pools],
-        )  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Account:
@@ -186,150 +169,76 @@ class Account:
 
 
 @dataclass
-class _Bounds:
-    """Bounds of the instances in one domain; `edge_j` sums their parts in first and last quanta."""
+class Shared:
+    """What a domain gives in a block.
+
+    Attributes
+    ----------
+    dynamic_j, static_j : (rows,) of each instance
+    sums : tasks_j, runtime_j, other_j, idle_j, spin_j, unidentified_j
+    """
 
     dynamic_j: Floats
-    valid: NDArray[np.bool_]
-    first: NDArray[np.int32]
-    last: NDArray[np.int32]
-    edge_j: Floats
-    everywhere: bool
-
-    @classmethod
-    def of(cls, quanta: Quanta, dynamic_j: Floats, rows: InstanceRows) -> _Bounds:
-        """Find each instance's first and last quantum."""
-        edges_ns = quanta.edges_ns
-        first = locate(rows.start_ns, edges_ns)
-        last = first.copy()
-        spans = np.flatnonzero(rows.end_ns > values_at(np.append(edges_ns, MAX_NS), first))
-        last[spans] = np.searchsorted(edges_ns, rows.end_ns[spans], side="left")
-        valid = np.concatenate(([False], quanta.valid, [False]))
-        return cls(padded(dynamic_j), valid, first, last, np.zeros(len(rows)), rows.package is None)
-
-    def edge_part(
-        self, quantum: NDArray[np.int32], shares: Shares, slot: NDArray[np.int32], place: Place, dynamic_j: Floats
-    ) -> Floats:
-        """Return by slot the joules of segments in their instance's first or last quantum, of `dynamic_j` in all."""
-        first, last = (np.concatenate((np.array([-1], np.int32), one[place])) for one in (self.first, self.last))
-        spans = first != last
-        inside_j = np.where(spans, 0.0, dynamic_j)
-        inside_j[0] = 0.0
-        at = members(slot, spans)
-        own = slot[at]
-        at_edge = (quantum[at] == first[own]) | (quantum[at] == last[own])
-        edge_j = shares.energy_j[at] * at_edge
-        cut = np.flatnonzero(spans[slot[shares.at]])
-        segment = shares.at[cut]
-        number, own_first, own_last = np.searchsorted(at, segment), first[slot[segment]], last[slot[segment]]
-        behind = (quantum[segment + 1] == own_first) | (quantum[segment + 1] == own_last)
-        edge_j[number] = shares.head_j[cut] * at_edge[number] + shares.tail_j[cut] * behind
-        return inside_j + sum_by(own, edge_j, len(first))
-
-    def native_edge_part(
-        self, native: NativeSegments, place: NDArray[np.intp], quantum: NDArray[np.int32], shares: Shares
-    ) -> Floats:
-        """Return the joules of native threads in each instance's first or last quantum; `place` is of rows of runs."""
-        row = place[native.runs.row]
-        first, last = self.first[row], self.last[row]
-        own_j = native.in_quantum(quantum, shares, first)
-        own_j += np.where(first != last, native.in_quantum(quantum, shares, last), 0.0)
-        return sum_by(row, own_j, len(self.first))
-
-    def finish(self, low_j: Floats, high_j: Floats, covered: NDArray[np.bool_]) -> None:
-        """Widen the bounds by the dynamic energy of first and last quanta, less the shares in them."""
-        low_j -= self.edge_j
-        high_j -= self.edge_j
-        spans = np.flatnonzero(self.last != self.first)
-        most_j = values_at(self.dynamic_j, self.first)
-        most_j[spans] += self.dynamic_j[self.last[spans]]
-        # An instance without joules here may not have run on this package at all.
-        high_j += most_j if self.everywhere else np.where(self.edge_j > 0, most_j, 0.0)
-        covered |= values_at(self.valid, self.first)
-        before = np.cumsum(self.valid)
-        covered[spans] |= before[self.last[spans]] > before[self.first[spans]]
+    static_j: Floats
+    sums: Floats
 
 
 def settle(
     sharing: Sharing,
-    groups: Sequence[JoinedSegments],
+    ran: JoinedSegments,
     pools: Sequence[Pool],
     joined: Joined,
-    totals: Totals | None,
-    edges: EdgeParts | None = None,
-) -> Account:
-    """Distribute one domain's joules and return its account; adds to `totals` if the domain counts, and to `edges`."""
-    quanta = sharing.measured
-    bounds = _Bounds.of(quanta, sharing.dynamic_j, joined.rows)
-    tasks_j = runtime_j = 0.0
-    for number, (group, place) in enumerate(zip(groups, joined.places, strict=False)):
-        shares, static_j = sharing.shares_of(number)
-        slot, count = group.slot, len(group.rows) + 1
-        dynamic = sum_by(slot, shares.energy_j, count)
-        runtime_j += float(dynamic[0])
-        tasks_j += float(dynamic[1:].sum())
-        if totals is not None and count > 1:
-            quantum = sharing.quantum(number)
-            edge = bounds.edge_part(quantum, shares, slot, place, dynamic)
-            for target, value in ((totals.dynamic_j, dynamic), (bounds.edge_j, edge)):
-                _add(target, place, value[1:])
-            if edges is not None:
-                edges.add(quantum, shares, slot, place)
-        if static_j is not None:
-            static = sum_by(slot, static_j, count)
-            runtime_j += float(static[0])
-            tasks_j += float(static[1:].sum())
-            if totals is not None and count > 1:
-                _add(totals.static_j, place, static[1:])
-    kinds_j = np.zeros(4)
-    for index, pool in enumerate(pools):
-        kinds_j += _settle_pool(sharing, len(groups) + index, pool.segments, bounds, joined, totals, index, edges)
-    if totals is not None:
-        bounds.finish(totals.low_j, totals.high_j, totals.covered)
-    if not quanta.valid.any():
-        return Account(quanta.name, *[float("nan")] * 7)
-    outside_j, native_j, spin_j, unidentified_j = kinds_j.tolist()
-    return Account(
-        quanta.name, quanta.measured_j, tasks_j + native_j, runtime_j + outside_j + sharing.unseen_j, sharing.other_j,
-        sharing.idle_j, spin_j, unidentified_j,
-    )  # fmt: skip
+    native: NativeTotals | None,
+    edges: EdgeJoules | None,
+) -> Shared:
+    """Distribute one domain's joules in a block; adds to `native` and `edges` if the domain counts."""
+    rows = len(joined.rows)
+    row_of_slot = np.concatenate((np.zeros(1, np.int32), joined.place[: len(ran.parts)] + np.int32(1)))
+    dynamic_j, static_j = np.zeros((2, rows + 1))
+    load = sharing.load.located[0]
+    apart = None if edges is None else edges.given(sharing.owner)
+    _engine.share(load.course, load.modelled, sharing.rate, (ran.slot, row_of_slot, dynamic_j, apart))
+    if sharing.static_rate is not None:
+        busy = sharing.static_load.busy_segments(0)
+        _engine.share(busy.course, busy.modelled, sharing.static_rate, (ran.slot, row_of_slot, static_j, None))
+    tasks_j, runtime_j = float(dynamic_j[1:].sum() + static_j[1:].sum()), float(dynamic_j[0] + static_j[0])
+    found, kinds_j = Shared(dynamic_j[1:], static_j[1:], np.zeros(6)), np.zeros(4)
+    for number, pool in enumerate(pools):
+        kinds_j += _settle_pool(sharing, number, pool.segments, joined, found, native, edges)
+    if sharing.measured.valid.any():
+        outside_j, native_j, spin_j, unidentified_j = kinds_j.tolist()
+        found.sums[:] = (
+            tasks_j + native_j, runtime_j + outside_j + sharing.unseen_j, sharing.other_j, sharing.idle_j, spin_j,
+            unidentified_j,
+        )  # fmt: skip
+    return found
 
 
 def _settle_pool(
     sharing: Sharing,
-    index: int,
-    native: NativeSegments,
-    bounds: _Bounds,
-    joined: Joined,
-    totals: Totals | None,
     number: int,
-    edges: EdgeParts | None,
+    native: NativeSegments,
+    joined: Joined,
+    found: Shared,
+    totals: NativeTotals | None,
+    edges: EdgeJoules | None,
 ) -> Floats:
     """Distribute the joules of one pool and return those of each kind."""
-    shares, static_j = sharing.shares_of(index)
+    shares = Shares.of(sharing.load.located[1 + number], sharing.rate)
+    static_j = None
+    if sharing.static_rate is not None:
+        static_j = Shares.of(sharing.static_load.busy_segments(1 + number), sharing.static_rate).energy_j
     energy_j = shares.energy_j if static_j is None else shares.energy_j + static_j
     kinds_j = sum_by(native.kind, energy_j, 4)
-    if totals is None or totals.native is None:
+    if totals is None:
         return kinds_j
-    rows, place = joined.parts, joined.place
-    dynamic = joined.to_rows(native.by_row(shares.energy_j, rows))
-    totals.dynamic_j += dynamic
-    own_j = dynamic
-    if static_j is not None:
-        static = joined.to_rows(native.by_row(static_j, rows))
-        totals.static_j += static
-        own_j = dynamic + static
-    quantum = sharing.quantum(index)
-    edge_j = bounds.native_edge_part(native, place, quantum, shares)
-    bounds.edge_j += np.where(bounds.first != bounds.last, np.clip(edge_j, 0.0, dynamic), dynamic)
-    totals.native.add(number, native, energy_j, own_j, joined)
+    own_j = np.zeros(len(joined.rows))
+    for values, total_j in ((shares.energy_j, found.dynamic_j), (static_j, found.static_j)):
+        if values is not None:
+            of_rows = joined.to_rows(native.by_row(values, joined.parts))
+            np.add(total_j, of_rows, out=total_j)
+            own_j += of_rows
+    totals.add(number, native, energy_j, own_j, joined)
     if edges is not None:
-        edges.add_native(native, place, quantum, shares)
+        edges.add_native(native, joined.place, sharing.quantum(1 + number), shares)
     return kinds_j
-
-
-def _add(target: Floats, place: Place, values: Floats) -> None:
-    if isinstance(place, slice):
-        target[place] += values
-    else:
-        np.add.at(target, place, values)

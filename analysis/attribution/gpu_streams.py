@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .accounts import GpuTotals
-from .segment_energy import LocatedSegments, Rate, gather, locate, padded, rates, spread, sum_by
+from .segment_energy import LocatedSegments, gather, padded, rates, spread, sum_by
+from .segments import Joints
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +33,7 @@ NONE, SEVERAL = -1, -2
 class Stream:
     """When one stream worked for which row of some instances, without gaps; row -1: of no instance.
 
-    Or several streams, which are joined as `short_threads` joins threads.
+    Or several streams, which are joined as `Joints` joins threads.
     """
 
     located: LocatedSegments
@@ -49,7 +50,9 @@ class Stream:
         works_s[::2] = (end_ns - begin_ns) * 1e-9
         rows = np.full(len(works_s), -1)
         rows[::2] = row
-        return cls(LocatedSegments(t_ns, works_s, locate(t_ns, edges_ns), 2 * starts - 1), rows)
+        begins = np.append(0, 2 * starts).astype(np.int64)
+        joints = Joints(begins, np.append(begins[1:] - 1, len(works_s)))
+        return cls(LocatedSegments(t_ns, works_s, edges_ns, joints), rows)
 
     def spans(self, edges_ns: Times) -> tuple[NDArray[np.intp], Numbers, Numbers]:
         """Return the segments that worked, and the first and the last quantum of each, padded.
@@ -73,27 +76,24 @@ class GpuWork:
     @cached_property
     def worked_s(self) -> Floats:
         """The seconds of all streams in each quantum, padded."""
-        return sum((spread(one.located, self.edges_ns) for one in self.streams), np.zeros(len(self.edges_ns) + 1))
+        return sum((spread(one.located) for one in self.streams), np.zeros(len(self.edges_ns) + 1))
 
 
 def only_task(
-    edges_ns: Times, launchers: frozenset[int] | None, groups: Sequence[JoinedSegments], joined: Joined
+    edges_ns: Times, launchers: frozenset[int] | None, ran: JoinedSegments, joined: Joined
 ) -> tuple[GpuWork, NDArray[np.bool_]]:
     """Return what ran in processes that use GPUs, and in which quanta it was one task only, as in those before."""
     streams: list[Stream] = []
     only = np.full(len(edges_ns) + 1, NONE)
-    for group, place in zip(groups, joined.places, strict=False):
-        if launchers is not None and group.threads[0].process not in launchers:
-            continue
-        runs_s = np.where(group.slot > 0, np.diff(group.t_ns) * 1e-9, 0.0)
-        rows = np.arange(place.start, place.stop) if isinstance(place, slice) else place
-        row = np.concatenate(([-1], rows))[group.slot]
-        located = LocatedSegments(group.t_ns, runs_s, locate(group.t_ns, edges_ns), group.joints.between)
-        for thread, part in zip(located.apart(), located.parts(), strict=True):
-            stream = Stream(thread, row[part])
+    runs_s = np.where(ran.slot > 0, np.diff(ran.t_ns) * 1e-9, 0.0)
+    row = np.concatenate(([-1], joined.place[: len(ran.parts)]))[ran.slot]
+    located = LocatedSegments(ran.t_ns, runs_s, edges_ns, ran.joints)
+    for thread, one, part in zip(ran.threads, located.apart(), located.parts(), strict=True):
+        if launchers is None or thread.process in launchers:
+            stream = Stream(one, row[part])
             streams.append(stream)
             at, first, last = stream.spans(edges_ns)
-            _merge(only, first, last, joined.rows.task[stream.row[at]].astype(np.int64))
+            _merge(only, first, last, joined.rows["task"][stream.row[at]].astype(np.int64))
     before = np.concatenate(([NONE], only[:-1]))
     # Kernels may run on after the task that launched them has returned.
     both = np.where((before == only) | (before == NONE), only, SEVERAL)
@@ -154,13 +154,13 @@ class Claims(NamedTuple):
             at, first, last = one.spans(edges_ns)
             _merge(owner, first, last, one.row[at] + 1)
         per_s = rates(padded(shared_j), work.worked_s)
-        rate, alone = Rate.of(per_s, edges_ns), Rate.of(np.where(owner > 0, per_s, 0.0), edges_ns)
+        alone = np.where(owner > 0, per_s, 0.0)
         total_j = up_to(shared_j)
         joules, least, most = none.joules, none.least, none.most
         for one in streams:
             row, (at, first, last) = one.row + 1, one.spans(edges_ns)
-            joules += sum_by(row, gather(one.located, edges_ns, rate).energy_j, rows + 1)
-            least += sum_by(row, gather(one.located, edges_ns, alone).energy_j, rows + 1)
+            joules += sum_by(row, gather(one.located, per_s), rows + 1)
+            least += sum_by(row, gather(one.located, alone), rows + 1)
             spanned_j = total_j[np.minimum(last, k)] - total_j[np.maximum(first - 1, 0)]
             most += sum_by(row[at], spanned_j, rows + 1)
             first, last = np.maximum(first - 1, own.start), np.minimum(last, own.stop) - 1

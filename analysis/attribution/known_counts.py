@@ -1,22 +1,21 @@
 """Counts of samples whose counters could not be read, from those around them whose counters could.
 
 Where the kernel counts events in turns, the samples of a turn without an event have no counts of it. What was counted
-between the samples around them is known, and is split by time. These may lie in other parts of a recording than the
-samples that are read together, so a first pass notes where they are.
+between the samples around them is known, and is split by time. These may lie before or after the samples that are read
+together: the last known sample is kept, and the next one is looked for where the last of them has no counts.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from tprof.trace.kinds import Flag
-from tprof.trace.thread import read_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -31,11 +30,6 @@ if TYPE_CHECKING:
 def are_lost(flags: NDArray[np.integer]) -> Lost:
     """Return of which samples the counters could not be read."""
     return np.asarray((flags & Flag.UNCOUNTED) != 0)
-
-
-def has_counts(thread: Thread) -> bool:
-    """Return whether a thread's samples have counts that may be lost."""
-    return any(name not in ("energy_uj", "cpu_ns") for name in thread.columns)
 
 
 class Known(NamedTuple):
@@ -73,78 +67,92 @@ def fill(values: Values, lost: Lost, t_ns: Times, name: str, around: Around = NO
     values[at] = known[first] + (rise * np.clip(part, 0.0, 1.0)).astype(np.uint64)
 
 
-class Lasts:
-    """Collects the last known sample up to each `step`-th one, -1 for none, from samples that are given in order."""
-
-    def __init__(self, step: int, begin: int = 0) -> None:
-        """Begin with a sample of this number, which is a multiple of the step."""
-        self._step, self._done, self._last = step, begin, -1
-        self._found = [np.empty(0, np.int64)]
-
-    def add(self, samples: Samples) -> None:
-        """Go on to the last of some samples."""
-        number = np.arange(self._done, self._done + len(samples))
-        number[are_lost(samples["flags"])] = -1
-        number = np.maximum.accumulate(np.concatenate(([self._last], number)))[1:]
-        self._found.append(number[-self._done % self._step :: self._step])
-        self._done, self._last = self._done + len(samples), int(number[-1]) if len(number) else self._last
-
-    def found(self) -> Times:
-        """Return them."""
-        return np.concatenate(self._found)
+PIECE = 1 << 12
+"""Samples that are looked through at a time."""
 
 
-def lasts_of(thread: Thread, step: int) -> Times:
-    """Return the last known sample up to each `step`-th sample of a thread. Raises TraceError."""
-    found = Lasts(step)
-    for samples in thread.read_pieces(0, thread.count):
-        found.add(samples)
-    return found.found()
-
-
-@dataclass(frozen=True)
+@dataclass
 class KnownCounts:
-    """Where a thread's samples have known counts.
+    """Fills in the counts of a thread's lost samples as they are read; only the next known ones are read ahead.
 
     Attributes
     ----------
     thread : the thread
-    lasts : (m,) the last such sample up to each `step`-th one; -1: none
+    names : of its counters
     """
 
     thread: Thread
-    lasts: Times
-    step: int
+    names: Sequence[str]
+    _before: Known | None = field(default=None, init=False)
+    _after: Known | None = field(default=None, init=False)
+    _looked: range = field(default=range(0), init=False)
 
-    def around(self, numbers: Sequence[int], lost: Sequence[bool], names: Collection[str], end_ns: int) -> Around:
-        """Return known samples before the first of two and after the last, as far as these are lost."""
-        before = self.before(numbers[0], names, end_ns) if lost[0] else None
-        return before, self.after(numbers[1], names, end_ns) if lost[1] else None
+    @classmethod
+    def of(cls, thread: Thread, names: Sequence[str]) -> KnownCounts | None:
+        """Begin before a thread's first sample; None: it has none of these counters."""
+        own = [name for name in names if name in thread.columns]
+        return cls(thread, own) if own else None
 
-    def before(self, number: int, names: Collection[str], end_ns: int) -> Known | None:
-        """Return the last sample before one, with these columns, and no time after an end. Raises TraceError."""
-        if number <= 0:
-            return None
-        place = (number - 1) // self.step
-        found = self._in(range(place * self.step, number))
-        last = int(found[-1]) if len(found) else int(self.lasts[place])
-        return self._read(last, names, end_ns) if last >= 0 else None
+    def filled(self, samples: Samples, number: int, end_ns: int) -> Samples:
+        """Return samples with all counts.
 
-    def after(self, number: int, names: Collection[str], end_ns: int) -> Known | None:
-        """Return the first sample after one, as `before`."""
-        place = int(np.searchsorted(self.lasts, number, side="right"))
-        begin = max(number, (place - 1) * self.step) + 1
-        found = self._in(range(begin, min(place * self.step + 1, self.thread.count)))
-        return self._read(int(found[0]), names, end_ns) if len(found) else None
+        Parameters
+        ----------
+        samples : some of the thread's, in order
+        number : of the first of them in the thread; all before it were `passed`
+        end_ns : no time is later
+        """
+        lost = are_lost(samples["flags"])
+        if not lost.any():
+            return samples
+        if lost[0] and number > 0 and self._before is None:
+            self._before = self._find_before(number, end_ns)
+        around = (
+            self._before if lost[0] else None,
+            self._find_after(number + len(samples), end_ns) if lost[-1] else None,
+        )
+        samples = samples.copy()
+        t_ns = np.maximum.accumulate(np.minimum(samples["t_ns"], np.uint64(end_ns)).astype(np.int64))
+        for name in self.names:
+            values = samples[name].astype(np.uint64)
+            fill(values, lost, t_ns, name, around)
+            samples[name] = values
+        return samples
 
-    def _in(self, numbers: range) -> NDArray[np.intp]:
-        """Return which of some samples have known counts."""
-        if not numbers:
-            return np.empty(0, np.intp)
-        fields, (count,) = read_fields([self.thread], ["flags"], [numbers])
-        return np.flatnonzero(~are_lost(fields["flags"][:count])) + numbers.start
+    def passed(self, samples: Samples, end_ns: int) -> None:
+        """Go on behind some samples, as they were recorded."""
+        good = np.flatnonzero(~are_lost(samples["flags"]))
+        if len(good):
+            self._before = self._known(samples[good[-1]], end_ns)
 
-    def _read(self, number: int, names: Collection[str], end_ns: int) -> Known:
-        fields, _ = read_fields([self.thread], ["t_ns", *names], [range(number, number + 1)])
-        t_ns = min(int(fields["t_ns"][0]), end_ns)
-        return Known(t_ns, {name: int(fields[name][0]) for name in names})
+    def _known(self, sample: Samples, end_ns: int) -> Known:
+        return Known(min(int(sample["t_ns"]), end_ns), {name: int(sample[name]) for name in self.names})
+
+    def _find_before(self, number: int, end_ns: int) -> Known | None:
+        """Return the last known sample before one. Raises TraceError."""
+        for begin in range(number - PIECE, -PIECE, -PIECE):
+            samples = self._read(max(begin, 0), begin + PIECE)
+            good = np.flatnonzero(~are_lost(samples["flags"]))
+            if len(good):
+                return self._known(samples[good[-1]], end_ns)
+        return None
+
+    def _find_after(self, number: int, end_ns: int) -> Known | None:
+        """Return the first known sample from one on; what was looked through is not read again. Raises TraceError."""
+        if number in self._looked:
+            return self._after
+        for begin in range(number, self.thread.count, PIECE):
+            samples = self._read(begin, begin + PIECE)
+            good = np.flatnonzero(~are_lost(samples["flags"]))
+            if len(good):
+                self._after, self._looked = (
+                    self._known(samples[good[0]], end_ns),
+                    range(number, begin + int(good[0]) + 1),
+                )
+                return self._after
+        self._after, self._looked = None, range(number, self.thread.count + 1)
+        return None
+
+    def _read(self, begin: int, end: int) -> Samples:
+        first = self.thread.first
+        return self.thread.stream.read_part(self.thread.dtype, first + begin, first + min(end, self.thread.count))

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from tprof.analysis.engine import _engine
 
 from tprof.trace.bounds import LEAST_BUSY_CORES
 
+from .blocks import read_whole
 from .hidden import OWN_SHARE, measure_hidden
 from .idle_power import LEAST_IDLE_S
 from .native_users import find_pools
 from .native_window import BY_CPU_TIME
-from .segment_energy import NO_JOINTS, LocatedSegments, locate, spread
-from .segment_reader import read_segments
-from .segments import JoinedSegments, each_thread, find_cut_off
-from .short_threads import join_segments
+from .segment_energy import LocatedSegments, spread
+from .segments import JoinedSegments, find_cut_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,45 +36,38 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Activity:
-    """What ran in a recording.
+    """What ran in a block of a recording.
 
     Attributes
     ----------
-    groups : the segments of all threads that have samples
+    ran : the segments of all threads that have samples
     pools : native threads that tasks use
     hidden : CPU time without samples and without such a pool
     packages : numbers of the packages that have a domain
     """
 
-    groups: list[JoinedSegments]
+    ran: JoinedSegments
     pools: list[Pool]
     hidden: HiddenTime
     packages: tuple[int, ...]
 
-    @property
+    @cached_property
     def segments(self) -> list[Segments]:
         """Those of each thread with samples."""
-        return each_thread(self.groups)
-
-    @property
-    def all_groups(self) -> tuple[JoinedSegments | NativeSegments, ...]:
-        """Those of threads with samples, then of each pool."""
-        return (*self.groups, *(pool.segments for pool in self.pools))
+        return list(self.ran.apart())
 
     def load(self, quanta: Quanta) -> Load:
         """Locate all segments in the quanta of a domain."""
         edges_ns, package = quanta.edges_ns, quanta.package
-        groups = self.all_groups
+        groups = (self.ran, *(pool.segments for pool in self.pools))
         weights = tuple(_weight(one, package, self.packages) for one in groups)
         located = tuple(
             LocatedSegments(
-                one.t_ns,
-                one.modelled if weight is None else one.modelled * weight,
-                locate(one.t_ns, edges_ns),
-                one.joints.between if isinstance(one, JoinedSegments) else NO_JOINTS,
+                one.t_ns, one.modelled if weight is None else one.modelled * weight, edges_ns,
+                one.joints if isinstance(one, JoinedSegments) else None,
             )
             for one, weight in zip(groups, weights, strict=True)
-        )
+        )  # fmt: skip
         return Load(quanta, groups, located, weights, *self.hidden.between(edges_ns, package))
 
 
@@ -120,8 +113,7 @@ def read_pools(trace: Trace) -> list[Pool]:
     """Return the native threads that tasks use. Raises TraceError."""
     if not trace.native_threads:
         return []
-    cut_off = find_cut_off(trace)
-    segments = each_thread(read_segments(trace, trace.threads, BY_CPU_TIME, packages=False, cut_off=cut_off))
+    segments = list(read_whole(trace, BY_CPU_TIME, find_cut_off(trace)).apart())
     return find_pools(trace, segments, BY_CPU_TIME, packages=False)
 
 
@@ -148,10 +140,9 @@ class Load:
     @property
     def segments(self) -> list[Segments | NativeSegments]:
         """Those of each thread, then of each pool."""
-        found: list[Segments | NativeSegments] = []
-        for one in self.groups:
-            found += one.apart() if isinstance(one, JoinedSegments) else [one]
-        return found
+        return [
+            one for group in self.groups for one in (group.apart() if isinstance(group, JoinedSegments) else [group])
+        ]
 
     @property
     def threads(self) -> list[LocatedSegments]:
@@ -174,43 +165,33 @@ class Load:
         located, of_threads = [], iter(factors or ())
         for one, group in zip(self.located, self.groups, strict=True):
             modelled = one.modelled * power[group.task_numbers(len(power) - 1)]
-            if factors is not None:
-                modelled *= join_segments([next(of_threads) for _ in one.parts()])
+            for part in () if factors is None else one.parts():
+                modelled[part] *= next(of_threads)
             located.append(one.weighing(modelled))
         return replace(self, located=tuple(located))
 
     def busy_segments(self, number: int) -> LocatedSegments:
         """Return a group's with CPU seconds; not stored: those of all threads are as large as the trace."""
         located, cpu_s, weight = self.located[number], self.groups[number].cpu_s, self.weights[number]
-        lasts = located.t_ns[1:] > located.t_ns[:-1]
-        cpu_s = cpu_s if lasts.all() else np.where(lasts, cpu_s, 0.0)
         return located.weighing(cpu_s if weight is None else cpu_s * weight)
 
     def modelled(self) -> Floats:
         """Return the modelled energy of all threads in each quantum, padded."""
-        edges_ns = self.quanta.edges_ns
-        return sum((spread(one, edges_ns) for one in self.located), np.zeros(len(edges_ns) + 1))
+        return sum(map(spread, self.located), np.zeros(len(self.quanta.edges_ns) + 1))
 
     @cached_property
     def busy_s(self) -> Floats:
         """The CPU seconds of all threads in each quantum, padded."""
-        edges_ns = self.quanta.edges_ns
         busy = map(self.busy_segments, range(len(self.groups)))
-        return sum((spread(one, edges_ns) for one in busy), np.zeros(len(edges_ns) + 1))
+        return sum(map(spread, busy), np.zeros(len(self.quanta.edges_ns) + 1))
 
     def without_tasks(self) -> NDArray[np.bool_]:
         """Return the quanta in which no instance runs, padded."""
-        edges_ns = self.quanta.edges_ns
-        width = len(edges_ns) + 1
-        running = np.zeros(width + 1, np.int64)
+        running = np.zeros(len(self.quanta.edges_ns) + 2, np.int64)
         for one, group in zip(self.located, self.groups, strict=True):
-            at = np.flatnonzero((group.slot > 0) & (one.t_ns[1:] > one.t_ns[:-1]))
-            last = one.quantum[at + 1].astype(np.int64)
-            # A segment that ends on an edge has no part in the quantum that begins there.
-            last -= edges_ns[np.maximum(last - 1, 0)] == one.t_ns[at + 1]
-            running += np.bincount(one.quantum[at], minlength=width + 1)
-            running -= np.bincount(last + 1, minlength=width + 1)
-        return np.asarray(np.cumsum(running)[:width] == 0)
+            if isinstance(group, JoinedSegments):
+                _engine.count_running(one.course, group.slot, running)
+        return np.asarray(np.cumsum(running)[:-1] == 0)
 
     def idle(self) -> tuple[float, float]:
         """Return the joules and seconds of idle quanta."""

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from tprof.trace.metadata import MAX_NS
 
 from .native_passes import Block
-from .native_window import BY_CPU_TIME
 from .segments import by_number
-from .windows import Window, cut_windows, read_window
+from .windows import Window, cut_windows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,7 +79,7 @@ def _threads_of(found: Survey, around: Survey) -> Rows:
 
 def _between(edges_ns: Sequence[int]) -> list[Window]:
     """Return a window between each two times, if they differ."""
-    return [Window((a, b), 0, b, ()) for a, b in itertools.pairwise(edges_ns) if a < b]
+    return [Window((a, b), b, ()) for a, b in itertools.pairwise(edges_ns) if a < b]
 
 
 def limited_window(window: Window, within_ns: tuple[int, int] | None) -> Window:
@@ -95,13 +94,9 @@ def limited_window(window: Window, within_ns: tuple[int, int] | None) -> Window:
 def read_around(found: Survey, window: Window) -> list[Segments | None]:
     """Read the segments of each thread in a window, by CPU time; None where it has none there.
 
-    Raises DisorderedError, TraceError.
+    Raises TraceError.
     """
-    packages = len(found.packages) > 1
-    groups = read_window(
-        found.trace, found.threads, window, BY_CPU_TIME, packages=packages, columns=(), cut_off=found.cut_off
-    )
-    return by_number(groups, len(found.threads))
+    return by_number(found.by_cpu_time.read(window), len(found.threads))
 
 
 @dataclass(frozen=True)
@@ -123,7 +118,7 @@ class Ran:
 
     @classmethod
     def of(cls, found: Survey, window: Window, segments: Sequence[Segments | None]) -> Ran:
-        """Take the segments of a window's threads, and read what lies around. Raises DisorderedError, TraceError."""
+        """Take the segments of a window's threads, and read what lies around. Raises TraceError."""
         own = Block((window.own_ns[0], window.until_ns), segments, window.is_last)
         count = own.offsets[-1]
         if found.around is None:
@@ -149,8 +144,9 @@ def _numbers(block: Block, own: Block, threads: Rows) -> Rows:
         one = own.segments[number] if number >= 0 else None
         if one is None or wide is None or not len(wide.rows):
             continue
-        # Rows of a thread are in the order of their ids.
-        at = np.minimum(np.searchsorted(wide.rows.instance, one.rows.instance), len(wide.rows) - 1)
-        same = np.flatnonzero(wide.rows.instance[at] == one.rows.instance)
-        rows[block.offsets[place] + at[same]] = own.offsets[number] + same
+        order = np.argsort(wide.rows.instance, kind="stable")
+        ids = wide.rows.instance[order]
+        at = np.minimum(np.searchsorted(ids, one.rows.instance), len(ids) - 1)
+        same = np.flatnonzero(ids[at] == one.rows.instance)
+        rows[block.offsets[place] + order[at[same]]] = own.offsets[number] + same
     return rows

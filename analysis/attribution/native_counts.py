@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tprof.trace.long_arrays import computed
 
-from .segment_reader import NOTHING
+from .blocks import NOTHING
 
 if TYPE_CHECKING:
     from tprof.trace import NativeCounts

@@ -231,8 +231,6 @@ def survey_pools(found: Survey, windows: Sequence[Window], read: Read, samples: 
 
     Raises
     ------
-    DisorderedError
-        If time stamps go backwards.
     TraceError
         If a file cannot be read.
     """
@@ -249,7 +247,7 @@ def survey_pools(found: Survey, windows: Sequence[Window], read: Read, samples: 
         powers.is_whole |= found.around is None
 
     def ran(index: int, begin_ns: int, end_ns: int) -> bool:
-        window = Window((begin_ns, end_ns + 1), 0, end_ns + 1, ())
+        window = Window((begin_ns, end_ns + 1), end_ns + 1, ())
         return ran_in(read_part(window)[index], begin_ns, end_ns)
 
     cuts_ns = distinct_values(np.array([part.until_ns for part in parts.windows], np.int64))

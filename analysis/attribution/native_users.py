@@ -152,7 +152,7 @@ def find_pools(trace: Trace, segments: Sequence[Segments], model: Model, *, pack
 def find_pools_in(recorded: Recorded, blocks: Callable[[], Iterable[Block]]) -> list[FoundPool]:
     """Return the pools that tasks use; `blocks` returns the parts of the recording, as often as is asked.
 
-    Raises DisorderedError, TraceError.
+    Raises TraceError.
     """
     trace = recorded.trace
     groups: dict[tuple[object, ...], list[Member]] = {}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,17 +12,25 @@ from numpy.typing import NDArray
 from tprof.trace.metadata import process_cpu_ns
 from tprof.trace.native_pieces import read_totals
 
-from .short_threads import Joints, join_arrays, join_segments
+from .instances import InstanceRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from tprof.analysis.engine.instance_table import InstanceTable
+
     from tprof.trace import Thread, Trace
     from tprof.trace.native_pieces import NativeTotal
 
-    from .instances import InstanceRows
-
 Floats = NDArray[np.float64]
+PART = np.dtype(
+    [
+        ("start_ns", "<i8"), ("end_ns", "<i8"), ("last_ns", "<i8"), ("own_s", "<f8"), ("cpu_s", "<f8"), ("row", "<i4"),
+        ("cpu", "<u2"), ("package", "<i2"), ("begun", "?"), ("failed", "?"), ("ended", "?"), ("", "V5"),
+    ]
+)  # fmt: skip
+"""What a thread has of an instance in a block: begin, end and begin of its last segment; seconds of those that begin in
+the block's own time; `row` of the instance."""
 
 
 class Model(Protocol):
@@ -49,10 +58,6 @@ class Segments:
     cpu : (n,) uint16, where the segment begins, 65535 unknown
     package, package_end : (n,) int16 or None if the machine has one package; -1 unknown
     earlier_s : CPU seconds of the thread before its first sample; 0 if unknown
-    disordered, aborted, starts : samples with earlier times than before them, that end an instance by the thread's end,
-        that begin an instance
-    moved : segments of tasks that begin on one package and end on another
-    cut_off : the last segment, if nothing in the thread's file closes it
     """
 
     thread: Thread
@@ -65,32 +70,49 @@ class Segments:
     package: NDArray[np.int16] | None
     package_end: NDArray[np.int16] | None
     rows: InstanceRows
-    disordered: int
-    aborted: int
-    starts: int
-    moved: int
     earlier_s: float
-    cut_off: CutOff | None
 
     def task_numbers(self, tasks: int) -> NDArray[np.int32]:
         """Return the task of each segment; `tasks` between tasks and for tasks that are not in a table."""
         return _task_numbers(self.rows, self.slot, tasks)
 
 
-@dataclass
-class JoinedSegments:
-    """The segments of one thread, or of several that are computed together, as `short_threads` says.
+@dataclass(frozen=True)
+class Joints:
+    """Where threads are in arrays that have the values of all of them, one thread after the other.
+
+    The times of a thread stand one after the other, so between the segments of two threads there is one more, from the
+    end of the first to the begin of the second. It has no energy and no instance, and may run backwards.
 
     Attributes
     ----------
-    threads, numbers : of one process; their numbers among all that are read
+    begin : (threads,) int64, the first segment of each
+    end : (threads,) int64, the place after its last segment: of its end as a time
+    """
+
+    begin: NDArray[np.int64]
+    end: NDArray[np.int64]
+
+    def parts(self) -> Iterator[slice]:
+        """Yield the segments of each thread."""
+        yield from map(slice, self.begin.tolist(), self.end.tolist())
+
+
+@dataclass
+class JoinedSegments:
+    """The segments of all threads in a block.
+
+    Attributes
+    ----------
+    threads, numbers : those that have any; their numbers among all that are read
     joints : where the segments of each are
-    t_ns, cpu_s, modelled, cpu, package, package_end : as of `Segments`; nothing runs in a joint
-    slot : (n,) int32: 0 no task, else 1 + row in `rows`
-    rows, row_bounds : those of all threads, and where each thread's begin and end, (threads + 1,)
-    counted : whether the threads have the model's counters
-    disordered, aborted, starts, moved, earlier_s : of each thread
-    cut_off : by the thread's place
+    t_ns, cpu_s, modelled, cpu, package, package_end : as of `Segments`; nothing runs between two threads
+    slot : (n,) int32: 0 no task, else 1 + number of the part
+    counted : of each thread, whether it has the model's counters
+    parts : what each thread has of an instance here, of `PART`, one thread after the other
+    bounds : where each thread's parts begin and end, (threads + 1,)
+    instances : all that may run on, of which `parts` name rows
+    earlier_s : of each thread, its CPU seconds before the first segment
     """
 
     threads: Sequence[Thread]
@@ -100,62 +122,65 @@ class JoinedSegments:
     slot: NDArray[np.int32]
     cpu_s: Floats
     modelled: Floats
-    counted: bool
+    counted: Sequence[bool]
     cpu: NDArray[np.uint16]
     package: NDArray[np.int16] | None
     package_end: NDArray[np.int16] | None
-    rows: InstanceRows
-    row_bounds: NDArray[np.intp]
-    disordered: Sequence[int]
-    aborted: Sequence[int]
-    starts: Sequence[int]
-    moved: Sequence[int]
+    parts: NDArray[np.void]
+    bounds: Sequence[int]
+    instances: InstanceTable
     earlier_s: Sequence[float]
-    cut_off: Mapping[int, CutOff]
+
+    @cached_property
+    def rows(self) -> InstanceRows:
+        """The parts as instances, with the ends that the threads have here."""
+        parts, of = self.parts, self.instances.records[self.parts["row"]]
+        numbers = np.repeat(np.array(self.numbers, np.int32), np.diff(self.bounds))
+        begins_ns = np.where(of["thread"] == numbers, of["start_ns"], parts["start_ns"])
+        return InstanceRows(
+            of["instance"], of["parent"], of["task"], parts["cpu"], begins_ns, parts["end_ns"], parts["failed"],
+            parts["own_s"], parts["cpu_s"], {}, parts["begun"], parts["ended"], parts["last_ns"],
+            package=None if self.package is None else parts["package"], thread=numbers,
+        )  # fmt: skip
 
     def task_numbers(self, tasks: int) -> NDArray[np.int32]:
-        """Return the same as of `Segments`; `tasks` for joints too."""
+        """Return the task of each segment; `tasks` between tasks and for tasks that are not in a table."""
         return _task_numbers(self.rows, self.slot, tasks)
 
     def apart(self) -> Iterator[Segments]:
         """Yield those of each thread, whose arrays are views but for the slots."""
-        slot, rows = self.slot, self.row_bounds.tolist()
-        if len(self.threads) > 1:
-            slot = np.maximum(slot - self._per_segment(self.row_bounds[:-1]), 0)
         for place, (thread, at) in enumerate(zip(self.threads, self.joints.parts(), strict=True)):
             package, package_end = (None if one is None else one[at] for one in (self.package, self.package_end))
+            first, last = self.bounds[place : place + 2]
             yield Segments(
-                thread, self.t_ns[at.start : at.stop + 1], slot[at], self.cpu_s[at], self.modelled[at], self.counted,
-                self.cpu[at], package, package_end, self.rows.view(slice(rows[place], rows[place + 1])),
-                self.disordered[place], self.aborted[place], self.starts[place], self.moved[place],
-                self.earlier_s[place], self.cut_off.get(place),
+                thread, self.t_ns[at.start : at.stop + 1], np.maximum(self.slot[at] - np.int32(first), 0),
+                self.cpu_s[at], self.modelled[at], self.counted[place], self.cpu[at], package, package_end,
+                self.rows.view(slice(first, last)), self.earlier_s[place],
             )  # fmt: skip
 
     def replaced(self, pieces: Sequence[Segments]) -> JoinedSegments:
-        """Return the same threads and rows with other segments, which are given for each thread."""
-        joints = Joints.of([len(one.slot) for one in pieces])
-        others = replace(
+        """Return the same threads and parts with other segments, which are given for each thread."""
+        ends = np.cumsum([len(one.t_ns) for one in pieces]) - 1
+        begins = ends - np.array([len(one.slot) for one in pieces], np.int64)
+        firsts = self.bounds[:-1]
+        slots = (np.where(one.slot > 0, one.slot + first, 0) for one, first in zip(pieces, firsts, strict=True))
+        return replace(
             self,
-            joints=joints,
-            t_ns=join_arrays([one.t_ns for one in pieces]),
-            slot=join_segments([one.slot for one in pieces]),
-            cpu_s=join_segments([one.cpu_s for one in pieces]),
-            modelled=join_segments([one.modelled for one in pieces]),
-            cpu=join_segments([one.cpu for one in pieces]),
-            package=_joined([one.package for one in pieces]),
-            package_end=_joined([one.package_end for one in pieces]),
+            joints=Joints(begins, ends),
+            t_ns=np.concatenate([one.t_ns for one in pieces]),
+            slot=_joined(slots).astype(np.int32),
+            cpu_s=_joined(one.cpu_s for one in pieces),
+            modelled=_joined(one.modelled for one in pieces),
+            cpu=_joined(one.cpu for one in pieces),
+            package=None if self.package is None else _joined(one.package for one in pieces),
+            package_end=None if self.package_end is None else _joined(one.package_end for one in pieces),
         )
-        others.slot = others.slot + (others.slot > 0) * others._per_segment(self.row_bounds[:-1])  # noqa: SLF001
-        return others
-
-    def _per_segment(self, of_threads: NDArray[np.intp]) -> NDArray[np.int32]:
-        """Return a number of each thread for each of its segments, and for the joint after them."""
-        return np.repeat(of_threads.astype(np.int32), self.joints.end - self.joints.begin + 1)[:-1]
 
 
-def _joined(parts: Sequence[NDArray[np.int16] | None]) -> NDArray[np.int16] | None:
-    known = [one for one in parts if one is not None]
-    return join_segments(known) if known else None
+def _joined(parts: Iterable[NDArray[Any] | None]) -> NDArray[Any]:
+    """Return the values of the segments of threads, with a zero between each two."""
+    every = [one for part in parts if part is not None for one in (part, np.zeros(1, part.dtype))]
+    return np.concatenate(every[:-1])
 
 
 def _task_numbers(rows: InstanceRows, slot: NDArray[np.int32], tasks: int) -> NDArray[np.int32]:
@@ -163,18 +188,12 @@ def _task_numbers(rows: InstanceRows, slot: NDArray[np.int32], tasks: int) -> ND
     return np.asarray(numbers.astype(np.int32)[slot])
 
 
-def each_thread(groups: Iterable[JoinedSegments]) -> list[Segments]:
-    """Return the segments of each thread."""
-    return [one for group in groups for one in group.apart()]
-
-
-def by_number(groups: Iterable[JoinedSegments], count: int) -> list[Segments | None]:
+def by_number(found: JoinedSegments, count: int) -> list[Segments | None]:
     """Return the segments of each of so many threads; None where it has none."""
-    found: list[Segments | None] = [None] * count
-    for group in groups:
-        for number, one in zip(group.numbers, group.apart(), strict=True):
-            found[number] = one
-    return found
+    segments: list[Segments | None] = [None] * count
+    for number, one in zip(found.numbers, found.apart(), strict=True):
+        segments[number] = one
+    return segments
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tprof.trace.bounds import LEAST_BUSY_CORES
 
-from .segment_energy import Rate, Shares, gather, padded, rates
+from .segment_energy import gather, padded, rates
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -91,18 +91,18 @@ class Sharing:
     load : the segments that share
     measured : the quanta as the sensor resolved them; those of `load` may be pieces of them
     owner : for each piece its quantum, as padded indices; None if they are the same
-    rate : joules per modelled unit in each quantum
+    rate : joules per modelled unit in each quantum, padded
     dynamic_j : (k,) joules of each measured quantum above the static ones
-    static_rate : static joules per CPU second; None without any
+    static_rate : static joules per CPU second, padded; None without any
     static_load : the load that shares them, in the measured quanta
     """
 
     load: Load
     measured: Quanta
     owner: NDArray[np.int32] | None
-    rate: Rate
+    rate: Floats
     dynamic_j: Floats
-    static_rate: Rate | None
+    static_rate: Floats | None
     static_load: Load
     other_j: float
     unseen_j: float
@@ -113,19 +113,12 @@ class Sharing:
         quantum = self.load.located[number].quantum
         return quantum if self.owner is None else self.owner[quantum]
 
-    def shares_of(self, number: int) -> tuple[Shares, Floats | None]:
-        """Return dynamic shares and static joules of a group's segments; nothing for the joints between threads."""
-        shares = gather(self.load.located[number], self.load.quanta.edges_ns, self.rate)
-        if self.static_rate is None:
-            return shares, None
-        load = self.static_load
-        return shares, gather(load.busy_segments(number), load.quanta.edges_ns, self.static_rate).energy_j
-
     def energies(self) -> Iterator[Floats]:
         """Yield the joules of the segments of each thread, then of each pool."""
         for number, one in enumerate(self.load.located):
-            shares, static_j = self.shares_of(number)
-            energy_j = shares.energy_j if static_j is None else shares.energy_j + static_j
+            energy_j = gather(one, self.rate)
+            if self.static_rate is not None:
+                energy_j += gather(self.static_load.busy_segments(number), self.static_rate)
             yield from (energy_j[at] for at in one.parts())
 
     def with_static(self, load: Load, static_j: Floats) -> Sharing:
@@ -137,7 +130,7 @@ class Sharing:
         rate, idle_j = static_rates(padded(static_j), busy_s, padded(np.diff(edges_ns) * 1e-9))
         return replace(
             self,
-            static_rate=Rate.of(rate, edges_ns),
+            static_rate=rate,
             static_load=load,
             other_j=self.other_j + float(rate[1:-1] @ load.other_s),
             unseen_j=self.unseen_j + float(rate[1:-1] @ load.unseen_s),
@@ -172,7 +165,7 @@ def plan_sharing(
         load,
         quanta,
         None,
-        Rate.of(rate, edges_ns),
+        rate,
         dynamic_j,
         static_rate=None,
         static_load=load,

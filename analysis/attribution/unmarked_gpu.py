@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .gpu_streams import Claims, only_task, up_to
+from .gpu_streams import Claims, only_task
 from .gpu_use import GpuSplit, warnings_of
 from .windows import Reach
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from .accounts import Account, GpuTotals
     from .gpu_use import GpuUse
     from .instances import InstanceRows, Joined
@@ -73,14 +71,10 @@ class GpuShared(NamedTuple):
     ----------
     worked : whether its own quanta's joules go to instances
     claims : of all its instances, by numbers of the recording's quanta
-    totals : what those of the instances have that no other window knows
-    covered : which of these a valid quantum covers
     """
 
     worked: Mask
     claims: Claims
-    totals: GpuTotals
-    covered: Mask
 
 
 @dataclass(frozen=True)
@@ -102,20 +96,17 @@ class GpuPart:
     before: int
     launchers: frozenset[int] | None
 
-    def share(self, groups: Sequence[JoinedSegments], joined: Joined) -> GpuShared:
+    def share(self, ran: JoinedSegments, joined: Joined) -> GpuShared:
         """Share the joules of its own quanta among what ran."""
-        rows = joined.rows
+        rows = len(joined.rows)
         if self.own.start == self.own.stop:
-            claims = Claims.none(len(rows))
-            return GpuShared(np.zeros(0, bool), claims, claims.within(np.zeros(1)), np.zeros(len(rows), bool))
-        edges_ns = self.quanta.edges_ns
-        work, is_only = only_task(edges_ns, self.launchers, groups, joined)
+            return GpuShared(np.zeros(0, bool), Claims.none(rows))
+        work, is_only = only_task(self.quanta.edges_ns, self.launchers, ran, joined)
         worked = (work.worked_s[1:-1] > 0) & is_only
         shared_j = np.zeros(len(worked))
         shared_j[self.own] = np.where(worked, self.program_j, 0.0)[self.own]
-        claims = Claims.of(work, shared_j, len(rows), self.own)
-        covered = covers(edges_ns, valid_up_to(self.quanta.valid), rows)
-        return GpuShared(worked[self.own], claims.later(self.before), claims.within(up_to(shared_j)), covered)
+        claims = Claims.of(work, shared_j, rows, self.own)
+        return GpuShared(worked[self.own], claims.later(self.before))
 
 
 class OpenClaims:

@@ -1,15 +1,14 @@
-"""Windows of a recording, cut so that no quantum is split, and the segments of each, read from disk when needed.
+"""Windows of a recording, cut so that no quantum is split: the blocks in which it is read.
 
 Every quantum of every domain belongs to one window. Sensors are read at different times, so the quanta of a window do
-not end together: the segments of a window reach from its begin to the last end of its quanta, and overlap the next
-window's by a quantum. They are never cut. So the energy of a quantum is shared among the same segments as in the whole
-recording. What belongs to a segment itself, such as its CPU time, counts in the window in which the segment begins.
+not end together: the segments of a window reach from its begin to the last end of its quanta. Those that the next one
+needs too stay in memory, and are never cut. So the energy of a quantum is shared among the same segments wherever
+windows begin. What belongs to a segment itself, such as its CPU time, counts in the window in which the segment begins.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,23 +16,15 @@ from numpy.typing import NDArray
 
 from tprof.trace.long_arrays import release, searched, taken
 from tprof.trace.metadata import MAX_NS
-from tprof.trace.thread import read_fields
 
-from . import _loops
-from .known_counts import are_lost
-from .segment_reader import Part, fields_of, kind_of, limited_times, make_segments
 from .segments import thread_end_ns
-from .short_threads import Joints, together
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Sequence
 
     from tprof.trace import Thread, Trace
-    from tprof.trace.thread import Fields
 
-    from .known_counts import Around, KnownCounts
     from .quanta import Quanta
-    from .segments import CutOff, JoinedSegments, Model
 
 Times = NDArray[np.int64]
 STEP = 4096
@@ -46,10 +37,6 @@ PER_THREAD = 500
 """Of a window, samples for each thread that lives at the same time: each takes time of its own in each window."""
 
 
-class DisorderedError(Exception):
-    """Times of samples go backwards: `tprof.trace.ordered` puts them in order."""
-
-
 @dataclass(frozen=True)
 class IndexedThread:
     """A thread with samples.
@@ -60,14 +47,28 @@ class IndexedThread:
     t_ns : (m,) int64, times of every `step`-th sample
     step : of so many samples one's time is known
     end_ns : its end
-    known : which samples' counts are known; None: it has none
     """
 
     thread: Thread
     t_ns: Times
     step: int
     end_ns: int
-    known: KnownCounts | None = None
+
+    @classmethod
+    def of(cls, trace: Trace, thread: Thread, t_ns: NDArray[np.uint64], step: int) -> IndexedThread:
+        """Take the times of every `step`-th sample, as they are recorded."""
+        end_ns = thread_end_ns(trace, thread)
+        limited_ns = np.minimum(t_ns, np.uint64(max(end_ns, 0))).astype(np.int64)
+        return cls(thread, np.maximum.accumulate(limited_ns), step, end_ns)
+
+    def before(self, t_ns: int) -> int:
+        """Return a sample that is before a time, and one more; the first one, if there is none."""
+        return max(self.step * (int(self.t_ns.searchsorted(t_ns)) - 1) - 1, 0)
+
+    def after(self, t_ns: int) -> int:
+        """Return a sample such that one before it is not before a time; their number, if there is none."""
+        at = int(self.t_ns.searchsorted(t_ns))
+        return min(self.step * at + 1, self.thread.count) if at < len(self.t_ns) else self.thread.count
 
     def times(self, most: int) -> tuple[Times, Times]:
         """Return times of samples and how many come from each on, at most so many; between known times evenly."""
@@ -90,13 +91,11 @@ class Window:
     Attributes
     ----------
     own_ns : from when to when segments begin that count in it
-    since_ns : up to where segments of the windows before are read
     until_ns : up to where segments are read, at least the end of `own_ns`
     quanta : of each domain those that belong to it
     """
 
     own_ns: tuple[int, int]
-    since_ns: int
     until_ns: int
     quanta: tuple[slice, ...]
 
@@ -104,15 +103,6 @@ class Window:
     def is_last(self) -> bool:
         """Whether no window comes after it."""
         return self.own_ns[1] == MAX_NS
-
-
-def index_thread(trace: Trace, thread: Thread, t_ns: Times, step: int, known: KnownCounts | None) -> IndexedThread:
-    """Return a thread with its index, times limited to its end. Raises DisorderedError."""
-    end_ns = thread_end_ns(trace, thread)
-    t_ns = np.minimum(t_ns, end_ns)
-    if (t_ns[1:] < t_ns[:-1]).any():
-        raise DisorderedError("its time stamps go backwards")
-    return IndexedThread(thread, t_ns, step, end_ns, known)
 
 
 class Reach(NamedTuple):
@@ -152,7 +142,6 @@ def cut_windows(threads: Sequence[IndexedThread], domains: Sequence[Reach], samp
     return [
         Window(
             (int(begins_ns[number]), int(begins_ns[number + 1])),
-            int(until_ns[number - 1]) if number else 0,
             int(until_ns[number]),
             tuple(slice(int(place[number]), int(place[number + 1])) for place in places),
         )
@@ -197,127 +186,3 @@ def _usual_length(domain: Reach) -> float:
 def _begins_at(domain: Reach, cuts_ns: Times) -> NDArray[np.intp]:
     """Return for each cut the domain's first quantum that does not begin before it; their number if all do."""
     return searched(domain.begin_ns, cuts_ns)
-
-
-def read_window(
-    trace: Trace,
-    threads: Sequence[IndexedThread],
-    window: Window,
-    model: Model,
-    *,
-    packages: bool,
-    columns: Collection[str] | None = None,
-    cut_off: Mapping[int, CutOff] = MappingProxyType({}),
-    means: Mapping[int, float] = MappingProxyType({}),
-) -> list[JoinedSegments]:
-    """Read the segments of threads in a window, none of them cut; threads that have none there are left out.
-
-    Two more come before: that in which the window begins, and one more, since a sample's meaning depends on the one
-    before it.
-
-    Parameters
-    ----------
-    trace, model, packages, cut_off : as for `tprof.analysis.attribution.segment_reader.read_segments`
-    threads : whose segments are read, and whose numbers are their places here
-    window : the window
-    columns : the counters that are read; None: all
-    means : of threads whose last segment is open, by ordinal, their modelled power per CPU second
-
-    Raises
-    ------
-    DisorderedError
-        If times go backwards: what they are limited to depends on samples of other windows.
-    TraceError
-        If a file cannot be read.
-    """
-    found: list[JoinedSegments] = []
-    parts = [_samples_of(one, window) for one in threads]
-    there = [number for number, part in enumerate(parts) if part]
-    kinds = [kind_of(threads[number].thread) for number in there]
-    for group in together([len(parts[number]) for number in there], kinds):
-        numbers = there[group]
-        part = _read_part(threads, numbers, [parts[number] for number in numbers], window, columns)
-        if part is None:
-            continue
-        found.append(make_segments(trace, part._replace(means=means), model, packages=packages, cut_off=cut_off))
-    return found
-
-
-def _samples_of(one: IndexedThread, window: Window) -> range:
-    """Return which samples of a thread may be in a window, or next to it, by their known times."""
-    begin_ns, until_ns = window.own_ns[0], window.until_ns
-    if one.t_ns[0] >= until_ns or one.end_ns < begin_ns:
-        return range(0)
-    before, after = one.t_ns.searchsorted((begin_ns, until_ns)).tolist()
-    stop = min(one.step * after + 1, one.thread.count) if after < len(one.t_ns) else one.thread.count
-    return range(max(one.step * (before - 1) - 1, 0), stop)
-
-
-def _read_part(
-    threads: Sequence[IndexedThread],
-    numbers: Sequence[int],
-    samples: Sequence[range],
-    window: Window,
-    columns: Collection[str] | None,
-) -> Part | None:
-    """Read which samples of some threads, which are of one kind, are in a window; None: none of any."""
-    names = fields_of(threads[numbers[0]].thread, columns)
-    fields, counts = read_fields([threads[number].thread for number in numbers], names, samples)
-    there = [number for number, count in zip(numbers, counts, strict=True) if count]
-    if not there:  # files were cut since they were opened
-        return None
-    joints = Joints.of([count for count in counts if count])
-    ends_ns = np.array([max(threads[number].end_ns, 0) for number in there], np.int64)
-    t_ns, falls = limited_times(fields["t_ns"], joints, ends_ns)
-    if falls.any():
-        raise DisorderedError("its time stamps go backwards")
-    starts = {number: part.start for number, part in zip(numbers, samples, strict=True)}
-    found = np.empty((len(there), 2), np.intp)
-    _loops.search(t_ns, joints.begin, joints.end, (window.own_ns[0], window.until_ns), found)
-    begin, closing = np.maximum(found[:, 0] - 2, joints.begin), found[:, 1]
-    which = np.flatnonzero(closing > begin)
-    if not len(which):
-        return None
-    begin, closing, closed = begin[which], closing[which], (closing < joints.end)[which]
-    fields = {name: np.ascontiguousarray(column) for name, column in fields.items()}
-    offsets = np.array([starts[there[place]] for place in which]) - joints.begin[which]
-    lasts = np.where(closed, closing, closing - 1)
-    around = known_around([threads[there[place]] for place in which], fields, begin, lasts, offsets)
-    _loops.compact(tuple(fields.values()), begin, closing + 1)
-    kept = closing - begin
-    whole = slice(int(begin[0]), int(begin[0] + kept.sum() + len(kept)))
-    return Part(
-        [threads[there[place]].thread for place in which],
-        [there[place] for place in which],
-        kept.tolist(),
-        {name: column[whole] for name, column in fields.items()},
-        closed.tolist(),
-        own_ns=window.own_ns,
-        around=around,
-    )
-
-
-def known_around(
-    threads: Sequence[IndexedThread],
-    fields: Fields,
-    first: NDArray[np.intp],
-    last: NDArray[np.intp],
-    offsets: NDArray[np.intp],
-) -> dict[int, Around]:
-    """Return known counts around some samples of threads, as of `Part`.
-
-    Parameters
-    ----------
-    first, last : (threads,) places in the fields
-    offsets : (threads,) what a sample's number in its thread is more than its place
-    """
-    names = [one for one in threads[0].thread.columns if one in fields and one != "cpu_ns"]
-    if not names:
-        return {}
-    lost = are_lost(fields["flags"][np.stack((first, last))])
-    numbers = np.stack((first, last)) + offsets
-    return {
-        place: one.known.around(numbers[:, place].tolist(), lost[:, place].tolist(), names, one.end_ns)
-        for place in np.flatnonzero(lost.any(axis=0)).tolist()
-        if (one := threads[place]).known is not None
-    }

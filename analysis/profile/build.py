@@ -19,28 +19,26 @@ from tprof.analysis.attribution.native_stream import survey_pools
 from tprof.analysis.attribution.native_window import surroundings
 from tprof.analysis.attribution.segments import by_number
 from tprof.analysis.attribution.survey import survey
-from tprof.analysis.attribution.windows import PER_THREAD, STEP, DisorderedError, Reach, cut_windows, most_at_once
+from tprof.analysis.attribution.windows import PER_THREAD, STEP, Reach, cut_windows, most_at_once
 from tprof.analysis.models.fitted.powers import mean_errors
 from tprof.analysis.models.fitted.stored_work import NO_SPACE
 
 from tprof import log
 from tprof.trace.array_file import ArrayFile
 from tprof.trace.long_arrays import computed, is_any
-from tprof.trace.ordered import in_order_of_time
 
 from .fits import Ran, needs_fits
 from .fits import fitted as fit_powers_of
 from .information import Found, Said, accounts_table, completed, informed, limits_of
 from .instances import Instances
 from .memory import native_count, record_count
-from .parallel_maps import Threads, usual_threads
 from .profile import Profile
 from .recipe import prepare
 from .stored_instances import Piece
 from .streamed_fit import activity_reader, counted, fitted_domains, reach_of, store_run
 from .task_graph import services_of
 from .window_gpus import WindowGpus, gpu_errors, reaches_of_gpus, without_gpus
-from .window_reading import read_groups_of, read_window_of
+from .window_reading import read_window
 from .window_shares import Summed, Sums
 from .window_stream import WindowStream
 
@@ -57,7 +55,6 @@ if TYPE_CHECKING:
 
     from tprof.trace import Trace
 
-    from .parallel_maps import Map
     from .recipe import Prepared, Recipe
     from .stored_instances import Progress
     from .streamed_fit import FittedDomain
@@ -96,7 +93,7 @@ def energy_by_domain(profile: Profile) -> pd.DataFrame:
     return pd.DataFrame(columns, index=pd.Index(np.asarray(profile.sums.names, object), name="task"))
 
 
-def build_profile(  # noqa: PLR0913 - one parameter an option
+def build_profile(
     trace: Trace,
     *,
     model: str = "auto",
@@ -106,7 +103,6 @@ def build_profile(  # noqa: PLR0913 - one parameter an option
     tables: bool = True,
     window_samples: int | None = None,
     progress: Progress | None = None,
-    map: Map | None = None,  # noqa: A002 - it stands in for the built-in one
 ) -> Profile:
     """Attribute a trace's joules to its tasks.
 
@@ -123,9 +119,6 @@ def build_profile(  # noqa: PLR0913 - one parameter an option
     window_samples : so many samples, about, are read at a time; None: a quarter of a million, or more where many
         threads live at the same time. The figures do not depend on it
     progress : called with what is done, how many windows are, and how many there are
-    map : calls a function for each window, and returns what that does in the order of the windows, as the built-in one
-        does: a pool's or an engine's, with which windows are shared at the same time; None: on a few threads of this
-        process. The files must be there under the same path. The figures do not depend on it, to the last bit
 
     Raises
     ------
@@ -133,42 +126,30 @@ def build_profile(  # noqa: PLR0913 - one parameter an option
         If the model or its coefficients are unknown, or the trace lacks what it needs.
     """
     prepared = prepare(trace, model, coefficients, max_power_w, attribute_native=attribute_native)
-    try:
-        profile = _build(trace, prepared, model, window_samples, progress, map)
-    except DisorderedError:
-        trace = in_order_of_time(trace)
-        profile = _build(trace, prepared, model, window_samples, progress, map)
+    profile = _build(trace, prepared, model, window_samples, progress)
     if tables and profile.host_instances.table_fits:
         profile.instances.tasks  # noqa: B018 - it is kept
     return profile
 
 
-def _build(
-    trace: Trace,
-    prepared: Prepared,
-    asked: str,
-    samples: int | None,
-    progress: Progress | None,
-    map: Map | None,  # noqa: A002 - see above
-) -> Profile:
-    """Build the profile of a trace; `asked` is the model that was asked for. Raises DisorderedError."""
+def _build(trace: Trace, prepared: Prepared, asked: str, samples: int | None, progress: Progress | None) -> Profile:
+    """Build the profile of a trace; `asked` is the model that was asked for."""
     recipe = prepared.recipe
     log.info("analysis", "reading %s: %d threads, %d domains", trace.path, len(trace.threads), len(recipe.whole))
     recorded = sum(one.count > 0 for one in trace.threads)
-    usual = usual_threads(recorded)
     follows = _follows_natives(trace, recipe)
     share = 1 - native_count(trace) / record_count(trace) if follows else 1.0
     step = _step(samples or max(int(WINDOW_SAMPLES * share), 1), recorded, sum(one.count for one in trace.threads))
-    found = survey(trace, recipe.model, recipe.packages, step, map if isinstance(map, Threads) else usual)
+    found = survey(trace, recipe.model, recipe.packages, step)
     gpus = WindowGpus.of(trace, recipe)
     windows, samples = _cut(trace, found, _reaches(recipe, asked, gpus), samples, follows=follows)
     found, pools = _with_pools(trace, recipe, found, windows, samples, follows=follows)
-    recipe = prepared.idled(_idle_watts(trace, prepared, found, pools, samples))
+    recipe = prepared.idled(_idle_watts(prepared, found, pools, samples))
     recipe, fitted, modelled = _fitted(trace, recipe, found, pools, windows, asked, progress)
     log.info("analysis", "model %s: %s", recipe.model.name, recipe.model.why)
     said = Said.of(trace)
     services = services_of(said.events, trace)
-    stream = WindowStream(trace, recipe, found, windows, fitted, pools, gpus, map or usual, services)
+    stream = WindowStream(trace, recipe, found, windows, fitted, pools, gpus, services)
     total, last, shared, stream = _shared(stream, progress)
     assert last is not None  # noqa: S101 - one window is the last
     unnamed = total.rows - int(total.columns["instances"].sum())
@@ -241,8 +222,10 @@ def _with_pools(
     if not follows:
         return found, None
 
+    reader = found.reader(recipe.model, recipe.model.columns)
+
     def read(window: Window) -> list[Segments | None]:
-        return by_number(read_groups_of(trace, recipe, found, window, recipe.model.columns), len(found.threads))
+        return by_number(reader.read(window), len(found.threads))
 
     if trace.recorded is not None:
         found = found.with_around(surroundings(trace, trace.recorded))
@@ -263,7 +246,7 @@ def _fitted(
     tasks = len(trace.tasks)
     if not needs_fits(recipe, asked):
         return recipe, {}, np.zeros(tasks)
-    read = activity_reader(trace, recipe, found, pools, windows)
+    read = activity_reader(recipe, found, pools, windows)
     with ArrayFile(NO_SPACE) as file:
         run = store_run(file, read, counted(windows, "what ran", progress), tasks, recipe.packages)
 
@@ -282,17 +265,18 @@ def _fitted(
 
 
 def _idle_watts(
-    trace: Trace, prepared: Prepared, found: Survey, pools: StreamedPools | None, samples: int
+    prepared: Prepared, found: Survey, pools: StreamedPools | None, samples: int
 ) -> dict[str, float | None]:
     """Return the watts of domains in idle quanta, where a calibrated static power gives way to them."""
     domains = prepared.idles
     if not domains:
         return {}
     sums = {one.name: np.zeros(2) for one in domains}
-    columns = prepared.recipe.model.columns
+    recipe = prepared.recipe
+    reader = found.reader(recipe.model, recipe.model.columns)
     for window in cut_windows(found.threads, [Reach.of(one) for one in domains], samples):
         around = () if pools is None else pools.around(window)
-        activity, _, _ = read_window_of(trace, prepared.recipe, found, window, columns, around)
+        activity = read_window(reader, recipe, found, window, around).activity
         for domain, which in zip(domains, window.quanta, strict=True):
             if which.stop > which.start:
                 sums[domain.name] += activity.load(domain.part(which)).idle()

@@ -18,9 +18,7 @@ from tprof.analysis.attribution.load import Load
 from tprof.analysis.attribution.overlaps import distribute_energy, has_overlaps, split_overlaps
 from tprof.analysis.attribution.segment_energy import (
     LocatedSegments,
-    Rate,
     gather,
-    locate,
     padded,
     rates,
     spread,
@@ -131,7 +129,7 @@ def _replay(played: Played, fit: Fit | None, random: np.random.Generator) -> tup
     edges_ns = _drawn_edges(quanta, random)
     drawn_j = np.zeros(len(edges_ns) + 1)
     for t_ns, joules in zip(played.t_ns, played.joules, strict=True):
-        drawn_j += spread(LocatedSegments(t_ns, joules, locate(t_ns, edges_ns)), edges_ns)
+        drawn_j += spread(LocatedSegments(t_ns, joules, edges_ns))
     static_j = played.static_w * np.diff(edges_ns) * 1e-9
     energy_j = _counted(drawn_j[1:-1] + static_j, quanta.unit_j)
     energy_j = np.maximum(energy_j - played.static_w * np.diff(quanta.edges_ns) * 1e-9, 0.0)
@@ -184,15 +182,14 @@ def _shared(
 
 
 def _load(quanta: Quanta, t_ns: Sequence[NDArray[np.int64]], assumed: Sequence[Floats]) -> Load:
-    located = tuple(LocatedSegments(t, j, locate(t, quanta.edges_ns)) for t, j in zip(t_ns, assumed, strict=True))
+    located = tuple(LocatedSegments(t, j, quanta.edges_ns) for t, j in zip(t_ns, assumed, strict=True))
     nothing = np.zeros(len(quanta))
     return Load(quanta, (), located, (), nothing, nothing)
 
 
 def _shares_of(load: Load) -> list[Floats]:
-    edges_ns = load.quanta.edges_ns
-    rate = Rate.of(rates(padded(load.quanta.energy_j), load.modelled()), edges_ns)
-    return [gather(thread, edges_ns, rate).energy_j for thread in load.located]
+    rate = rates(padded(load.quanta.energy_j), load.modelled())
+    return [gather(thread, rate) for thread in load.located]
 
 
 def _instances(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tprof.analysis.attribution.blocks import counters_of
+
 from tprof.errors import TraceError
 from tprof.trace.clock_offset import wall_clock_step_ns
 from tprof.trace.metadata import clock_of
@@ -15,7 +17,6 @@ from .information import with_quality
 from .instances import InstanceTable
 from .part_reading import part_profile
 from .task_graph import read_instances
-from .window_reading import counters_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -38,7 +38,7 @@ def pool_stacks(
     stacks : its samples by thread
     pools_j : of each pool the joules of its segments
     """
-    ids = np.concatenate([np.empty(0, np.uint64), *(one.rows.instance for one in activity.groups)])
+    ids = activity.ran.rows.instance
     found = StackRows.none()
     for pool, energy_j in zip(activity.pools, pools_j, strict=True):
         if pool.python:

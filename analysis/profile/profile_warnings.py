@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
+    from tprof.analysis.attribution.blocks import ReadFacts
     from tprof.analysis.attribution.hidden import HiddenTime
     from tprof.analysis.attribution.quanta import Quanta
-    from tprof.analysis.attribution.segments import JoinedSegments
     from tprof.analysis.attribution.sharing import Sharing
     from tprof.analysis.models import Chosen
     from tprof.analysis.models.fitted import Fit
@@ -98,38 +98,12 @@ class SampleFacts:
     losses: tuple[str, ...] = ()
     unnamed: int = 0
 
-
-class Facts:
-    """What samples show."""
-
-    def __init__(self) -> None:
-        """Begin with nothing."""
-        self._sums = np.zeros(3, np.int64)
-        self._bare: set[int] = set()
-        self._guessed: set[int] = set()
-
-    def note(self, groups: Sequence[JoinedSegments]) -> None:
-        """Note what the samples of a window show."""
-        for one in groups:
-            self._sums += sum(one.aborted), sum(one.moved), sum(one.starts)
-            if not one.counted:
-                self._bare.update(thread.ordinal for thread in one.threads)
-            guessed = (place for place, cut_off in one.cut_off.items() if not cut_off.is_known)
-            self._guessed.update(one.threads[place].ordinal for place in guessed)
-
-    def add(self, other: Facts) -> None:
-        """Add those of a window."""
-        self._sums += other._sums
-        self._bare |= other._bare
-        self._guessed |= other._guessed
-
-    def known(self) -> SampleFacts:
-        """Return them without the number of instances and losses."""
-        aborted, moved, begun = self._sums.tolist()
-        return SampleFacts(
-            disordered=0, aborted=aborted, cut_off=len(self._guessed), bare=len(self._bare), moved=moved, begun=begun,
-            instances=0, follows_native=False,
-        )  # fmt: skip
+    @classmethod
+    def of(cls, read: ReadFacts) -> SampleFacts:
+        """Take what was read, without the number of instances and losses."""
+        return cls(
+            read.disordered, read.aborted, read.guessed, read.bare, read.moved, read.starts, 0, follows_native=False
+        )
 
 
 def sample_warnings(facts: SampleFacts, hidden: HiddenTime, model: Chosen, *, has_keys: bool, lost: bool) -> list[str]:

@@ -13,7 +13,6 @@ few, so sums are kept by instance and stack, O(n log n) for n samples of a windo
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -101,6 +100,7 @@ class StackShares:
 
 def share_stacks(
     window: Window,
+    since_ns: int,
     activity: Activity,
     stacks: Mapping[Key, ThreadStacks],
     plans: Sequence[tuple[Sharing, Again]],
@@ -110,6 +110,7 @@ def share_stacks(
     Parameters
     ----------
     window, activity : what ran in it
+    since_ns : up to which the windows before have segments
     stacks : its samples by thread, of threads that have any at any time
     plans : the shares of each domain that counts, and what computes them among pieces
     """
@@ -123,12 +124,10 @@ def share_stacks(
     if any(cut is not None and len(cut.before) for cut in cuts):
         segments = [one if cut is None else cut.segments for one, cut in zip(threads, cuts, strict=True)]
         owners, counts = [None if cut is None else cut.owner for cut in cuts], [len(one.slot) for one in segments]
-        pieces = iter(segments)
+        pieces = activity.ran.replaced(segments)
         del segments
-        groups = [one.replaced(list(itertools.islice(pieces, len(one.threads)))) for one in activity.groups]
-        shared = (again(replace(activity, groups=groups), owners) for _, again in plans)
-        part_j = _energies(shared, counts)
-        del groups, owners
+        part_j = _energies((again(replace(activity, ran=pieces), owners) for _, again in plans), counts)
+        del pieces, owners
     outside: dict[int, tuple[float, float]] = {}
     found = []
     for one, energy_j, piece_j in zip(threads, whole_j, part_j, strict=True):
@@ -137,7 +136,7 @@ def share_stacks(
         outside[one.thread.ordinal] = float(energy_j[is_outside].sum()), float(one.cpu_s[own].sum())
         cut = cuts.popleft()  # its arrays are as large as all segments
         if cut is not None:
-            found.append(_of_thread(window, one, stacks[one.thread.ordinal], cut, energy_j, piece_j))
+            found.append(_of_thread(window, since_ns, one, stacks[one.thread.ordinal], cut, energy_j, piece_j))
     nothing = _Parts.none()
     rows, of_segments, of_stacks = (_joined([nothing, *found], part) for part in ("rows", "segments", "stacks"))
     of_pools = pool_stacks(window, activity, stacks, pools_j)
@@ -178,12 +177,18 @@ def _joined(parts: Sequence[_Parts], name: str) -> list[NDArray[Any]]:
 
 
 def _of_thread(
-    window: Window, one: Segments, stacks: ThreadStacks, cut: Cuts, energy_j: Floats, piece_j: Floats
+    window: Window,
+    since_ns: int,
+    one: Segments,
+    stacks: ThreadStacks,
+    cut: Cuts,
+    energy_j: Floats,
+    piece_j: Floats,
 ) -> _Parts:
     """Return what a thread gives, whose segments and pieces have these joules."""
     begin_ns, end_ns = one.t_ns[:-1], one.t_ns[1:]
     sum_j = sum_by(cut.owner, piece_j, len(energy_j))
-    wholly = (begin_ns >= window.since_ns) & (end_ns <= window.own_ns[1])
+    wholly = (begin_ns >= since_ns) & (end_ns <= window.own_ns[1])
     goes_on = np.flatnonzero(~wholly & (end_ns > begin_ns) & (end_ns > window.own_ns[0]))
     length_ns = np.diff(cut.segments.t_ns)
     # A sample at the very begin of its segment ends a piece of the one before, or none.

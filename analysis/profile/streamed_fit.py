@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution.load import part_on
 from tprof.analysis.attribution.native_time import NativeSegments
-from tprof.analysis.attribution.open_instances import ended_before
 from tprof.analysis.attribution.overlaps import has_overlaps, split_overlaps
 from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.attribution.windows import Reach
@@ -36,7 +35,7 @@ from tprof.trace.long_arrays import blocks, computed, empty, release, zeros
 from tprof.trace.metadata import MAX_NS
 
 from .recipe import repeatable, share_fitted, share_overlapping
-from .window_reading import read_window_of
+from .window_reading import read_window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -51,7 +50,6 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.windows import Window
     from tprof.analysis.models.fitted import Fit
 
-    from tprof.trace import Trace
     from tprof.trace.array_file import Place
 
     from .recipe import Again, Recipe
@@ -169,7 +167,7 @@ class StoredRun:
         """Write a thread's segments that begin in a window. Raises OSError."""
         own = slice(*np.searchsorted(one.t_ns[:-1], own_ns).tolist())
         lengths = self._lengths.setdefault(one.thread.ordinal, _Lengths())
-        logarithm = _by_slot(lengths.note(one.rows, ~ended_before(one.rows, own_ns[1])))
+        logarithm = _by_slot(lengths.note(one.rows, ~_ended_before(one.rows, own_ns[1])))
         if own.start == own.stop:
             return
         task = one.task_numbers(self.tasks)[own]
@@ -242,20 +240,26 @@ class StoredRun:
         ]  # fmt: skip
 
 
+def _ended_before(rows: InstanceRows, t_ns: int) -> NDArray[np.bool_]:
+    """Return which parts of instances ended before a time, so that no later window has one."""
+    if t_ns == MAX_NS:
+        return np.ones(len(rows), bool)
+    return np.asarray(rows.ended & (rows.end_ns <= t_ns) & (rows.last_ns < t_ns))
+
+
 def _by_slot(values: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return values of rows by slot: 0 where no task ran."""
     return np.concatenate((np.zeros(1, np.float32), values))
 
 
-def activity_reader(
-    trace: Trace, recipe: Recipe, found: Survey, pools: StreamedPools | None, windows: Sequence[Window]
-) -> Read:
+def activity_reader(recipe: Recipe, found: Survey, pools: StreamedPools | None, windows: Sequence[Window]) -> Read:
     """Return what reads what ran in a window, with the pools of native threads."""
     numbers = {window.own_ns[0]: number for number, window in enumerate(windows)}
+    reader = found.reader(recipe.model, recipe.model.columns)
 
     def read(window: Window) -> Activity:
         known = () if pools is None else pools.in_window(numbers[window.own_ns[0]])
-        return read_window_of(trace, recipe, found, window, recipe.model.columns, known)[0]
+        return read_window(reader, recipe, found, window, known).activity
 
     return read
 
@@ -271,7 +275,7 @@ def counted(windows: Sequence[Window], doing: str, progress: Progress | None) ->
 def store_run(
     file: ArrayFile, read: Read, windows: Iterable[Window], tasks: int, packages: tuple[int, ...]
 ) -> StoredRun:
-    """Write what ran in all windows. Raises DisorderedError, TraceError, OSError."""
+    """Write what ran in all windows. Raises TraceError, OSError."""
     run = StoredRun(file, tasks, packages)
     for window in windows:
         activity = read(window)
@@ -283,11 +287,19 @@ def store_run(
 
 
 class Planned(NamedTuple):
-    """The sharing of some quanta, what repeats it among pieces of segments, and which quanta are a window's own."""
+    """The sharing of some quanta.
+
+    Attributes
+    ----------
+    sharing, again : the sharing, and what repeats it among pieces of segments
+    own : which quanta are a window's own
+    before : how many quanta come before all of these
+    """
 
     sharing: Sharing
     again: Again
     own: slice
+    before: int
 
 
 @dataclass(frozen=True)
@@ -320,8 +332,10 @@ class FittedDomain:
         quanta, fit = self.quanta.part(near), replace(self.fit, static_w=self.fit.static_w[near])
         factors = self._factors(quanta, activity, window)
         if self.overlaps:
-            return Planned(*repeatable(activity, factors, partial(share_overlapping, quanta, fit, own=own)), own)
-        return Planned(*repeatable(activity, factors, partial(share_fitted, quanta, fit)), own)
+            return Planned(
+                *repeatable(activity, factors, partial(share_overlapping, quanta, fit, own=own)), own, near.start
+            )
+        return Planned(*repeatable(activity, factors, partial(share_fitted, quanta, fit)), own, near.start)
 
     def evidence(self, which: slice, activity: Activity, window: Window) -> tuple[Floats, Floats, Floats]:
         """Return the joules around the first edge of each of a window's quanta, and what `evidence` does."""

@@ -6,7 +6,7 @@ and all of them are in memory. Otherwise each window shares the joules of its ow
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.instances import InstanceRows, Joined
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.segments import JoinedSegments
-    from tprof.analysis.attribution.unmarked_gpu import GpuPart
     from tprof.analysis.attribution.windows import Reach, Window
 
     from tprof.trace import Trace
@@ -58,18 +57,11 @@ class GpuSums:
 
 
 class OpenPart(NamedTuple):
-    """What a window gives of a GPU without marks: of its quanta those that worked, and claims of open instances."""
+    """What a window gives of a GPU without marks: of its quanta those that worked, and claims of instances."""
 
     worked: Mask
     ids: NDArray[np.uint64]
     claims: Claims
-
-
-class GpuWindow(NamedTuple):
-    """What a window gives of GPUs: what the kept instances took, and parts of those without marks."""
-
-    sums: GpuSums
-    parts: tuple[OpenPart, ...]
 
 
 class _Took(NamedTuple):
@@ -111,37 +103,17 @@ class WindowGpus:
         unique, codes = places([entry.name for entry in trace.tasks])
         return cls(tuple(shares), unmarked, np.asarray(codes, np.int64), len(unique)) if shares or unmarked else None
 
-    def for_windows(self) -> WindowGpus:
-        """Return the same without what comes with each window."""
-        return replace(self, unmarked={})
+    def share(self, window: Window, ran: JoinedSegments, joined: Joined) -> tuple[OpenPart, ...]:
+        """Return what a window gives of GPUs without marks."""
+        found = []
+        for number, gpu in self.unmarked.items():
+            shared = gpu.part(window.quanta[number]).share(ran, joined)
+            has_any = np.flatnonzero(shared.claims.first <= shared.claims.last)
+            found.append(OpenPart(shared.worked, joined.rows["instance"][has_any], shared.claims.taken(has_any)))
+        return tuple(found)
 
-    def parts(self, window: Window) -> tuple[GpuPart, ...]:
-        """Return a window's quanta of GPUs without marks."""
-        return tuple(one.part(window.quanta[number]) for number, one in self.unmarked.items())
-
-    def share(
-        self,
-        parts: Sequence[GpuPart],
-        groups: Sequence[JoinedSegments],
-        joined: Joined,
-        totals: Totals,
-        direct: Mask,
-    ) -> GpuWindow:
-        """Let a window's instances take their joules; returns what those took that no other window knows."""
-        shared = [one.share(groups, joined) for one in parts]
-        took = [_Took(one.totals, one.covered, part.quanta.counted) for one, part in zip(shared, parts, strict=True)]
-        sums = self.taken(joined.rows, totals, direct, took)
-        has_any = [np.flatnonzero(~direct & (one.claims.first <= one.claims.last)) for one in shared]
-        return GpuWindow(
-            sums,
-            tuple(
-                OpenPart(one.worked, joined.rows.instance[at], one.claims.taken(at))
-                for one, at in zip(shared, has_any, strict=True)
-            ),
-        )
-
-    def taken(self, rows: InstanceRows, totals: Totals, which: Mask, unmarked: Sequence[_Took]) -> GpuSums:
-        """Let instances take their joules of the GPUs that count; returns what some of them took of all."""
+    def taken(self, rows: InstanceRows, totals: Totals, unmarked: Sequence[_Took]) -> GpuSums:
+        """Let instances take their joules of the GPUs that count; returns what they took of all."""
         of_rows = [one.of_rows(rows) for one in self.shares]
         took = [
             _Took(joules, one.covers(rows), one.quanta.counted)
@@ -153,9 +125,9 @@ class WindowGpus:
                 totals.add_gpu(one.joules, one.covered)
         variance_j2 = np.zeros(self.names)
         if totals.gpu is not None:
-            variance_j2 = gpu_variance(totals.gpu, rows.task, which, self.codes, self.names)
-        joules = np.array([float(one.joules.joules[which].sum()) for one in took])
-        found = np.array([np.count_nonzero(is_known & which) for _, is_known in of_rows], np.int64)
+            variance_j2 = _variance(totals.gpu, rows.task, self.codes, self.names)
+        joules = np.array([float(one.joules.joules.sum()) for one in took])
+        found = np.array([np.count_nonzero(is_known) for _, is_known in of_rows], np.int64)
         return GpuSums(joules, found, variance_j2)
 
 
@@ -168,14 +140,18 @@ class GpuTally:
         self._open = {number: OpenClaims(one) for number, one in gpus.unmarked.items()}
         self.sums: GpuSums | None = None
 
-    def add(self, window: Window, found: GpuWindow, rows: InstanceRows, totals: Totals) -> None:
-        """Add a window, and let the instances take theirs that have ended with it; windows come in their order."""
-        took = []
-        for (number, one), part in zip(self._open.items(), found.parts, strict=True):
+    def share(self, window: Window, ran: JoinedSegments, joined: Joined) -> None:
+        """Add a window; they come in their order."""
+        parts = self._gpus.share(window, ran, joined)
+        for (number, one), part in zip(self._open.items(), parts, strict=True):
             one.add(window.quanta[number], *part)
-            took.append(_Took(*one.take(rows), self._gpus.unmarked[number].quanta.counted))
-        later = self._gpus.taken(rows, totals, np.ones(len(rows), bool), took)
-        sums = found.sums.plus(later)
+
+    def take(self, rows: InstanceRows, totals: Totals) -> None:
+        """Let the instances take theirs that have ended with a window."""
+        took = [
+            _Took(*one.take(rows), self._gpus.unmarked[number].quanta.counted) for number, one in self._open.items()
+        ]
+        sums = self._gpus.taken(rows, totals, took)
         self.sums = sums if self.sums is None else self.sums.plus(sums)
 
     def settled(self) -> tuple[dict[str, Account], dict[str, list[str]]]:
@@ -193,11 +169,9 @@ class GpuTally:
         return accounts, warnings
 
 
-def gpu_variance(
-    gpu: GpuTotals, task: NDArray[np.uint32], which: NDArray[np.bool_], codes: NDArray[np.int64], names: int
-) -> NDArray[np.float64]:
-    """Return by distinct name the variance of the joules of some instances, J²: an instance's bounds hold to 95 %."""
-    at = np.flatnonzero(which & (task < len(codes)))
+def _variance(gpu: GpuTotals, task: NDArray[np.uint32], codes: NDArray[np.int64], names: int) -> NDArray[np.float64]:
+    """Return by distinct name the variance of the joules of instances, J²: an instance's bounds hold to 95 %."""
+    at = np.flatnonzero(task < len(codes))
     return sum_by(codes[task[at]], ((gpu.most - gpu.least)[at] / 2 / NORMAL_95) ** 2, names)
 
 

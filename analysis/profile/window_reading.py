@@ -2,81 +2,81 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from tprof.analysis.attribution.instances import join_rows
+from tprof.analysis.attribution.instances import InstanceRows, Joined
 from tprof.analysis.attribution.load import Activity
 from tprof.analysis.attribution.native_around import Ran
 from tprof.analysis.attribution.segments import by_number
-from tprof.analysis.attribution.windows import read_window
+from tprof.analysis.engine.instance_table import INSTANCE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
-    from tprof.analysis.attribution.instances import InstanceRows, Joined
+    from numpy.typing import NDArray
+    from tprof.analysis.attribution.blocks import BlockReader
     from tprof.analysis.attribution.native_stream import CutPool, WindowPool
-    from tprof.analysis.attribution.segments import JoinedSegments
     from tprof.analysis.attribution.survey import Survey
     from tprof.analysis.attribution.windows import Window
-
-    from tprof.trace import Thread, Trace
+    from tprof.analysis.engine.instance_table import InstanceTable, Records
 
     from .recipe import Recipe
 
 
-def read_activity_of(
-    trace: Trace, recipe: Recipe, found: Survey, window: Window, columns: Collection[str] | None = None
-) -> tuple[Activity, Joined]:
-    """Read what ran in a window, and the instances of all threads in it, with the counts of columns, by default all.
+class WindowRead(NamedTuple):
+    """What ran in a window: the instances that may run on, and pools with how they were cut."""
 
-    Native threads are left out. Raises DisorderedError, TraceError.
-    """
-    return read_window_of(trace, recipe, found, window, columns)[:2]
+    window: Window
+    activity: Activity
+    joined: Joined
+    cuts: list[CutPool]
 
 
-def read_window_of(
-    trace: Trace,
-    recipe: Recipe,
-    found: Survey,
-    window: Window,
-    columns: Collection[str] | None,
-    pools: Sequence[WindowPool] = (),
-) -> tuple[Activity, Joined, list[CutPool]]:
-    """Read the same with pools of native threads. Raises DisorderedError, TraceError."""
-    names = counters_of([one.thread for one in found.threads]) if columns is None else []
-    groups = read_groups_of(trace, recipe, found, window, columns)
+def read_window(
+    reader: BlockReader, recipe: Recipe, found: Survey, window: Window, pools: Sequence[WindowPool] = ()
+) -> WindowRead:
+    """Read the next window, or any one if what came before does not matter. Raises TraceError."""
+    ran = reader.read(window)
     cuts: list[CutPool] = []
     carried: list[InstanceRows] = []
-    ran = Ran.of(found, window, by_number(groups, len(found.threads))) if pools else None
+    of_threads = Ran.of(found, window, by_number(ran, len(found.threads))) if pools else None
     for pool in pools:
-        cut = None if ran is None else pool.cut(ran, len(carried))
+        cut = None if of_threads is None else pool.cut(of_threads, len(carried))
         if cut is not None:
             cuts.append(cut)
-            carried += [replace(one, counts={name: np.zeros(1) for name in names}) for one in cut.carried]
-    activity = Activity(groups, [one.pool for one in cuts], found.hidden, recipe.packages)
-    return activity, join_rows([*(one.rows for one in groups), *carried]), cuts
+            carried += cut.carried
+    activity = Activity(ran, [one.pool for one in cuts], found.hidden, recipe.packages)
+    place = np.concatenate((ran.parts["row"], _rows_of(reader.instances, carried)))
+    return WindowRead(window, activity, Joined(reader.instances.records, place), cuts)
 
 
-def read_groups_of(
-    trace: Trace, recipe: Recipe, found: Survey, window: Window, columns: Collection[str] | None = None
-) -> list[JoinedSegments]:
-    """Read the segments of threads in a window, with the counts of columns. Raises DisorderedError, TraceError."""
-    groups = read_window(
-        trace, found.threads, window, recipe.model, packages=len(recipe.packages) > 1, columns=columns,
-        cut_off=found.cut_off, means=found.open_powers,
+def _rows_of(instances: InstanceTable, carried: Sequence[InstanceRows]) -> NDArray[np.int32]:
+    """Return the rows of instances that ended before, which are entered if they are not there any more."""
+    if not carried:
+        return np.empty(0, np.int32)
+    ids = np.concatenate([one.instance for one in carried])
+    missing = np.unique(ids[instances.find(ids) < 0], return_index=True)[0]
+    by_id = {int(one.instance[0]): one for one in carried}
+    records = np.zeros(len(missing), INSTANCE)
+    for record, instance in zip(records, missing.tolist(), strict=True):
+        for name in ("instance", "parent", "task", "cpu", "start_ns", "end_ns", "last_ns", "begun", "failed", "ended"):
+            record[name] = getattr(by_id[instance], name)[0]
+        record["thread"], record["package"] = by_id[instance].numbers[0], -1
+        if by_id[instance].package is not None:
+            record["package"] = by_id[instance].package[0]
+    if len(missing):
+        instances.add(records)
+        instances.extend_sums()
+    return instances.find(ids)
+
+
+def rows_of(reader: BlockReader, records: Records, counts: NDArray[np.float64] | None) -> InstanceRows:
+    """Return instances as columns, with counts if they are given."""
+    of = {name: np.ascontiguousarray(records[name]) for name in records.dtype.names or () if name}
+    of_names = {} if counts is None else dict(zip(reader.names, np.ascontiguousarray(counts.T), strict=True))
+    return InstanceRows(
+        of["instance"], of["parent"], of["task"], of["cpu"], of["start_ns"], of["end_ns"], of["failed"], of["own_s"],
+        of["cpu_s"], of_names, of["begun"], of["ended"], of["last_ns"],
+        package=of["package"] if reader.packages else None, thread=of["thread"],
     )  # fmt: skip
-    names = counters_of([one.thread for one in found.threads]) if columns is None else ()
-    for one in groups:
-        if not one.counted:
-            one.modelled = one.modelled * found.means.uncounted
-        absent = np.broadcast_to(np.nan, len(one.rows))
-        one.rows.counts = {name: one.rows.counts.get(name, absent) for name in names}
-    return groups
-
-
-def counters_of(threads: Sequence[Thread]) -> list[str]:
-    """Return the counters of threads in the order of a table of instances."""
-    names = dict.fromkeys(name for one in threads for name in one.columns)
-    return [name for name in names if name not in ("energy_uj", "cpu_ns")]

@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from tprof.analysis.attribution.accounts import Account
+from tprof.analysis.attribution.accounts import Account, NativeTotals, Totals, settle
+from tprof.analysis.attribution.ended_ids import EndedIds
+from tprof.analysis.attribution.instance_bounds import WIDTH, EdgeJoules, InstanceBounds
 from tprof.analysis.attribution.load import losses
-from tprof.analysis.attribution.open_instances import OpenInstances
+from tprof.analysis.attribution.sharing import plan_sharing
 from tprof.analysis.attribution.stack_samples import SampledStacks, ThreadReach
 
-from tprof.trace.long_arrays import is_any, release, zeros
+from tprof.trace.long_arrays import is_any, zeros
 
-from .parallel_maps import Processes, Threads, ended, usual_threads
-from .profile_warnings import Facts, SampleFacts, stuck_sensor_warnings
-from .stack_shares import StoredStacks
+from .profile_warnings import SampleFacts, ran_in, stuck_sensor_warnings
+from .recipe import repeatable
+from .stack_shares import StoredStacks, share_stacks
 from .stored_instances import Piece
+from .streamed_fit import Planned
 from .task_graph import ServedSegments
 from .window_gpus import GpuTally, WindowGpus, without_gpus
-from .window_pools import PoolSums
-from .window_reading import read_activity_of
-from .window_shares import Job, Sharer, Tables
+from .window_pools import PoolSums, WindowNativeTotals
+from .window_reading import WindowRead, read_window, rows_of
+from .window_shares import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     import pandas as pd
     from numpy.typing import NDArray
+    from tprof.analysis.attribution.blocks import BlockReader
+    from tprof.analysis.attribution.instances import InstanceRows
     from tprof.analysis.attribution.load import Activity
-    from tprof.analysis.attribution.native_stream import StreamedPools
+    from tprof.analysis.attribution.native_stream import StreamedPools, WindowPool
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.attribution.sharing import Sharing
@@ -39,16 +44,15 @@ if TYPE_CHECKING:
 
     from tprof.trace import Thread, Trace
 
-    from .parallel_maps import Map
-    from .recipe import Recipe
+    from .recipe import Again, Recipe
     from .stored_instances import Progress
     from .streamed_fit import FittedDomain
     from .task_graph.services import Service
     from .window_gpus import GpuSums
-    from .window_shares import Kept, Part, WindowShares
+    from .window_shares import Kept, Part
 
-MOST_SENT = 4_000_000
-"""Quanta with estimated edges that are sent to other processes, 34 bytes each."""
+NATIVE = 5
+"""Sums that native threads add to an instance, as `NativeTotals.of_rows`."""
 
 
 class SampleIndex(NamedTuple):
@@ -79,14 +83,24 @@ class SharedWindows:
 
 @dataclass
 class _Domain:
-    """One domain's account so far, and in which quanta anything ran."""
+    """One domain's account so far, in which quanta anything ran, and its number among those that count."""
 
     quanta: Quanta
     number: int | None
-    sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(6))
-    ran: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, bool))
+    sums: NDArray[np.float64]
+    ran: NDArray[np.bool_]
+
+    @classmethod
+    def every(cls, quanta: Sequence[Quanta]) -> list[_Domain]:
+        """Begin all of them."""
+        numbers = np.cumsum([one.counted for one in quanta]) - 1
+        return [
+            cls(one, int(number) if one.counted else None, np.zeros(6), zeros(len(one), bool))
+            for one, number in zip(quanta, numbers, strict=True)
+        ]
 
     def account(self) -> Account:
+        """Return its account; NaN if it measured nothing."""
         if not len(self.quanta) or not is_any(self.quanta.valid):
             return Account(self.quanta.name, *[float("nan")] * 7)
         return Account(self.quanta.name, self.quanta.measured_j, *self.sums.tolist())
@@ -107,7 +121,6 @@ class WindowStream:
     fitted: Mapping[str, FittedDomain]
     pools: StreamedPools | None
     gpus: WindowGpus | None
-    map: Map
     services: Sequence[Service]
     known: PoolSums | None = None
     again: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
@@ -148,9 +161,9 @@ class WindowStream:
 
     def segments(self) -> Iterator[tuple[tuple[int, int], list[Segments]]]:
         """Yield for each window when the segments begin that count in it, and those of its threads."""
-        columns = self.recipe.model.columns
+        reader = self._reader(self.recipe.model.columns, {})
         for window in self.windows:
-            yield window.own_ns, read_activity_of(self.trace, self.recipe, self.found, window, columns)[0].segments
+            yield window.own_ns, read_window(reader, self.recipe, self.found, window).activity.segments
 
     @property
     def index(self) -> SampleIndex:
@@ -165,61 +178,45 @@ class WindowStream:
         progress: Progress | None,
         stacks: StoredStacks | None = None,
     ) -> SharedWindows:
-        """Share the joules of all windows; `sink` takes what is kept of instances that have ended."""
-        counted = [self._shared_quanta(one) for one in self.domains if one.counted]
-        numbers = {one.name: number for number, one in enumerate(counted)}
-        domains = [_Domain(one, numbers.get(one.name), ran=zeros(len(one), bool)) for one in self.domains]
-        instances, facts = OpenInstances(counted), Facts()
-        pools = None if self.pools is None else PoolSums(self.pools, len(counted), len(self.trace.tasks))
-        gpus = None if self.gpus is None else GpuTally(self.gpus)
-        share = Sharer.of(self.trace, self.recipe, self.found, self.fitted, keep, self.gpus, self.services)
-        served = ServedSegments(self.services)
-        jobs: Iterable[Job] = (self._job(number, stacks) for number in range(len(self.windows)))
-        # Maps of others may take all jobs at once.
-        taken = jobs if isinstance(self.map, Threads | Processes) else list(jobs)
-        shared: Iterable[WindowShares[Part]] = (usual_threads(len(self.found.threads)) if self._is_large else self.map)(
-            share, taken
-        )
-        with ended(shared):
-            for number, (window, shares) in enumerate(zip(self.windows, shared, strict=True)):
-                _add(domains, shares, window, instances)
-                facts.add(shares.samples)
-                served = served.plus(shares.served)
-                rows, totals = instances.advance(window, shares.ids, shares.parts, self._held(number))
-                if pools is not None:
-                    pools.add(shares.pools)
-                if stacks is not None and shares.stacks is not None:
-                    stacks.add(window, shares.stacks)
-                every = np.ones(len(rows), bool)
-                if gpus is not None and shares.gpus is not None:
-                    gpus.add(window, shares.gpus, rows, totals)
-                later = keep(rows, totals, every, is_last=window.is_last)
-                sink(shares.kept.plus(later))
-                for one in domains:
-                    one.quanta.release()
-                for fitted in self.fitted.values():
-                    fitted.release()
-                if progress is not None:
-                    progress("instances", number + 1, len(self.windows))
-        accounts = {one.quanta.name: one.account() for one in domains}
-        stuck = {
-            one.quanta.name: stuck_sensor_warnings(one.quanta, one.ran, self.trace.start_ns)
-            for one in domains
-            if is_any(one.quanta.stuck)
-        }
-        if gpus is not None:
-            settled = gpus.settled()
-            accounts, stuck = accounts | settled[0], stuck | settled[1]
-        disordered = sum(one.disordered for one in self.trace.threads)
-        known = replace(facts.known(), losses=tuple(losses(self.trace)), disordered=disordered)
-        of_gpus = None if gpus is None else gpus.sums
-        return SharedWindows(accounts, stuck, known, pools, of_gpus, served, instances.again)
+        """Share the joules of all windows; `sink` takes what is kept of ended instances. Raises TraceError."""
+        run = _Run.of(self, keep.columns)
+        for number, window in enumerate(self.windows):
+            rows, totals = run.share(number, stacks)
+            sink(keep(rows, totals, is_last=window.is_last))
+            for one in run.domains:
+                one.quanta.release()
+            for fitted in self.fitted.values():
+                fitted.release()
+            if progress is not None:
+                progress("instances", number + 1, len(self.windows))
+        return run.found()
 
     def planned(self, number: int) -> tuple[Activity, list[Sharing]]:
         """Return what ran in a window, and how the joules of its counted domains are shared, GPUs left out."""
-        keep = Tables(self.trace, self.recipe, self.threads)
-        sharer = Sharer.of(self.trace, self.recipe, self.found, self.fitted, keep, None, ())
-        return sharer.planned(self._job(number, None))
+        window, reader = self.windows[number], self._reader(self.recipe.model.columns, {})
+        activity = read_window(reader, self.recipe, self.found, window, self.pools_in(number)).activity
+        domains = zip(self.domains, window.quanta, strict=True)
+        counted = ((domain, which) for domain, which in domains if domain.counted and which.stop > which.start)
+        return activity, [self.plan(domain, which, activity, window).sharing for domain, which in counted]
+
+    def pools_in(self, number: int) -> tuple[WindowPool, ...]:
+        """Return what is known of the pools in a window."""
+        if self.pools is None:
+            return ()
+        return self.pools.in_window(number, None if self.known is None else self.known.joules)
+
+    def plan(self, domain: Quanta, which: slice, activity: Activity, window: Window) -> Planned:
+        """Share the joules of a window's quanta of a domain, `which` of all."""
+        fitted = self.fitted.get(domain.name)
+        if fitted is not None:
+            return fitted.plan(which, activity, window)
+        quanta, static_w = domain.part(which), self.recipe.static_power_w.get(domain.name, 0.0)
+        power = partial(self.found.power, domain.package if len(self.recipe.packages) > 1 else None)
+        shared = repeatable(activity, None, lambda ran, _: plan_sharing(ran.load(quanta), static_w, mean_power=power))
+        return Planned(*shared, slice(0, len(quanta)), which.start)
+
+    def _reader(self, columns: Collection[str] | None, widths: Mapping[str, int]) -> BlockReader:
+        return self.found.reader(self.recipe.model, columns, widths=widths)
 
     def of_domain(self, name: str) -> WindowStream:
         """Return the stream in which a domain alone has quanta, and counts."""
@@ -231,49 +228,143 @@ class WindowStream:
         gpus = WindowGpus.of(self.trace, recipe)
         return replace(self, recipe=recipe, gpus=gpus, known=None, services=())
 
-    def _held(self, number: int) -> NDArray[np.uint64]:
+    def held(self, number: int) -> NDArray[np.uint64]:
         """Return the ids of instances that do not end with a window, even if they seem to have ended."""
         return self.again if self.pools is None else np.concatenate((self.pools.held[number], self.again))
 
-    @property
-    def _is_large(self) -> bool:
-        """Whether other processes would each have a large copy of the estimated edges."""
-        return not isinstance(self.map, Threads) and any(len(one.quanta) > MOST_SENT for one in self.fitted.values())
-
-    def _job(self, number: int, stacks: StoredStacks | None) -> Job:
-        """Return a window with what is known of it: quanta next to its own may share the joules of its segments."""
-        window = self.windows[number]
-        ends_ns: list[int] = []
-        for whole, which in zip(map(self._shared_quanta, self.domains), window.quanta, strict=True):
-            if len(whole) and which.stop > which.start:
-                near = whole.edges_ns[max(which.start - 1, 0) : which.stop + 3]
-                ends_ns += [int(near[0]), int(near[-1])]
-                release(whole.edges_ns)
-        quanta = tuple(
-            whole.part(which if len(whole) else slice(0, 0))
-            for whole, which in zip(self.domains, window.quanta, strict=True)
-        )
-        hidden = self.found.hidden.part(min(ends_ns, default=0), max(ends_ns, default=0))
-        sampled = None if stacks is None else stacks.sampled.between(window.own_ns[0], window.until_ns)
-        gpus = () if self.gpus is None else self.gpus.parts(window)
-        if self.pools is None:
-            return Job(window, quanta, hidden, held=self._held(number), stacks=sampled, gpus=gpus)
-        joules = None if self.known is None else self.known.joules
-        pools = self.pools.in_window(number, joules)
-        return Job(window, quanta, hidden, pools, self._held(number), sampled, gpus)
-
-    def _shared_quanta(self, domain: Quanta) -> Quanta:
+    def shared_quanta(self, domain: Quanta) -> Quanta:
+        """Return a domain's quanta as they are shared: with estimated edges, where these were fitted."""
         fitted = self.fitted.get(domain.name)
         return domain if fitted is None else fitted.quanta
 
 
-def _add(domains: Sequence[_Domain], shares: WindowShares[Any], window: Window, instances: OpenInstances) -> None:
-    """Add what a window gives of each domain."""
-    for one, found, which in zip(domains, shares.domains, window.quanta, strict=True):
-        if found is None:
-            continue
+@dataclass
+class _Run:
+    """All joules of a recording, shared window after window."""
+
+    stream: WindowStream
+    reader: BlockReader
+    domains: list[_Domain]
+    bounds: InstanceBounds
+    served: ServedSegments
+    pools: PoolSums | None
+    gpus: GpuTally | None
+    ended: EndedIds = field(default_factory=EndedIds)
+
+    @classmethod
+    def of(cls, stream: WindowStream, columns: Collection[str] | None) -> _Run:
+        """Begin before the first window; `columns` are those of `Kept`."""
+        domains = _Domain.every([stream.shared_quanta(one) for one in stream.domains])
+        counted = [one.quanta for one in domains if one.number is not None]
+        widths = {"edges": WIDTH * len(counted)} | ({} if stream.pools is None else {"native": NATIVE})
+        return cls(
+            stream,
+            stream._reader(columns, widths),  # noqa: SLF001 - of this file
+            domains,
+            InstanceBounds(counted),
+            ServedSegments(stream.services),
+            None if stream.pools is None else PoolSums(stream.pools, len(counted), len(stream.trace.tasks)),
+            None if stream.gpus is None else GpuTally(stream.gpus),
+        )
+
+    def share(self, number: int, stacks: StoredStacks | None) -> tuple[InstanceRows, Totals]:
+        """Share the joules of a window; returns the instances that ended with it."""
+        stream, window, reader = self.stream, self.stream.windows[number], self.reader
+        pools = stream.pools_in(number)
+        read = read_window(reader, stream.recipe, stream.found, window, pools)
+        # Only now: with a window those are forgotten that ended before it.
+        reader.held = stream.held(number)
+        native = WindowNativeTotals.begin(window, pools, read.cuts, read.joined) if pools else None
+        plans = self._share_domains(read, native)
+        if native is not None:
+            reader.instances.sums["native"] += native.of_rows.T
+            if self.pools is not None:
+                self.pools.add(native.shares)
+        if stacks is not None:
+            since_ns = stream.windows[number - 1].until_ns if number else 0
+            sampled = stacks.sampled.between(window.own_ns[0], window.until_ns)
+            stacks.add(window, share_stacks(window, since_ns, read.activity, sampled, plans))
+        if self.gpus is not None:
+            self.gpus.share(window, read.activity.ran, read.joined)
+        rows, totals = self._ended()
+        if self.gpus is not None:
+            self.gpus.take(rows, totals)
+        return rows, totals
+
+    def _share_domains(self, read: WindowRead, native: WindowNativeTotals | None) -> list[tuple[Sharing, Again]]:
+        """Share the joules of all domains in a window; returns how, and what repeats it, for those that count."""
+        segments = read.activity.segments if self.stream.services else []
+        self.served.add_processors(segments, read.window.own_ns)
+        plans: list[tuple[Sharing, Again]] = []
+        for one, which in zip(self.domains, read.window.quanta, strict=True):
+            if native is not None and one.number is not None:
+                native.domain = one.number
+            if len(one.quanta) and which.stop > which.start:
+                plan = self._settle(one, which, read, native)
+                if one.number is not None:
+                    plans.append((plan.sharing, plan.again))
+                    self.served.add_joules(segments, plan.sharing)
+            elif one.number is not None:
+                self._settle_nothing(one, which, read, native)
+        return plans
+
+    def _settle_nothing(self, one: _Domain, which: slice, read: WindowRead, native: WindowNativeTotals | None) -> None:
+        """Note in which quanta instances end that have none of a domain in a window."""
+        if len(one.quanta) and one.number is not None:
+            self._edges(one.number, one.quanta.part(which), which.start)
+        if native is not None:
+            native.add_nothing(read.joined)
+
+    def _settle(self, one: _Domain, which: slice, read: WindowRead, native: WindowNativeTotals | None) -> Planned:
+        """Share the joules of a domain in a window, and add them to the instances if it counts."""
+        plan = self.stream.plan(one.quanta, which, read.activity, read.window)
+        activity, measured, records = read.activity, plan.sharing.measured, self.reader.instances.records
+        if one.number is None:
+            found = settle(plan.sharing, activity.ran, activity.pools, read.joined, None, None)
+        else:
+            edges = self._edges(one.number, measured, plan.before)
+            found = settle(plan.sharing, activity.ran, activity.pools, read.joined, native, edges)
+            records["dynamic_j"] += found.dynamic_j
+            records["static_j"] += found.static_j
+            edges.end(self._kept(one.number), found.dynamic_j)
+            self.bounds.note_dynamic(one.number, which, plan.sharing.dynamic_j[plan.own])
         one.sums += found.sums
-        if found.ran is not None:
-            one.ran[which] = found.ran
-        if one.number is not None:
-            instances.note_dynamic(one.number, which, found.dynamic_j)
+        if measured.stuck.any():
+            one.ran[which] = ran_in(plan.sharing)[plan.own]
+        return plan
+
+    def _edges(self, number: int, near: Quanta, before: int) -> EdgeJoules:
+        """Find the instances' first and last quanta, as far as these are among some, before which so many come."""
+        return EdgeJoules.begin(self._kept(number), near, before, self.reader.instances.records)
+
+    def _kept(self, number: int) -> NDArray[np.float64]:
+        return self.reader.instances.sums["edges"][:, number * WIDTH : (number + 1) * WIDTH]
+
+    def _ended(self) -> tuple[InstanceRows, Totals]:
+        """Return the instances that ended with the window, and their joules."""
+        table, over = self.reader.instances, self.reader.over()
+        records, sums = table.records[over], {name: values[over] for name, values in table.sums.items()}
+        counts = table.counts[over] if self.reader.columns is None else None
+        rows = rows_of(self.reader, records, counts)
+        native = NativeTotals.of_instances(sums["native"].T) if "native" in sums else None
+        totals = Totals.zeros(len(rows), native)
+        totals.dynamic_j, totals.static_j = records["dynamic_j"].copy(), records["static_j"].copy()
+        self.bounds.settle(sums["edges"], records, totals, packages=self.reader.packages)
+        self.ended.add(records["instance"])
+        return rows, totals
+
+    def found(self) -> SharedWindows:
+        """Return what all windows found."""
+        stream = self.stream
+        accounts = {one.quanta.name: one.account() for one in self.domains}
+        stuck = {
+            one.quanta.name: stuck_sensor_warnings(one.quanta, one.ran, stream.trace.start_ns)
+            for one in self.domains
+            if is_any(one.quanta.stuck)
+        }
+        if self.gpus is not None:
+            settled = self.gpus.settled()
+            accounts, stuck = accounts | settled[0], stuck | settled[1]
+        facts = replace(SampleFacts.of(self.reader.facts), losses=tuple(losses(stream.trace)))
+        of_gpus = None if self.gpus is None else self.gpus.sums
+        return SharedWindows(accounts, stuck, facts, self.pools, of_gpus, self.served, self.ended.again)

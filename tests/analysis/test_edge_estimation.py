@@ -10,7 +10,7 @@ from support.measured_quanta import MS, consecutive, quanta
 from support.properties import examples
 from tprof.analysis.attribution.load import Load
 from tprof.analysis.attribution.overlaps import split_overlaps
-from tprof.analysis.attribution.segment_energy import LocatedSegments, locate
+from tprof.analysis.attribution.segment_energy import LocatedSegments
 from tprof.analysis.models.fitted.edges import estimate_edges
 from tprof.benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
 
@@ -25,9 +25,7 @@ def estimated(measured, t_ms, power_w, own_w=0.0):
     t_ns = np.round(np.array(t_ms) * MS).astype(np.int64)
     modelled = np.array(power_w) * np.diff(t_ns) * 1e-9
     nothing = np.zeros(len(split.pieces))
-    load = Load(
-        split.pieces, (), (LocatedSegments(t_ns, modelled, locate(t_ns, split.pieces.edges_ns)),), (), nothing, nothing
-    )
+    load = Load(split.pieces, (), (LocatedSegments(t_ns, modelled, split.pieces.edges_ns),), (), nothing, nothing)
     return estimate_edges(split, load, np.zeros(len(measured)), 0.0, own_w)
 
 

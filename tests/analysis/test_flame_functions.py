@@ -330,8 +330,7 @@ def sampled_at(t_ns, clock_ns):
 def segments_of(t_ns):
     count = len(t_ns) - 1
     values = np.arange(1.0, count + 1)
-    unknown = dict.fromkeys(("thread", "package", "package_end", "rows", "cut_off"))
-    counts = dict.fromkeys(("disordered", "aborted", "starts", "moved"), 0)
+    unknown = dict.fromkeys(("thread", "package", "package_end", "rows"))
     return Segments(
         t_ns=t_ns,
         slot=np.ones(count, np.int32),
@@ -341,7 +340,6 @@ def segments_of(t_ns):
         cpu=np.zeros(count, np.uint16),
         earlier_s=0.0,
         **unknown,
-        **counts,
     )
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import traces
 from support.properties import examples
-from tprof.analysis.attribution.known_counts import Known, KnownCounts, fill, lasts_of
+from tprof.analysis.attribution.known_counts import Known, KnownCounts, fill
 
 import tprof
 from tprof.trace import Flag
@@ -46,9 +46,10 @@ def test_a_count_that_fell_has_not_counted_meanwhile() -> None:
     assert values.tolist() == [100, 100, 40]
 
 
-@examples(60)
-@given(st.lists(st.booleans(), min_size=1, max_size=40), st.integers(1, 9), st.data())
-def test_the_nearest_known_samples_are_found_from_any_sample(lost, step, data) -> None:
+@examples(100)
+@given(st.lists(st.booleans(), min_size=1, max_size=40), st.integers(1, 9), st.integers(0, 39))
+def test_counts_that_are_read_in_parts_are_those_that_are_read_at_once(lost, step, begin) -> None:
+    """From any sample on: known ones lie before or after a part, or nowhere."""
     numbers = np.arange(len(lost))
     with tempfile.TemporaryDirectory() as folder:
         thread = {
@@ -56,11 +57,21 @@ def test_the_nearest_known_samples_are_found_from_any_sample(lost, step, data) -
             "cycles": numbers * 10, "flags": np.where(lost, Flag.UNCOUNTED, 0),
         }  # fmt: skip
         (recorded,) = tprof.load(traces.write(Path(folder) / "x.tprof", threads=[thread])).threads
-        known = KnownCounts(recorded, lasts_of(recorded, step), step)
-        number = data.draw(st.integers(0, len(lost) - 1))
+        samples = recorded.read()
+        samples["cycles"][lost] = 0
+        expected = samples["cycles"].astype(np.uint64)
+        fill(expected, np.array(lost), numbers, "cycles")
+        begin = min(begin, len(lost) - 1)
+        known, found = KnownCounts.of(recorded, ["cycles"]), []
+        for at in range(begin, len(lost), step):
+            part = samples[at : at + step]
+            found += known.filled(part, at, 10**9)["cycles"].tolist()
+            known.passed(part, 10**9)
 
-        before = [one for one in range(number) if not lost[one]][-1:]
-        after = [one for one in range(number + 1, len(lost)) if not lost[one]][:1]
-        for found, expected in ((known.before, before), (known.after, after)):
-            one = found(number, ["cycles"], 10**9)
-            assert ([] if one is None else [one.counts["cycles"] // 10]) == expected
+    assert found == expected[begin:].tolist()
+
+
+def test_a_thread_without_counters_has_no_counts(tmp_path) -> None:
+    (recorded,) = tprof.load(traces.write(tmp_path / "x.tprof")).threads[:1]
+
+    assert KnownCounts.of(recorded, ["cycles"]) is None

@@ -14,7 +14,7 @@ from support.properties import examples
 from tprof.analysis.attribution.native_counts import power_between_readings
 from tprof.analysis.attribution.native_cuts import cut_pool
 from tprof.analysis.attribution.native_time import OUTSIDE, Clock, Runs
-from tprof.analysis.attribution.segment_energy import LocatedSegments, attribute, locate, spread
+from tprof.analysis.attribution.segment_energy import LocatedSegments, attribute, spread
 from tprof.analysis.models import choose_model
 
 from tprof.trace import NativeCounts, NativeThread
@@ -162,8 +162,8 @@ def test_each_quantum_has_the_modelled_energy_of_a_slow_oracle_and_keeps_its_jou
     cut.kind[:] = OUTSIDE  # one mean for all, as the oracle has it
     cut.weigh(np.array([2.0]))
 
-    located = LocatedSegments(cut.t_ns, cut.modelled, locate(cut.t_ns, edges_ns))
-    modelled = spread(located, edges_ns)[1:-1]
+    located = LocatedSegments(cut.t_ns, cut.modelled, edges_ns)
+    modelled = spread(located)[1:-1]
     np.testing.assert_allclose(modelled, slowly(clocks, runs, edges_ns, fallback), rtol=1e-9, atol=1e-12)
     assert cut.counted.sum() == pytest.approx(sum(weighed), rel=1e-9, abs=1e-12)
     joules = np.linspace(1.0, 2.0, len(edges_ns) - 1)

@@ -17,7 +17,6 @@ from support.native_truth import MS, Program
 from support.properties import THOROUGH, examples
 from support.streamed_profiles import assert_same, streamed
 from tprof.analysis.export import format_named
-from tprof.analysis.profile.parallel_maps import Processes
 
 import tprof
 from tprof.trace import long_arrays
@@ -167,21 +166,6 @@ def test_counters_of_native_threads_weigh_their_power_in_all_windows(tmp_path: P
 
     for window in ({}, {"start_s": 0.321, "end_s": 1.2}):
         assert_same(trace.profile("ipc", **window), streamed(trace, "ipc", samples=7, **window))
-
-
-@pytest.mark.parametrize("window", [{}, {"start_s": 0.05, "end_s": 0.22}], ids=["whole", "window"])
-def test_any_number_of_processes_gives_the_same_bytes(tmp_path: Path, window: dict[str, float]) -> None:
-    """Summary and exported files of two processes are those of none."""
-    trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(3), domains=4, pools=3))
-
-    def written(folder: Path, **options: object) -> dict[str, bytes]:
-        profile = streamed(trace, "ipc", samples=40, **window, **options)
-        assert profile.info["native"] is not None
-        format_named("csv").write(profile, folder)
-        files = {path.name: path.read_bytes() for path in folder.iterdir()}
-        return files | {"summary": profile.summary().to_json(double_precision=15).encode()}
-
-    assert written(tmp_path / "two", map=Processes(2)) == written(tmp_path / "alone")
 
 
 def test_a_timeline_is_written(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from support.random_graphs import assert_same_chains, assert_same_runtime, flat,
 from support.streamed_profiles import assert_same, in_order, streamed
 from support.task_graphs import Lane
 from tprof.analysis.export import format_named
-from tprof.analysis.profile.parallel_maps import Processes
 from tprof.runtime import Runtime, current
 
 import tprof
@@ -107,13 +106,6 @@ def test_a_recorded_program_streams(tmp_path) -> None:
     assert len(whole.starvation) > 1
     assert_same(whole, parts)
     assert_same_runtime(whole, parts)
-
-
-def test_processes_share_the_windows_of_a_runtime(tmp_path) -> None:
-    """What segments show of workers comes from all of them; events stay in one."""
-    trace = flat(tmp_path / "x.tprof", np.random.default_rng(3))
-
-    assert_same_runtime(streamed(trace, "cputime", map=map), streamed(trace, "cputime", map=Processes(2)))
 
 
 def test_files_of_a_runtime_hold_the_same_if_it_is_read_in_windows(tmp_path) -> None:

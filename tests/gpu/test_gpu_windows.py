@@ -7,14 +7,12 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import nested_runs, traces
 from support.properties import examples
 from support.streamed_profiles import assert_same, streamed
-from tprof.analysis.profile.parallel_maps import Processes
 
 import tprof
 
@@ -99,16 +97,6 @@ def test_without_marks_quanta_of_many_samples_go_to_the_only_task(tmp_path) -> N
     assert parts.summary().loc[["load", "blur"], "gpu_j"].tolist() == pytest.approx([72, 64])
     assert len(parts.instances.begins_ns) == 19
     assert_same(tprof.load(path).profile("cputime"), parts)
-
-
-def test_without_marks_processes_share_windows_with_the_same_bits(tmp_path) -> None:
-    """What a window needs to know of a GPU is sent with it."""
-    trace = used_without_marks(tmp_path / "x.tprof", 3, gpus=2, events=100, threads=2)
-
-    alone, shared = (trace.profile("cputime", tables=False, window_samples=20, map=one) for one in (map, Processes(2)))
-
-    pd.testing.assert_frame_equal(shared.summary(), alone.summary(), check_exact=True)
-    pd.testing.assert_frame_equal(shared.accounts, alone.accounts, check_exact=True)
 
 
 @examples(20)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tprof.analysis import Profile
-    from tprof.analysis.profile.parallel_maps import Processes, Threads
     from tprof.trace import ClusterTrace, Trace
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -28,7 +27,7 @@ Parallel = Annotated[
         "--parallel",
         metavar="N",
         min=1,
-        help="Processes for the hosts of a job (1), or for a long recording (by default threads on few processors).",
+        help="Processes for the hosts of a job (1).",
     ),
 ]
 Model = Annotated[str, typer.Option(help="auto, cputime, fitted, ipc, fesc or linear.")]
@@ -90,41 +89,31 @@ def opened(
             raise UsageError(f"{session} keeps sums by CPU time only: leave --coefficients out")
         yield trace.profile(model, **window)
     elif not isinstance(trace, ClusterTrace):
-        yield _profile(trace, model, parallel=parallel, coefficients=given, **window)
+        yield _profile(trace, model, coefficients=given, **window)
     else:
         yield _job_profile(trace, model, instances=instances, parallel=parallel, coefficients=given, **window)
 
 
-def _profile(trace: Trace, model: str, *, parallel: int | None, **options: Any) -> Profile:
+def _profile(trace: Trace, model: str, **options: Any) -> Profile:
     """Attribute the session of one host, with a bar, without a table of instances."""
-    from tprof.analysis.profile.memory import record_count
-    from tprof.analysis.profile.parallel_maps import usual_map
-
     from .progress import bar
 
     with bar("reading") as progress:
-        recorded = sum(one.count > 0 for one in trace.threads)
-        shared = usual_map(record_count(trace), recorded) if parallel is None else _map(parallel)
-        return trace.profile(model, tables=False, progress=progress, map=shared, **options)
+        return trace.profile(model, tables=False, progress=progress, **options)
 
 
 def _job_profile(trace: ClusterTrace, model: str, *, instances: bool, parallel: int | None, **options: Any) -> Profile:
     """Attribute the parts of a job, with a bar; the critical path is found where dask's tasks are not too many."""
+    from tprof.analysis.profile.parallel_maps import Processes
     from tprof.trace.directory import HOSTS, KEYS
 
     from .progress import bar
 
     keys_bytes = sum(path.stat().st_size for path in trace.path.glob(f"{HOSTS}/*/{KEYS}/*.jsonl"))
     has_path = instances or 0 < keys_bytes <= MOST_KEYS_BYTES
-    shared = None if parallel is None or parallel == 1 else _map(parallel)
+    shared = None if parallel is None or parallel == 1 else Processes(parallel)
     with bar("reading") as progress:
         return trace.profile(model, tasks=False, path=has_path, progress=progress, map=shared, **options)
-
-
-def _map(processes: int) -> Processes | Threads:
-    from tprof.analysis.profile.parallel_maps import Processes, Threads
-
-    return Processes(processes) if processes > 1 else Threads(1)
 
 
 def read_between(text: str | None) -> dict[str, Any]:

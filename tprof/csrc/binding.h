@@ -54,9 +54,6 @@ int tprof_add_driver_types(PyObject *module);
 PyObject *tprof_drive(struct tprof_state *state, PyObject *body, uint32_t number);
 PyObject *tprof_py_drive(PyObject *module, PyObject *args);
 
-/* binding_columns.c */
-PyObject *tprof_py_copy_columns(PyObject *module, PyObject *args);
-
 /* binding_contexts.c */
 PyObject *tprof_py_follow_spans(PyObject *module, PyObject *args);
 

@@ -6,7 +6,7 @@
  * tasks get their own rows. The state between two steps is the time of the last step, the task that ran then, and how
  * much of its segment's CPU time has been given out.
  *
- * A file that is no longer written (`finished`) gives the segments of analysis/attribution/segment_reader.py, however the
+ * A file that is no longer written (`finished`) gives the segments of analysis/attribution/blocks.py, however the
  * time is cut into steps. While the recording runs, the thread's clock stands in for the sample that will close the
  * segment, and the counts of samples that come too late go to the next segment. */
 #ifndef TPROF_FOLLOW_H

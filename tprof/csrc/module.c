@@ -113,7 +113,6 @@ static PyMethodDef methods[] = {
     {"running", running, METH_NOARGS, NULL},
     {"next_instance", next_instance, METH_NOARGS, NULL},
     {"layout", layout, METH_NOARGS, NULL},
-    {"copy_columns", tprof_py_copy_columns, METH_VARARGS, NULL},
     {"set_segment_bytes", set_segment_bytes, METH_O, NULL},
     {"follow_mpi", tprof_py_follow_mpi, METH_O, NULL},
     {"leave_out_thread", leave_out_thread, METH_O, NULL},

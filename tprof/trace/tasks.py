@@ -141,16 +141,28 @@ class TaskTable:
         """
         if not len(tasks):
             return tasks
-        numbers = self.numbers(process)
-        known = np.array(sorted(numbers), np.uint32)
-        index = np.array([numbers[int(number)] for number in known] + [layout.NO_TASK], np.uint32)
+        lookup = self.lookup(process)
+        if lookup is not None:
+            return lookup.take(tasks, mode="clip")
+        known, index = self._known(process)
+        place = np.minimum(np.searchsorted(known, tasks), len(known) - 1)
+        return np.where(known[place] == tasks, index[place], np.uint32(layout.NO_TASK))
+
+    def lookup(self, process: int) -> Numbers | None:
+        """Return the index of each of a process's numbers, and last NO_TASK for larger ones; None: they are sparse."""
+        known, index = self._known(process)
         top = int(known[-1]) if len(known) else 0
         if top > max(4 * len(known), 1 << 16):
-            place = np.minimum(np.searchsorted(known, tasks), len(known) - 1)
-            return np.where(known[place] == tasks, index[place], np.uint32(layout.NO_TASK))
+            return None
         lookup = np.full(top + 2, layout.NO_TASK, np.uint32)
-        lookup[known] = index[:-1]
-        return lookup.take(tasks, mode="clip")
+        lookup[known] = index
+        return lookup
+
+    def _known(self, process: int) -> tuple[Numbers, Numbers]:
+        """Return a process's numbers, increasing, and their indices."""
+        numbers = self.numbers(process)
+        known = np.array(sorted(numbers), np.uint32)
+        return known, np.array([numbers[int(number)] for number in known], np.uint32)
 
     def _enter(self, entry: TaskEntry) -> int:
         key = (entry.name, entry.file, entry.line, entry.budget_j, entry.is_default, entry.library)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-
-from tprof import _core
 
 from . import kinds, layout
 from .metadata import MAX_NS
 from .stream import open_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
     from .stream import Stream
@@ -27,7 +25,6 @@ _END_REASONS = {int(reason): reason for reason in kinds.EndReason}
 
 Packages = np.ndarray[Any, np.dtype[np.int16]]
 Samples = np.ndarray[Any, np.dtype[np.void]]
-Fields = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,6 @@ class Thread:
     dropped : samples that could not be written, by reason.
     first_drop_ns : time of the first of these; the file has no samples after it.
     first : the first of its samples in the file; not 0 in a window of the recording.
-    disordered : samples whose times went backwards, and were put in order.
     """
 
     ordinal: int
@@ -64,7 +60,6 @@ class Thread:
     packages_of_cpus: Packages = field(repr=False)
     table: TaskTable = field(repr=False)
     first: int = 0
-    disordered: int = 0
 
     def between(self, begin_ns: int, end_ns: int) -> Thread:
         """Return the thread with the samples that tell what it did between two times; they are found by bisection.
@@ -104,18 +99,24 @@ class Thread:
     def read_pieces(self, begin: int, end: int) -> Iterator[Samples]:
         """Yield some samples in pieces that stay in the last cache; each may overwrite the one before.
 
-        They are as `read` returns them, except that `task` may be as the file has it. Raises TraceError.
+        They are as `read` returns them, except that `task` may be as the file has it (`has_known_tasks`). Raises
+        TraceError.
         """
-        leaves_out = bool(self.table.left_out())
+        knows = self.has_known_tasks
         for piece in self.stream.read_pieces(self.dtype, self.first + begin, self.first + min(end, self.count)):
-            yield self._known(piece) if leaves_out else piece
+            yield self._known(piece) if knows else piece
+
+    @cached_property
+    def has_known_tasks(self) -> bool:
+        """Whether pieces have the tasks of the trace, not of the file: some are left out, or numbers are sparse."""
+        return bool(self.table.left_out()) or self.table.lookup(self.process) is None
 
     def _known(self, samples: Samples) -> Samples:
         samples["task"] = self.table.to_indices(self.process, samples["task"])
         _leave_out(self.table, samples)
         return samples
 
-    def package(self, samples: Samples | Fields) -> Packages:
+    def package(self, samples: Samples) -> Packages:
         """Return the package of each sample, -1 if unknown; (n,) int16."""
         cpu = samples["cpu"]
         known = len(self.packages_of_cpus)
@@ -123,51 +124,7 @@ class Thread:
         return np.where(cpu < known, packages, np.int16(-1))
 
 
-def read_fields(
-    threads: Sequence[Thread], names: Collection[str], parts: Sequence[range] | None = None
-) -> tuple[Fields, list[int]]:
-    """Read some fields of the samples of threads of one process with the same columns, one thread after the other.
-
-    Parameters
-    ----------
-    threads : one or more
-    names : of the fields
-    parts : which samples of each thread; None: all
-
-    Returns
-    -------
-    fields : each, as `Thread.read` returns it, in an array of its own with one place more after the samples of each
-        thread that has any; they are copied piece by piece, from a cache
-    counts : how many samples each thread has
-
-    Raises
-    ------
-    TraceError
-        If a file cannot be read.
-    """
-    first = threads[0]
-    names = dict.fromkeys([*names, "task", "instance", "kind"]) if first.table.left_out() else names
-    parts = [range(one.count) for one in threads] if parts is None else parts
-    room = sum(map(len, parts)) + len(threads)
-    fields: Fields = {name: np.empty(room, first.dtype[name]) for name in names}
-    places: Mapping[str, tuple[Any, ...]] = first.dtype.fields or {}
-    columns = tuple((int(places[name][1]), column) for name, column in fields.items())
-    at, counts = 0, []
-    for one, part in zip(threads, parts, strict=True):
-        begin = at
-        for piece in one.stream.read_pieces(one.dtype, one.first + part.start, one.first + part.stop):
-            _core.copy_columns(piece, one.dtype.itemsize, at, columns)
-            at += len(piece)
-        counts.append(at - begin)
-        at += at > begin
-    fields = {name: column[:at] for name, column in fields.items()}
-    if "task" in fields:
-        fields["task"] = first.table.to_indices(first.process, fields["task"])
-    _leave_out(first.table, fields)
-    return fields, counts
-
-
-def _leave_out(table: TaskTable, samples: Samples | Fields) -> None:
+def _leave_out(table: TaskTable, samples: Samples) -> None:
     """Make samples of default tasks ones of no task, if the trace has others; in place."""
     left_out = table.left_out()
     if left_out:

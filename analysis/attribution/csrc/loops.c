@@ -71,18 +71,6 @@ bool tprof_loops_add_products(const struct tprof_loops_keys *keys, const double 
     return true;
 }
 
-bool tprof_loops_multiply(const struct tprof_loops_keys *keys, const double *factors, const double *values,
-                          double *products)
-{
-    for (size_t at = 0; at < keys->count; at++) {
-        const uint32_t group = (uint32_t)keys->at[at];
-        if (group >= keys->groups)
-            return false;
-        products[at] = values[at] * factors[group];
-    }
-    return true;
-}
-
 /* Return how many of increasing times are before another one. */
 static size_t count_before(int64_t t_ns, const int64_t *times_ns, size_t times)
 {
@@ -115,58 +103,6 @@ void tprof_loops_locate(const int64_t *t_ns, size_t count, const int64_t *edges_
     }
 }
 
-bool tprof_loops_search(const int64_t *t_ns, const struct tprof_loops_threads *threads, int64_t first, int64_t second,
-                        int64_t *found)
-{
-    for (size_t thread = 0; thread < threads->threads; thread++) {
-        const int64_t begin = threads->begin[thread], end = threads->end[thread];
-        if (begin < 0 || end < begin || (size_t)end > threads->count)
-            return false;
-        const size_t length = (size_t)(end - begin);
-        found[2 * thread] = begin + (int64_t)count_before(first, t_ns + begin, length);
-        found[2 * thread + 1] = begin + (int64_t)count_before(second, t_ns + begin, length);
-    }
-    return true;
-}
-
-bool tprof_loops_limit(const uint64_t *t_ns, const struct tprof_loops_threads *threads, const int64_t *ends_ns,
-                       int64_t *limited, int64_t *falls)
-{
-    for (size_t thread = 0; thread < threads->threads; thread++) {
-        const int64_t begin = threads->begin[thread], end = threads->end[thread], last_ns = ends_ns[thread];
-        if (begin < 0 || end < begin || (size_t)end >= threads->count || last_ns < 0)
-            return false;
-        int64_t before_ns = 0, fallen = 0;
-        for (int64_t at = begin; at < end; at++) {
-            const int64_t limited_ns = t_ns[at] < (uint64_t)last_ns ? (int64_t)t_ns[at] : last_ns;
-            fallen += limited_ns < before_ns;
-            limited[at] = before_ns = limited_ns;
-        }
-        limited[end] = last_ns;
-        falls[thread] = fallen;
-    }
-    return true;
-}
-
-void tprof_loops_compact(char *column, size_t bytes, const struct tprof_loops_threads *threads)
-{
-    size_t done = threads->threads == 0 ? 0 : (size_t)threads->begin[0];
-    for (size_t thread = 0; thread < threads->threads; thread++) {
-        const size_t begin = (size_t)threads->begin[thread], length = (size_t)threads->end[thread] - begin;
-        if (begin != done)
-            memmove(column + done * bytes, column + begin * bytes, length * bytes);
-        done += length;
-    }
-}
-
-void tprof_loops_increase(const uint64_t *values, size_t count, double scale, double *increments)
-{
-    for (size_t at = 0; at < count; at++) {
-        const int64_t more = (int64_t)(values[at + 1] - values[at]);
-        increments[at] = (double)(more > 0 ? more : 0) * scale;
-    }
-}
-
 void tprof_loops_weigh(const int64_t *t_ns, const double *cpu_s, size_t count, double nothing, double *modelled)
 {
     for (size_t at = 0; at < count; at++) {
@@ -175,7 +111,7 @@ void tprof_loops_weigh(const int64_t *t_ns, const double *cpu_s, size_t count, d
     }
 }
 
-bool tprof_loops_accumulate(const struct tprof_loops_samples *samples, int64_t end_ns,
+void tprof_loops_accumulate(const struct tprof_loops_samples *samples, int64_t end_ns,
                             const struct tprof_loops_grid *grid, struct tprof_loops_used *used)
 {
     const char *t_at = samples->t_ns, *cpu_at = samples->cpu_ns;
@@ -186,11 +122,10 @@ bool tprof_loops_accumulate(const struct tprof_loops_samples *samples, int64_t e
         uint64_t recorded_ns, cpu_ns;
         memcpy(&recorded_ns, t_at, sizeof recorded_ns);
         memcpy(&cpu_ns, cpu_at, sizeof cpu_ns);
-        const int64_t t_ns = recorded_ns < (uint64_t)end_ns ? (int64_t)recorded_ns : end_ns;
+        const int64_t limited_ns = recorded_ns < (uint64_t)end_ns ? (int64_t)recorded_ns : end_ns;
+        const int64_t t_ns = limited_ns > used->t_ns ? limited_ns : used->t_ns;
         const int64_t length_ns = t_ns - used->t_ns, more_ns = (int64_t)(cpu_ns - used->cpu_ns);
         used->cpu_ns = cpu_ns;
-        if (length_ns < 0)
-            return false;
         if (length_ns == 0)
             continue;
         const double cpu_s = more_ns > 0 ? (double)more_ns * 1e-9 : 0;
@@ -199,5 +134,4 @@ bool tprof_loops_accumulate(const struct tprof_loops_samples *samples, int64_t e
         used->sum_s += cpu_s;
         used->t_ns = t_ns;
     }
-    return true;
 }

@@ -25,10 +25,6 @@ bool tprof_loops_add(const struct tprof_loops_keys *keys, const double *const *c
 bool tprof_loops_add_products(const struct tprof_loops_keys *keys, const double *x, const double *y,
                               const double *centre_x, const double *centre_y, double *sums);
 
-/* Set products to the values times the factors of their groups. Returns false at a key that is no group. */
-bool tprof_loops_multiply(const struct tprof_loops_keys *keys, const double *factors, const double *values,
-                          double *products);
-
 /* Where the samples of threads are in joined arrays of `count` places: from `begin` to before `end`, (threads,) each. */
 struct tprof_loops_threads {
     const int64_t *begin;
@@ -37,25 +33,8 @@ struct tprof_loops_threads {
     size_t count;
 };
 
-/* For each thread, whose times do not decrease, set found[2 * thread] and found[2 * thread + 1] to the place of its first
- * time that is not before `first`, or not before `second`; its end without any. Returns false if a place is none. */
-bool tprof_loops_search(const int64_t *t_ns, const struct tprof_loops_threads *threads, int64_t first, int64_t second,
-                        int64_t *found);
-
-/* Set limited[i] to t_ns[i] of each thread, but at most to its end, 0 or later, and after its samples to that; one place
- * must be there. Set falls[thread] to how many of its times are before the one before. Returns false if a place is none. */
-bool tprof_loops_limit(const uint64_t *t_ns, const struct tprof_loops_threads *threads, const int64_t *ends_ns,
-                       int64_t *limited, int64_t *falls);
-
-/* Move what is from `begin` to before `end` of each thread, in elements of so many bytes, to follow that of the thread
- * before. The threads are in order and apart. */
-void tprof_loops_compact(char *column, size_t bytes, const struct tprof_loops_threads *threads);
-
 /* Set places[i] to how many edges, which increase, are at or before t_ns[i]. It is quick where times mostly increase. */
 void tprof_loops_locate(const int64_t *t_ns, size_t count, const int64_t *edges_ns, size_t edges, int32_t *places);
-
-/* Set increments[i] to the increase from values[i] to values[i + 1] times a scale, 0 where they fall; `count` of them. */
-void tprof_loops_increase(const uint64_t *values, size_t count, double scale, double *increments);
 
 /* Give segments without modelled power `nothing` of their CPU time instead, and those of no length none; `t_ns` has one
  * place more, the last end. */
@@ -83,9 +62,9 @@ struct tprof_loops_used {
 };
 
 /* Add up the CPU time of the segments from the sample in `used` through all others, which becomes the last of them. Times
- * after end_ns (0 or later) count as that; segments of no length count nothing, nor does CPU time that falls. Set the
- * seconds at times of the grid from the first sample to before the last. Returns false if times of samples decrease. */
-bool tprof_loops_accumulate(const struct tprof_loops_samples *samples, int64_t end_ns,
+ * after end_ns (0 or later) count as that, and one before that of the sample before it as this; segments of no length count
+ * nothing, nor does CPU time that falls. Set the seconds at times of the grid from the first sample to before the last. */
+void tprof_loops_accumulate(const struct tprof_loops_samples *samples, int64_t end_ns,
                             const struct tprof_loops_grid *grid, struct tprof_loops_used *used);
 
 #endif

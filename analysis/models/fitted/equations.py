@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.segment_energy import LocatedSegments, locate, spread
+from tprof.analysis.attribution.segment_energy import LocatedSegments, spread
 
 from tprof.trace.long_arrays import blocks, release, taken
 
@@ -265,8 +265,7 @@ class Work:
     def table(self, grid_ns: NDArray[np.int64], count: int, row: NDArray[np.int32], weight: Floats | None) -> Floats:
         """Return the weighted modelled energy before, between and after the points of a grid: (count, points + 1)."""
         modelled = self.modelled if weight is None else self.modelled * weight
-        located = LocatedSegments(self.t_ns, modelled, locate(self.t_ns, grid_ns))
-        return spread(located, grid_ns, row=row, rows=count).reshape(count, -1)
+        return spread(LocatedSegments(self.t_ns, modelled, grid_ns), row=row, rows=count).reshape(count, -1)
 
 
 def log_length(own_s: Floats) -> NDArray[np.float32]:

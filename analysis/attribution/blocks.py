@@ -1,0 +1,400 @@
+"""Reads what threads ran, block after block of a recording: their samples become segments and instances, in C.
+
+A block is a window: it holds the segments that its intervals overlap, and counts those that begin in its own time. Its
+samples are read once. What the next block needs stays: the running sample of each thread, segments that overlap both,
+and instances that may run on. So a sample's meaning depends on no block, and an instance's sums neither.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from tprof.analysis.engine import _engine
+from tprof.analysis.engine.instance_table import InstanceTable
+
+from tprof.trace.metadata import MAX_NS
+
+from . import _loops
+from .known_counts import KnownCounts
+from .segments import PART, JoinedSegments, Joints
+from .windows import IndexedThread, Window
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from tprof.trace import Thread, Trace
+    from tprof.trace.thread import Samples
+
+    from .segments import CutOff, Model
+
+WHOLE = Window((0, MAX_NS), MAX_NS, ())
+NOTHING = 1e-15
+"""Modelled power of a segment to which a model gives none: if it gives none to any, segments share by CPU time."""
+THREAD = np.dtype(
+    [
+        ("t_ns", "<i8"), ("raw_ns", "<i8"), ("end_ns", "<i8"), ("cpu_ns", "<u8"), ("instance", "<u8"),
+        ("parent", "<u8"), ("earlier_ns", "<i8"), ("disordered", "<i8"), ("aborted", "<i8"), ("starts", "<i8"),
+        ("moved", "<i8"), ("task", "<u4"), ("cpu", "<u2"), ("package", "<i2"), ("kind", "u1"), ("flags", "u1"),
+        ("is_running", "?"), ("", "V5"),
+    ]
+)  # fmt: skip
+"""The running sample of a thread, and what its samples showed so far."""
+_HEAD = ("t_ns", "instance", "task", "cpu", "kind", "flags")
+
+
+class _Arrays:
+    """The segments of a block while they are written; see `JoinedSegments`."""
+
+    def __init__(self, room: int, columns: int) -> None:
+        self.t_ns = np.empty(room, np.int64)
+        self.slot = np.empty(room, np.int32)
+        self.cpu_s = np.empty(room)
+        self.cpu = np.empty(room, np.uint16)
+        self.package, self.package_end = np.empty((2, room), np.int16)
+        self.increments = np.empty((columns, room))
+        self.parts = np.empty(room, PART)
+        self.count = self.part_count = 0
+
+    @property
+    def given(self) -> tuple[Any, ...]:
+        """What the loops take."""
+        return (
+            self.t_ns, self.slot, self.cpu_s, self.cpu, self.package, self.package_end, self.increments,
+            self.parts.view(np.uint8), self.count, self.part_count,
+        )  # fmt: skip
+
+
+@dataclass
+class _Course:
+    """How far a thread was read.
+
+    Attributes
+    ----------
+    indexed, layout : the thread, and how its records are read
+    state, counts : its running sample, of `THREAD` as bytes
+    known : fills in counts; None: it has none
+    at : number of its next sample
+    begin, fresh, end : where its segments in the block are, and the first that the block before did not have
+    part : its first part there
+    sums : modelled energy and CPU seconds of its segments, if its end may not be known
+    is_over, is_guessed : whether it has ended, and whether its last segment is a guess
+    cut_off : that guess, if its process says something
+    """
+
+    indexed: IndexedThread
+    layout: tuple[Any, ...]
+    state: NDArray[np.uint8]
+    counts: NDArray[np.uint64]
+    known: KnownCounts | None
+    at: int
+    begin: int = 0
+    fresh: int = 0
+    end: int = 0
+    part: int = 0
+    sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(2))
+    is_over: bool = False
+    is_guessed: bool = False
+    cut_off: CutOff | None = None
+
+    @property
+    def thread(self) -> Thread:
+        """The thread."""
+        return self.indexed.thread
+
+    @property
+    def ends(self) -> Mapping[str, int]:
+        """The columns at its end, as far as they are known: the owner of counts after dropped samples is not."""
+        return self.thread.end_columns if self.thread.first_drop_ns is None else {}
+
+
+class ReadFacts(NamedTuple):
+    """What the samples that were read show.
+
+    Attributes
+    ----------
+    disordered : times that were before that of the sample before
+    aborted, starts : samples that end an instance by the thread's end, that begin an instance
+    moved : segments of tasks that begin on one package and end on another
+    bare, guessed : threads without the model's counters, whose end is a guess
+    """
+
+    disordered: int
+    aborted: int
+    starts: int
+    moved: int
+    bare: int
+    guessed: int
+
+
+@dataclass
+class BlockReader:
+    """Reads the segments of threads in windows, which come in their order, or from any one on.
+
+    Attributes
+    ----------
+    trace : whose window of time cuts segments
+    threads : whose segments are read, and whose numbers are their places here
+    model : power model
+    packages : whether the machine has more than one package
+    columns : the counters of which instances have counts; None: all
+    cut_off : last segments that nothing in their file closes, by ordinal of the thread
+    uncounted : returns the modelled energy per CPU second of threads without the model's counters
+    widths : further sums of instances, as of `InstanceTable`
+    names : of the counters, in the order of a table of instances
+    held : ids of instances that do not end with the window, even if they seem to have ended
+    instances : that may run on
+    """
+
+    trace: Trace
+    threads: Sequence[IndexedThread]
+    model: Model
+    packages: bool
+    columns: Collection[str] | None = None
+    cut_off: Mapping[int, CutOff] = field(default_factory=dict)
+    uncounted: Callable[[], float] = lambda: 1.0
+    widths: Mapping[str, int] = field(default_factory=dict)
+    names: tuple[str, ...] = field(init=False)
+    held: NDArray[np.uint64] = field(init=False)
+    instances: InstanceTable = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin before the first window."""
+        wanted = None if self.columns is None else {*self.columns, *self.model.columns}
+        every = counters_of([one.thread for one in self.threads])
+        self.names = tuple(name for name in every if wanted is None or name in wanted)
+        self.held = np.empty(0, np.uint64)
+        self._uncounted: float | None = None
+        self._window: Window | None = None
+        self._begin(0)
+
+    def _begin(self, t_ns: int) -> None:
+        """Begin before a window."""
+        self.instances = InstanceTable(len(self.names), self.widths)
+        self._states = np.zeros(len(self.threads), THREAD)
+        self._states["end_ns"] = [max(one.end_ns, 0) for one in self.threads]
+        counts = np.zeros((len(self.threads), len(self.names)), np.uint64)
+        self._courses = [
+            _Course(
+                one, self._layout(one.thread), self._states[number : number + 1].view(np.uint8), counts[number],
+                KnownCounts.of(one.thread, self.names), one.before(t_ns),
+            )
+            for number, one in enumerate(self.threads)
+        ]  # fmt: skip
+        self._arrays = _Arrays(1, len(self.names))
+
+    def _layout(self, thread: Thread) -> tuple[Any, ...]:
+        """Return where the fields of a thread's samples are, and what its numbers of tasks and processors mean."""
+        places: Mapping[str, tuple[Any, ...]] = thread.dtype.fields or {}
+        offsets = [int(places[name][1]) for name in _HEAD]
+        columns = np.array([places[one][1] if one in thread.columns else -1 for one in self.names], np.int64)
+        cpu_ns = int(places["cpu_ns"][1]) if "cpu_ns" in thread.columns else -1
+        tasks = None if thread.has_known_tasks else thread.table.lookup(thread.process)
+        packages = np.ascontiguousarray(thread.packages_of_cpus, np.int16) if self.packages else None
+        return thread.dtype.itemsize, *offsets, cpu_ns, columns, tasks, packages
+
+    @property
+    def facts(self) -> ReadFacts:
+        """What the samples show that were read."""
+        sums = (int(self._states[name].sum()) for name in ReadFacts._fields[:4])
+        bare = sum(not self._is_counted(one.thread) for one in self._courses)
+        guessed = sum(one.cut_off is not None and not one.cut_off.is_known for one in self._courses)
+        return ReadFacts(*sums, bare, guessed)
+
+    def _is_counted(self, thread: Thread) -> bool:
+        return set(self.model.columns) <= set(thread.columns)
+
+    def over(self) -> NDArray[np.bool_]:
+        """Return which instances ended with the window and are not held: no later window has a part of them."""
+        records, window = self.instances.records, self._window
+        if window is None or window.is_last:
+            return np.ones(len(records), bool)
+        end_ns = window.own_ns[1]
+        # Those that end there have a segment in the next window too.
+        over = records["ended"] & (records["end_ns"] < end_ns)
+        held = self.instances.find(self.held)
+        over[held[held >= 0]] = False
+        return np.asarray(over)
+
+    def _forget(self) -> None:
+        """Forget the instances that ended."""
+        is_over = self.over()
+        if is_over.any():
+            rows = self.instances.keep(~is_over)
+            parts = self._arrays.parts[: self._arrays.part_count]
+            parts["row"] = rows[parts["row"]]
+
+    def read(self, window: Window) -> JoinedSegments:
+        """Return the segments in a window, none of them cut but by the trace. Raises TraceError.
+
+        Instances that ended with the window before are forgotten.
+        """
+        if self._window is None or window.own_ns[0] != self._window.own_ns[1]:
+            self._begin(window.own_ns[0])
+        else:
+            self._forget()
+        self._window = window
+        before, begins = self._arrays, [(one.begin, one.end) for one in self._courses]
+        stops = [self._stop(one, window.until_ns) for one in self._courses]
+        room = before.count + sum(stop - one.at for one, stop in zip(self._courses, stops, strict=True))
+        arrays = self._arrays = _Arrays(room + 3 * len(self.threads) + 3, len(self.names))
+        self.instances.begin_block()
+        block = (window.own_ns[0], window.until_ns, *window.own_ns, *self.trace.reach_ns)
+        numbers = []
+        for number, (one, stop) in enumerate(zip(self._courses, stops, strict=True)):
+            one.begin, one.part = arrays.count, arrays.part_count
+            if begins[number][1] > begins[number][0]:
+                self._reached(
+                    _engine.retain(
+                        one.state,
+                        one.counts,
+                        number,
+                        before.given,
+                        *begins[number],
+                        one.layout,
+                        block,
+                        self.instances.given,
+                        arrays.given,
+                    )
+                )
+            one.fresh = arrays.count
+            self._take(number, one, stop, block)
+            one.end = arrays.count
+            if one.end > one.begin:
+                numbers.append(number)
+                self._reached(_engine.end_part(one.layout, block, self.instances.given, arrays.given))
+        return self._joined(numbers)
+
+    def _stop(self, one: _Course, until_ns: int) -> int:
+        """Return up to which sample a thread must be read, by the times that are known."""
+        if one.is_over or (one.at == 0 and one.indexed.t_ns[0] >= until_ns):
+            return one.at
+        return max(one.indexed.after(until_ns), one.at)
+
+    def _reached(self, found: tuple[int, int, int]) -> None:
+        self.instances.count, self._arrays.count, self._arrays.part_count = found
+
+    def _take(self, number: int, one: _Course, stop: int, block: tuple[int, ...]) -> None:
+        """Go on with a thread up to a sample, or to the end of the block, and to its end if that is there."""
+        state, until_ns = self._states[number], block[1]
+        read = one.at
+        for records in one.thread.read_pieces(one.at, stop) if stop > one.at else ():
+            read += len(records)
+            end_ns = int(state["end_ns"])
+            done = self._taken(
+                number, one, records if one.known is None else one.known.filled(records, one.at, end_ns), block
+            )
+            if one.known is not None:
+                one.known.passed(records[:done], end_ns)
+            one.at += done
+            if done < len(records):
+                return
+        if (one.at >= one.thread.count or read < stop) and not one.is_over and state["t_ns"] < until_ns:
+            self._close(number, one, block)
+
+    def _taken(self, number: int, one: _Course, records: Samples, block: tuple[int, ...]) -> int:
+        """Take some samples, up to the end of the block; returns how many."""
+        state, done = self._states[number], 0
+        plain, size = records.view(np.uint8), records.dtype.itemsize
+        while done < len(records) and not (state["is_running"] and state["t_ns"] >= block[1]):
+            taken, *found = _engine.take(
+                one.state, one.counts, number, plain[done * size :], one.layout, block, self.instances.given,
+                self._arrays.given,
+            )  # fmt: skip
+            self._reached((found[0], found[1], found[2]))
+            done += taken
+            if done < len(records) and state["t_ns"] < block[1]:
+                self.instances.grow()
+        return done
+
+    def _close(self, number: int, one: _Course, block: tuple[int, ...]) -> None:
+        """Close a thread's last segment: by what is known at its end, or by what its process used."""
+        one.is_over = True
+        state, ends, cpu_s = self._states[number], one.ends, -1.0
+        if not state["is_running"]:
+            return
+        if not ends and state["instance"]:
+            one.is_guessed, one.cut_off = True, self.cut_off.get(one.thread.ordinal)
+            wall_s = max(int(state["end_ns"]) - int(state["t_ns"]), 0) * 1e-9
+            cpu_s = wall_s if one.cut_off is None else min(one.cut_off.cpu_s, wall_s)
+        counts = [ends.get(name, int(now)) for name, now in zip(self.names, one.counts, strict=True)]
+        self.instances.make_room()
+        self._reached(
+            _engine.close(
+                one.state, one.counts, number, ends.get("cpu_ns", int(state["cpu_ns"])), np.array(counts, np.uint64),
+                cpu_s, one.layout, block, self.instances.given, self._arrays.given,
+            )
+        )  # fmt: skip
+
+    def _joined(self, numbers: Sequence[int]) -> JoinedSegments:
+        """Return the block."""
+        arrays, courses = self._arrays, [self._courses[number] for number in numbers]
+        places = slice(0, arrays.count)
+        of_segments = slice(0, max(arrays.count - 1, 0))
+        joints = Joints(
+            *np.array([[one.begin for one in courses], [one.end for one in courses]], np.int64).reshape(2, -1)
+        )
+        t_ns, cpu_s = arrays.t_ns[places], arrays.cpu_s[of_segments]
+        increments = {name: arrays.increments[at][of_segments] for at, name in enumerate(self.names)}
+        counted = [self._is_counted(one.thread) for one in courses]
+        modelled = self.model.modelled(increments, cpu_s) if any(counted) else cpu_s
+        modelled = modelled.copy() if modelled is cpu_s else modelled
+        self._complete(courses, counted, cpu_s, modelled)
+        if len(modelled):
+            # A segment of no length lies in no quantum; its counts stay with its instance.
+            _loops.weigh(t_ns, cpu_s, NOTHING, modelled)
+            modelled[joints.end[:-1]] = 0.0
+        earlier_s = [int(self._states["earlier_ns"][number]) * 1e-9 for number in numbers]
+        package, package_end = (
+            one[of_segments] if self.packages else None for one in (arrays.package, arrays.package_end)
+        )
+        self.instances.extend_sums()
+        return JoinedSegments(
+            [one.thread for one in courses], numbers, joints, t_ns, arrays.slot[of_segments], cpu_s, modelled, counted,
+            arrays.cpu[of_segments], package, package_end, arrays.parts[: arrays.part_count],
+            [*(one.part for one in courses), arrays.part_count], self.instances, earlier_s,
+        )  # fmt: skip
+
+    def _complete(
+        self,
+        courses: Sequence[_Course],
+        counted: Sequence[bool],
+        cpu_s: NDArray[np.float64],
+        modelled: NDArray[np.float64],
+    ) -> None:
+        """Set the modelled energy of threads without the model's counters, and of last segments without an end.
+
+        The latter have the thread's mean, or that of all others where it has no counters.
+        """
+        for one, has_counters in zip(courses, counted, strict=True):
+            if not has_counters:
+                modelled[one.begin : one.end] = cpu_s[one.begin : one.end]
+            if not one.ends:
+                stop = one.end - 1 if one.is_guessed else one.end
+                fresh = slice(min(one.fresh, stop), stop)
+                one.sums += modelled[fresh].sum(), cpu_s[fresh].sum()
+            if one.is_guessed:
+                modelled[stop] = cpu_s[stop] * (one.sums[0] / one.sums[1] if one.sums[1] > 0 else 1.0)
+            if not has_counters:
+                if self._uncounted is None:
+                    self._uncounted = self.uncounted()
+                modelled[one.begin : one.end] *= self._uncounted
+
+
+def counters_of(threads: Sequence[Thread]) -> list[str]:
+    """Return the counters of threads in the order of a table of instances."""
+    names = dict.fromkeys(name for one in threads for name in one.columns)
+    return [name for name in names if name not in ("energy_uj", "cpu_ns")]
+
+
+def read_whole(trace: Trace, model: Model, cut_off: Mapping[int, CutOff]) -> JoinedSegments:
+    """Return all segments of all threads with samples. Raises TraceError."""
+    threads = []
+    for one in trace.threads:
+        if one.count:
+            first = one.stream.read_part(one.dtype, one.first, one.first + 1)
+            threads.append(IndexedThread.of(trace, one, first["t_ns"], one.count))
+    return BlockReader(trace, threads, model, packages=False, columns=(), cut_off=cut_off).read(WHOLE)

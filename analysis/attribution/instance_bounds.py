@@ -1,0 +1,152 @@
+"""Bounds of single instances: in its first and its last quantum an instance may have drawn anything.
+
+That is between 0 and the quantum's whole dynamic energy; in the quanta between, what the model says. So of each
+instance that may run on, the joules in its first quantum and in the last one so far are kept apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tprof.trace.long_arrays import blocks, release, zeros
+
+from .segment_energy import locate, sum_by
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tprof.analysis.engine.instance_table import Records
+
+    from .accounts import Totals
+    from .native_time import NativeSegments
+    from .quanta import Quanta
+    from .segment_energy import Shares
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+WIDTH = 5
+"""Numbers that are kept of an instance in a domain: those of its first and its last quantum, padded, plus 1, and 0 as
+long as they are not known; the joules in these; and all of them."""
+
+
+@dataclass
+class EdgeJoules:
+    """The joules of instances in their first and last quanta in a block, of one domain.
+
+    Attributes
+    ----------
+    first, last : (rows,) padded numbers of these quanta in the block, -1: not there
+    first_j, last_j : (rows + 1,) after those of no instance
+    """
+
+    first: NDArray[np.int32]
+    last: NDArray[np.int32]
+    first_j: Floats
+    last_j: Floats
+
+    @classmethod
+    def begin(cls, kept: Floats, near: Quanta, offset: int, records: Records) -> EdgeJoules:
+        """Find the quanta, and note them in what is kept, (rows, WIDTH); `offset` quanta come before the block's."""
+        begin, end = (locate(t_ns, near.edges_ns) for t_ns in (records["start_ns"], records["end_ns"] - 1))
+        first = np.where(kept[:, 0] > 0, kept[:, 0], _numbers(begin, len(near), offset))
+        # Where an instance did not run on, its last quantum may lie before those of the block.
+        runs = (records["end_ns"] >= near.edges_ns[0]) | (kept[:, 1] == 0)
+        last = np.where(runs, _numbers(end, len(near), offset), kept[:, 1])
+        kept[kept[:, 1] != last, 3] = 0.0
+        kept[:, 0], kept[:, 1] = first, last
+        sums = np.zeros((2, len(records) + 1))
+        return cls(_here(first, len(near), offset), _here(last, len(near), offset), *sums)
+
+    def given(self, owner: NDArray[np.int32] | None) -> tuple[Any, ...]:
+        """What the loops take; `owner` is that of `Sharing`."""
+        first, last = (np.concatenate((np.array([-1], np.int32), one)) for one in (self.first, self.last))
+        return owner, first, last, self.first_j, self.last_j
+
+    def add_native(
+        self, native: NativeSegments, place: NDArray[np.int32], quantum: NDArray[np.int32], shares: Shares
+    ) -> None:
+        """Add a pool's segments; `place` are the rows of the instances that its runs name."""
+        row = place[native.runs.row]
+        for target, number in ((self.first_j, self.first), (self.last_j, self.last)):
+            target[1:] += sum_by(row, native.in_quantum(quantum, shares, number[row]), len(number))
+
+    def end(self, kept: Floats, dynamic_j: Floats) -> None:
+        """Add what was found to what is kept; `dynamic_j` are all joules of the instances in the block."""
+        kept[:, 2] += self.first_j[1:]
+        kept[:, 3] += self.last_j[1:]
+        kept[:, 4] += dynamic_j
+
+
+def _numbers(place: NDArray[np.int32], count: int, offset: int) -> Numbers:
+    """Return numbers as they are kept; those behind the block are not known."""
+    return np.where(place <= count, place.astype(np.int64) + offset + 1, 0)
+
+
+def _here(kept: Floats, count: int, offset: int) -> NDArray[np.int32]:
+    """Return padded numbers in the block."""
+    place = kept - 1 - offset
+    return np.where((kept > 0) & (place >= 1) & (place <= count), place, -1).astype(np.int32)
+
+
+class InstanceBounds:
+    """The bounds of instances in the domains that count."""
+
+    def __init__(self, domains: Sequence[Quanta]) -> None:
+        """Begin without joules."""
+        self._domains = domains
+        self._dynamic_j = [zeros(len(one) + 2, np.float64) for one in domains]
+        self._valid = [_valid_up_to(one) for one in domains]
+
+    def note_dynamic(self, domain: int, which: slice, dynamic_j: Floats) -> None:
+        """Note the joules above the static ones of a block's quanta."""
+        self._dynamic_j[domain][which.start + 1 : which.stop + 1] = dynamic_j
+        release(self._dynamic_j[domain], self._valid[domain])
+
+    def settle(self, kept: Floats, records: Records, totals: Totals, *, packages: bool) -> None:
+        """Set the bounds of instances that have ended, and which of them a valid quantum covers.
+
+        Parameters
+        ----------
+        kept : (rows, domains * WIDTH)
+        records : the instances
+        totals : whose bounds are set to what they differ from the joules
+        packages : whether an instance may not have run on a domain's package at all
+        """
+        for number, domain in enumerate(self._domains):
+            if not len(domain):
+                continue
+            first, last, first_j, last_j, all_j = kept[:, number * WIDTH : (number + 1) * WIDTH].T
+            first = _known(first, domain, records["start_ns"])
+            last = np.maximum(first, _known(last, domain, records["end_ns"] - 1))
+            spans = last != first
+            edge_j = np.where(spans, first_j + last_j, all_j)
+            dynamic_j, valid = self._dynamic_j[number], self._valid[number]
+            # An instance without joules here may not have run on this package at all.
+            here = edge_j > 0 if packages else np.ones(len(edge_j), bool)
+            totals.low_j -= edge_j
+            totals.high_j -= edge_j
+            totals.high_j += np.where(here, dynamic_j[first], 0.0)
+            totals.high_j += np.where(here & spans, dynamic_j[last], 0.0)
+            totals.covered |= valid[last] > valid[np.maximum(first - 1, 0)]
+
+
+def _known(kept: Floats, domain: Quanta, t_ns: Numbers) -> Numbers:
+    """Return padded numbers of quanta; those of times behind the blocks in which instances ran are found now."""
+    number = kept.astype(np.int64) - 1
+    unknown = np.flatnonzero(number < 0)
+    number[unknown] = np.searchsorted(domain.edges_ns, t_ns[unknown], side="right")
+    return number
+
+
+def _valid_up_to(quanta: Quanta) -> Numbers:
+    """Return the number of valid quanta up to each, padded: (k + 2,)."""
+    found, known = zeros(len(quanta) + 2, np.int64), 0
+    for block in blocks(len(quanta), found, quanta.valid):
+        up_to = known + np.cumsum(quanta.valid[block])
+        found[block.start + 1 : block.stop + 1], known = up_to, int(up_to[-1])
+    found[-1] = known
+    return found

@@ -1,0 +1,107 @@
+"""Loops in C over samples, segments and the joules of intervals; they run without the interpreter's lock.
+
+All arrays are contiguous; those that are written overlap no other one. ValueError says what is wrong with one.
+
+Records are given as bytes (uint8): of samples as `layout` says, of `THREAD`, `INSTANCE` and `PART`. Layouts, blocks,
+tables, segments, courses and owners are tuples of the fields of the structs in `csrc/engine.h`, in their order.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+def close(
+    thread: NDArray[np.uint8],
+    counts: NDArray[np.uint64],
+    number: int,
+    end_cpu_ns: int,
+    end_counts: NDArray[np.uint64],
+    cpu_s: float,
+    layout: tuple[Any, ...],
+    block: tuple[int, ...],
+    table: tuple[Any, ...],
+    segments: tuple[Any, ...],
+    /,
+) -> tuple[int, int, int]:
+    """Close a thread's last segment at its end; returns how many instances, segments and parts there are then.
+
+    Its clock and its counts are given; CPU seconds that are not negative take the place of what the clock says.
+    """
+
+def count_running(course: tuple[Any, ...], slot: NDArray[np.int32], running: NDArray[np.int64], /) -> None:
+    """Add to `running`, (edges + 2,), whose sums say how many segments of slots but 0 run in each interval, padded."""
+
+def end_part(
+    layout: tuple[Any, ...], block: tuple[int, ...], table: tuple[Any, ...], segments: tuple[Any, ...], /
+) -> tuple[int, int, int]:
+    """End a thread's segments in a block, of which there are some; returns as `close`."""
+
+def fill_index(table: tuple[Any, ...], /) -> None:
+    """Fill the index of a table anew."""
+
+def find(table: tuple[Any, ...], ids: NDArray[np.uint64], rows: NDArray[np.int32], /) -> None:
+    """Set `rows`, (n,), to those of instances, -1 where they are not there."""
+
+def gather(
+    course: tuple[Any, ...],
+    values: NDArray[np.float64],
+    rates: NDArray[np.float64],
+    energies: NDArray[np.float64],
+    /,
+) -> None:
+    """Set energies, (n,), to values, (n,), times the rates, (edges + 1,), of the intervals that segments overlap."""
+
+def retain(
+    thread: NDArray[np.uint8],
+    counts: NDArray[np.uint64],
+    number: int,
+    before: tuple[Any, ...],
+    begin: int,
+    end: int,
+    layout: tuple[Any, ...],
+    block: tuple[int, ...],
+    table: tuple[Any, ...],
+    segments: tuple[Any, ...],
+    /,
+) -> tuple[int, int, int]:
+    """Begin a thread's part of a block with those segments of the block before that it needs; returns as `close`."""
+
+def share(
+    course: tuple[Any, ...],
+    values: NDArray[np.float64],
+    rates: NDArray[np.float64],
+    owners: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64], tuple[Any, ...] | None],
+    /,
+) -> None:
+    """Add values times rates to the energies of owners.
+
+    `owners` are the slot of each segment, the row of each slot, (rows,) energies, and what is wanted apart: the number
+    of each interval (or None), the first and the last one of each row, and their (rows,) energies.
+    """
+
+def spread(
+    course: tuple[Any, ...],
+    values: NDArray[np.float64],
+    row: NDArray[np.int32] | None,
+    rows: int,
+    sums: NDArray[np.float64],
+    /,
+) -> None:
+    """Add values to sums, (rows, edges + 1), of the intervals that segments overlap; `row` says to which of each."""
+
+def take(
+    thread: NDArray[np.uint8],
+    counts: NDArray[np.uint64],
+    number: int,
+    records: NDArray[np.uint8],
+    layout: tuple[Any, ...],
+    block: tuple[int, ...],
+    table: tuple[Any, ...],
+    segments: tuple[Any, ...],
+    /,
+) -> tuple[int, int, int, int]:
+    """Go on with a thread, up to the first sample that is not before the block's end.
+
+    Returns how many samples were taken, fewer if there is no room, and as `close`.
+    """

@@ -1,0 +1,174 @@
+/* From samples to segments and instances, and from the joules of intervals to those of instances.
+ *
+ * * Called by engine_module.c, which checks sizes, from any thread and without the interpreter's lock. All memory is
+ * the caller's. What one block of a recording leaves for the next is in two arrays: `tprof_engine_thread`, the
+ * sample of each thread that is running, and `tprof_engine_instance`, the instances that may run on. Times do not
+ * decrease in a thread: one that does is raised to the one before. */
+#ifndef TPROF_ENGINE_H
+#define TPROF_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TPROF_ENGINE_NO_TASK UINT32_MAX
+
+/* A thread, as its last sample left it; mirrored by the dtype THREAD of attribution/blocks.py. */
+struct tprof_engine_thread {
+    int64_t t_ns;     /* of the running sample */
+    int64_t raw_ns;   /* the same as recorded, at most end_ns */
+    int64_t end_ns;   /* no time is later */
+    uint64_t cpu_ns;
+    uint64_t instance;
+    uint64_t parent;
+    int64_t earlier_ns; /* CPU time before the first segment of the block */
+    int64_t disordered, aborted, starts, moved;
+    uint32_t task;
+    uint16_t cpu;
+    int16_t package;
+    uint8_t kind, flags;
+    bool is_running;  /* whether there is a sample */
+    uint8_t unused[5];
+};
+
+/* An instance that may run on; mirrored by INSTANCE of instance_table.py. */
+struct tprof_engine_instance {
+    uint64_t instance, parent;
+    int64_t start_ns, end_ns, last_ns;
+    double own_s, cpu_s;
+    double dynamic_j, static_j;
+    int32_t thread;
+    uint32_t task;
+    int32_t part, part_thread; /* its last part in this block, -1: none, and the thread of that */
+    uint16_t cpu;
+    int16_t package;
+    bool begun, failed, ended;
+    uint8_t unused;
+};
+
+/* What a thread has of an instance in a block; mirrored by PART of attribution/segments.py. Seconds are of segments
+ * that begin in the block's own time. */
+struct tprof_engine_part {
+    int64_t start_ns, end_ns, last_ns;
+    double own_s, cpu_s;
+    int32_t row;
+    uint16_t cpu;
+    int16_t package;
+    bool begun, failed, ended;
+    uint8_t unused[5];
+};
+
+/* The instances, and a table of places that finds them by id; -1 is free. `places` is a power of 2 and at least
+ * twice `room`. */
+struct tprof_engine_table {
+    struct tprof_engine_instance *instances;
+    double *counts; /* (room, columns) */
+    size_t count, room, columns;
+    int32_t *index;
+    size_t places;
+};
+
+/* The segments of a block, thread after thread; after those of each thread comes one more, which is none. */
+struct tprof_engine_segments {
+    int64_t *t_ns; /* where each begins, and after the last one of a thread its end */
+    int32_t *slot; /* 0: no task, else 1 + part */
+    double *cpu_s;
+    uint16_t *cpu;
+    int16_t *package, *package_end;
+    double *increments; /* (columns, room) */
+    size_t count, room;
+    struct tprof_engine_part *parts;
+    size_t part_count, part_room;
+};
+
+/* How records are read: offsets in bytes; `cpu_ns` and `columns` may be -1, absent. */
+struct tprof_engine_layout {
+    size_t bytes;
+    const int64_t *columns;
+    int64_t t_ns, instance, task, cpu, kind, flags, cpu_ns;
+    const uint32_t *tasks; /* the number of each task in the trace; NULL: those of the file */
+    size_t task_count;
+    const int16_t *packages; /* of each processor */
+    size_t package_count;
+};
+
+/* What holds for a block. */
+struct tprof_engine_block {
+    int64_t since_ns; /* segments that end before are not needed, though those that end then */
+    int64_t until_ns; /* segments that begin before are needed */
+    int64_t own_ns[2]; /* segments that begin between count in the seconds of parts */
+    int64_t reach_ns[2]; /* segments are cut here */
+};
+
+/* Go on with a thread, number `number`, up to the first of its samples that is not before `until_ns`. Returns how
+ * many samples were taken: fewer, if there is no room for more segments, parts or instances. `counts` are those of
+ * the running sample, (columns,). */
+size_t tprof_engine_take(struct tprof_engine_thread *thread, uint64_t *counts, int32_t number, const char *records,
+                         size_t record_count, const struct tprof_engine_layout *layout,
+                         const struct tprof_engine_block *block, struct tprof_engine_table *table,
+                         struct tprof_engine_segments *segments);
+
+/* Close a thread's last segment at its end, where its clock and counts are `end_cpu_ns` and `end_counts`; `cpu_s`,
+ * unless it is negative, takes the place of what the clock says. Returns false without room. */
+bool tprof_engine_close(struct tprof_engine_thread *thread, const uint64_t *counts, int32_t number, uint64_t end_cpu_ns,
+                        const uint64_t *end_counts, double cpu_s, const struct tprof_engine_layout *layout,
+                        const struct tprof_engine_block *block, struct tprof_engine_table *table,
+                        struct tprof_engine_segments *segments);
+
+/* Begin a thread's part of a block with those segments of the block before that it needs too. `begin` and `end` say
+ * where they were. Returns false without room, or if places are none. */
+bool tprof_engine_retain(struct tprof_engine_thread *thread, int32_t number, const struct tprof_engine_segments *before,
+                         size_t begin, size_t end, const struct tprof_engine_block *block,
+                         struct tprof_engine_table *table, struct tprof_engine_segments *segments);
+
+/* End a thread's part of a block, which has segments: write what comes after them and is none. There is room. */
+void tprof_engine_end_part(struct tprof_engine_segments *segments, size_t columns);
+
+/* Fill the index anew. Returns false if it is too small. */
+bool tprof_engine_index(struct tprof_engine_table *table);
+
+/* Return the place of an instance, -1 without. */
+int32_t tprof_engine_find(const struct tprof_engine_table *table, uint64_t instance);
+
+/* Segments in order of time, thread after thread as above, or without what is none between threads where there are NULL
+ * begins; and edges that increase. */
+struct tprof_engine_course {
+    const int64_t *t_ns;
+    size_t count; /* of segments, with those that are none */
+    const int64_t *begins, *ends; /* (threads,) where those of each thread are */
+    size_t threads;
+    const int64_t *edges_ns;
+    size_t edges;
+};
+
+/* Add values of segments to the sums of the intervals that they overlap, (rows, edges + 1), the first and the last
+ * being all the time before and after. `row` says to which sums each is added; NULL: there are one for all. Returns
+ * false at a row that is none. */
+bool tprof_engine_spread(const struct tprof_engine_course *course, const double *values, const int32_t *row,
+                         size_t rows, double *sums);
+
+/* Set energies, (count,), to values times the rates, (edges + 1,), of the intervals that segments overlap. */
+void tprof_engine_gather(const struct tprof_engine_course *course, const double *values, const double *rates,
+                         double *energies);
+
+/* Whose a segment is, and where an owner's joules are added: those of no owner first. */
+struct tprof_engine_owners {
+    const int32_t *slot; /* of each segment, less than `slots` */
+    const int32_t *row;  /* of each slot, less than `rows` */
+    size_t slots, rows;
+    const int32_t *piece_of; /* (edges + 1,) the number of each interval in `first` and `last`; NULL: its own */
+    const int32_t *first,
+        *last; /* (rows,) intervals whose joules are wanted apart, of segments that begin in one or end
+                                    within it; NULL: none */
+    double *energy_j, *first_j, *last_j; /* (rows,) */
+};
+
+/* Add values times rates to the energies of owners. Returns false at a slot or a row that is none. */
+bool tprof_engine_share(const struct tprof_engine_course *course, const double *values, const double *rates,
+                        const struct tprof_engine_owners *owners);
+
+/* Add to `running`, (edges + 2,), 1 where a segment with an owner begins, and -1 after where it ends: its sums say
+ * how many run in each interval. */
+void tprof_engine_count_running(const struct tprof_engine_course *course, const int32_t *slot, int64_t *running);
+
+#endif

@@ -1,0 +1,178 @@
+/* From the joules of intervals to those of segments and instances. See engine.h. */
+#include "engine.h"
+
+/* A piece of a segment: all of it or what lies in one interval, with its part of the segment's value. */
+struct piece {
+    size_t interval; /* how many edges are at or before it */
+    double value;
+};
+
+/* Return how many edges are at or before a time, beginning with a number that is near. */
+static size_t interval_at(const struct tprof_engine_course *course, int64_t t_ns, size_t near)
+{
+    const int64_t *edges_ns = course->edges_ns;
+    size_t low = 0, high = course->edges;
+    if (near > 0 && t_ns < edges_ns[near - 1]) {
+        high = near - 1;
+    } else {
+        for (size_t step = 0; step < 4; step++, near++)
+            if (near == course->edges || t_ns < edges_ns[near])
+                return near;
+        low = near;
+    }
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (edges_ns[middle] <= t_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Take the next piece of a segment from `*from_ns` to `end_ns`, of which `per_ns` of its value is in a ns, and go on
+ * after it. `*interval` is that of `*from_ns`. */
+static struct piece next_piece(const struct tprof_engine_course *course, int64_t *from_ns, int64_t end_ns,
+                               double per_ns, size_t *interval)
+{
+    const int64_t until_ns =
+        *interval < course->edges && course->edges_ns[*interval] < end_ns ? course->edges_ns[*interval] : end_ns;
+    const struct piece piece = {*interval, per_ns * (double)(until_ns - *from_ns)};
+    *from_ns = until_ns;
+    *interval += until_ns < end_ns;
+    return piece;
+}
+
+static bool is_inside(const struct tprof_engine_course *course, int64_t end_ns, size_t interval)
+{
+    return interval == course->edges || end_ns <= course->edges_ns[interval];
+}
+
+static size_t thread_begin(const struct tprof_engine_course *course, size_t thread)
+{
+    return course->begins == NULL ? 0 : (size_t)course->begins[thread];
+}
+
+static size_t thread_end(const struct tprof_engine_course *course, size_t thread)
+{
+    return course->ends == NULL ? course->count : (size_t)course->ends[thread];
+}
+
+bool tprof_engine_spread(const struct tprof_engine_course *course, const double *values, const int32_t *row,
+                         size_t rows, double *sums)
+{
+    for (size_t thread = 0; thread < course->threads; thread++) {
+        size_t near = 0;
+        for (size_t at = thread_begin(course, thread); at < thread_end(course, thread); at++) {
+            int64_t from_ns = course->t_ns[at];
+            const int64_t end_ns = course->t_ns[at + 1];
+            if (values[at] == 0 || end_ns <= from_ns)
+                continue;
+            if (row != NULL && (uint32_t)row[at] >= rows)
+                return false;
+            double *of_row = row == NULL ? sums : sums + (size_t)row[at] * (course->edges + 1);
+            near = interval_at(course, from_ns, near);
+            if (is_inside(course, end_ns, near)) {
+                of_row[near] += values[at];
+                continue;
+            }
+            const double per_ns = values[at] / (double)(end_ns - from_ns);
+            while (from_ns < end_ns) {
+                const struct piece piece = next_piece(course, &from_ns, end_ns, per_ns, &near);
+                of_row[piece.interval] += piece.value;
+            }
+        }
+    }
+    return true;
+}
+
+void tprof_engine_gather(const struct tprof_engine_course *course, const double *values, const double *rates,
+                         double *energies)
+{
+    for (size_t thread = 0; thread < course->threads; thread++) {
+        size_t near = 0;
+        for (size_t at = thread_begin(course, thread); at < thread_end(course, thread); at++) {
+            int64_t from_ns = course->t_ns[at];
+            const int64_t end_ns = course->t_ns[at + 1];
+            energies[at] = 0;
+            if (values[at] == 0 || end_ns <= from_ns)
+                continue;
+            near = interval_at(course, from_ns, near);
+            if (is_inside(course, end_ns, near)) {
+                energies[at] = values[at] * rates[near];
+                continue;
+            }
+            const double per_ns = values[at] / (double)(end_ns - from_ns);
+            while (from_ns < end_ns) {
+                const struct piece piece = next_piece(course, &from_ns, end_ns, per_ns, &near);
+                energies[at] += piece.value * rates[piece.interval];
+            }
+        }
+    }
+}
+
+/* Add the joules of a piece; `is_end`: whether its segment begins in its interval, or ends within it. */
+static void add_piece(const struct tprof_engine_owners *owners, int32_t row, size_t interval, double joules,
+                      bool is_end)
+{
+    owners->energy_j[row] += joules;
+    if (owners->first == NULL || !is_end)
+        return;
+    const int32_t number = owners->piece_of == NULL ? (int32_t)interval : owners->piece_of[interval];
+    if (number == owners->first[row])
+        owners->first_j[row] += joules;
+    if (number == owners->last[row])
+        owners->last_j[row] += joules;
+}
+
+static bool is_edge(const struct tprof_engine_course *course, int64_t t_ns, size_t interval)
+{
+    return interval < course->edges && course->edges_ns[interval] == t_ns;
+}
+
+bool tprof_engine_share(const struct tprof_engine_course *course, const double *values, const double *rates,
+                        const struct tprof_engine_owners *owners)
+{
+    for (size_t thread = 0; thread < course->threads; thread++) {
+        size_t near = 0;
+        for (size_t at = thread_begin(course, thread); at < thread_end(course, thread); at++) {
+            int64_t from_ns = course->t_ns[at];
+            const int64_t end_ns = course->t_ns[at + 1];
+            if (values[at] == 0 || end_ns <= from_ns)
+                continue;
+            if ((uint32_t)owners->slot[at] >= owners->slots)
+                return false;
+            const int32_t row = owners->row[owners->slot[at]];
+            if ((uint32_t)row >= owners->rows)
+                return false;
+            near = interval_at(course, from_ns, near);
+            if (is_inside(course, end_ns, near)) {
+                add_piece(owners, row, near, values[at] * rates[near], true);
+                continue;
+            }
+            const double per_ns = values[at] / (double)(end_ns - from_ns);
+            for (bool is_end = true; from_ns < end_ns; is_end = false) {
+                const struct piece piece = next_piece(course, &from_ns, end_ns, per_ns, &near);
+                is_end |= from_ns == end_ns && !is_edge(course, end_ns, near);
+                add_piece(owners, row, piece.interval, piece.value * rates[piece.interval], is_end);
+            }
+        }
+    }
+    return true;
+}
+
+void tprof_engine_count_running(const struct tprof_engine_course *course, const int32_t *slot, int64_t *running)
+{
+    for (size_t thread = 0; thread < course->threads; thread++) {
+        size_t near = 0;
+        for (size_t at = thread_begin(course, thread); at < thread_end(course, thread); at++) {
+            const int64_t begin_ns = course->t_ns[at], end_ns = course->t_ns[at + 1];
+            if (slot[at] == 0 || end_ns <= begin_ns)
+                continue;
+            near = interval_at(course, begin_ns, near);
+            running[near] += 1;
+            /* A segment that ends at an edge has no part in the interval that begins there. */
+            running[interval_at(course, end_ns - 1, near) + 1] -= 1;
+        }
+    }
+}

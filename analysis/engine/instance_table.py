@@ -1,0 +1,120 @@
+"""The instances that may run on: their sums so far, found by id.
+
+A block may hold any part of an instance. Its sums go on here until its end was seen and no later block can have a part
+of it, so it matters neither where blocks begin nor on which threads it runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _engine
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    Records = np.ndarray[Any, np.dtype[np.void]]
+
+INSTANCE = np.dtype(
+    [
+        ("instance", "<u8"), ("parent", "<u8"), ("start_ns", "<i8"), ("end_ns", "<i8"), ("last_ns", "<i8"),
+        ("own_s", "<f8"), ("cpu_s", "<f8"), ("dynamic_j", "<f8"), ("static_j", "<f8"),
+        ("thread", "<i4"), ("task", "<u4"), ("part", "<i4"), ("part_thread", "<i4"), ("cpu", "<u2"), ("package", "<i2"),
+        ("begun", "?"), ("failed", "?"), ("ended", "?"), ("", "V1"),
+    ]
+)  # fmt: skip
+"""An instance: thread, processor, package and parent are those of its first sample; `begun` and `ended`: whether
+samples say so; `last_ns`: where its last segment begins."""
+LEAST_ROOM = 1 << 10
+
+
+@dataclass
+class InstanceTable:
+    """The instances.
+
+    Attributes
+    ----------
+    columns : counters that are summed
+    widths : further sums of each instance, and how many numbers each has: `sums` holds them, (count, width)
+    count : of the instances
+    """
+
+    columns: int
+    widths: Mapping[str, int] = field(default_factory=dict)
+    count: int = 0
+    sums: dict[str, NDArray[np.float64]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin without any."""
+        self._records = np.zeros(LEAST_ROOM, INSTANCE)
+        self._counts = np.zeros((LEAST_ROOM, self.columns))
+        self._index = np.full(2 * LEAST_ROOM, -1, np.int32)
+        self.sums = {name: np.zeros((0, width)) for name, width in self.widths.items()}
+
+    @property
+    def records(self) -> Records:
+        """Those that are there, (count,) of `INSTANCE`."""
+        return self._records[: self.count]
+
+    @property
+    def counts(self) -> NDArray[np.float64]:
+        """Their counts, (count, columns)."""
+        return self._counts[: self.count]
+
+    @property
+    def given(self) -> tuple[Any, ...]:
+        """What the loops take."""
+        return self._records.view(np.uint8), self._counts, self._index, self.count, self.columns
+
+    def grow(self) -> None:
+        """Make room for twice as many."""
+        self._records = np.concatenate((self._records, np.zeros(len(self._records), INSTANCE)))
+        self._counts = np.concatenate((self._counts, np.zeros(self._counts.shape)))
+        self._index = np.empty(2 * len(self._records), np.int32)
+        _engine.fill_index(self.given)
+
+    def make_room(self) -> None:
+        """Make room for one more."""
+        if self.count == len(self._records):
+            self.grow()
+
+    def begin_block(self) -> None:
+        """Let no instance have a part yet."""
+        self.records["part"] = -1
+
+    def extend_sums(self) -> None:
+        """Let the further sums have a row for each instance."""
+        for name, values in self.sums.items():
+            if len(values) < self.count:
+                self.sums[name] = np.concatenate((values, np.zeros((self.count - len(values), values.shape[1]))))
+
+    def find(self, ids: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """Return the row of each id, -1 without."""
+        rows = np.empty(len(ids), np.int32)
+        _engine.find(self.given, np.ascontiguousarray(ids, np.uint64), rows)
+        return rows
+
+    def add(self, records: Records) -> None:
+        """Enter instances that are not there, without counts."""
+        while len(self._records) < self.count + len(records):
+            self.grow()
+        at = slice(self.count, self.count + len(records))
+        self._records[at], self._counts[at] = records, 0.0
+        self.count = at.stop
+        _engine.fill_index(self.given)
+
+    def keep(self, which: NDArray[np.bool_]) -> NDArray[np.int32]:
+        """Forget all others; returns the new row of each, -1 without."""
+        rows = np.where(which, np.cumsum(which, dtype=np.int32) - np.int32(1), np.int32(-1))
+        kept = int(np.count_nonzero(which))
+        self.extend_sums()
+        self.sums = {name: values[which] for name, values in self.sums.items()}
+        self._records[:kept], self._counts[:kept] = self.records[which], self.counts[which]
+        self.count = kept
+        _engine.fill_index(self.given)
+        return rows
