@@ -43,6 +43,8 @@ THREAD = np.dtype(
     ]
 )  # fmt: skip
 """The running sample of a thread, and what its samples showed so far."""
+INSTANCES_OF = 4
+"""For so many samples there is room for an instance before a block is read."""
 _HEAD = ("t_ns", "instance", "task", "cpu", "kind", "flags")
 
 
@@ -184,7 +186,7 @@ class BlockReader:
             )
             for number, one in enumerate(self.threads)
         ]  # fmt: skip
-        self._arrays = _Arrays(1, len(self.names))
+        self._arrays = self._spare = _Arrays(1, len(self.names))
 
     def _layout(self, thread: Thread) -> tuple[Any, ...]:
         """Return where the fields of a thread's samples are, and what its numbers of tasks and processors mean."""
@@ -230,7 +232,7 @@ class BlockReader:
     def read(self, window: Window) -> JoinedSegments:
         """Return the segments in a window, none of them cut but by the trace. Raises TraceError.
 
-        Instances that ended with the window before are forgotten.
+        Instances that ended with the window before are forgotten, and the arrays of the one before that overwritten.
         """
         if self._window is None or window.own_ns[0] != self._window.own_ns[1]:
             self._begin(window.own_ns[0])
@@ -240,7 +242,8 @@ class BlockReader:
         before, begins = self._arrays, [(one.begin, one.end) for one in self._courses]
         stops = [self._stop(one, window.until_ns) for one in self._courses]
         room = before.count + sum(stop - one.at for one, stop in zip(self._courses, stops, strict=True))
-        arrays = self._arrays = _Arrays(room + 3 * len(self.threads) + 3, len(self.names))
+        arrays, self._spare = self._room_for(room + 3 * len(self.threads) + 3), before
+        self.instances.make_room(room // INSTANCES_OF)
         self.instances.begin_block()
         block = (window.own_ns[0], window.until_ns, *window.own_ns, *self.trace.reach_ns)
         numbers = []
@@ -267,6 +270,14 @@ class BlockReader:
                 numbers.append(number)
                 self._reached(_engine.end_part(one.layout, block, self.instances.given, arrays.given))
         return self._joined(numbers)
+
+    def _room_for(self, count: int) -> _Arrays:
+        """Return where so many segments are written: in the memory of the block before the last, if that will do."""
+        self._arrays = self._spare
+        if len(self._arrays.t_ns) < count:
+            self._arrays = _Arrays(count + count // 4, len(self.names))
+        self._arrays.count = self._arrays.part_count = 0
+        return self._arrays
 
     def _stop(self, one: _Course, until_ns: int) -> int:
         """Return up to which sample a thread must be read, by the times that are known."""
@@ -307,7 +318,7 @@ class BlockReader:
             self._reached((found[0], found[1], found[2]))
             done += taken
             if done < len(records) and state["t_ns"] < block[1]:
-                self.instances.grow()
+                self.instances.make_room(self.instances.count + 1)
         return done
 
     def _close(self, number: int, one: _Course, block: tuple[int, ...]) -> None:
@@ -321,7 +332,7 @@ class BlockReader:
             wall_s = max(int(state["end_ns"]) - int(state["t_ns"]), 0) * 1e-9
             cpu_s = wall_s if one.cut_off is None else min(one.cut_off.cpu_s, wall_s)
         counts = [ends.get(name, int(now)) for name, now in zip(self.names, one.counts, strict=True)]
-        self.instances.make_room()
+        self.instances.make_room(1)
         self._reached(
             _engine.close(
                 one.state, one.counts, number, ends.get("cpu_ns", int(state["cpu_ns"])), np.array(counts, np.uint64),

@@ -11,6 +11,9 @@ Ids = NDArray[np.uint64]
 class EndedIds:
     """The ids, as runs of consecutive ones, 16 bytes each.
 
+    Runs that were added together, or joined since, are one batch; batches double in size, so that each run is joined as
+    often as the logarithm of their number.
+
     Attributes
     ----------
     again : those that were added more than once
@@ -18,26 +21,34 @@ class EndedIds:
 
     def __init__(self) -> None:
         """Begin without any."""
-        self._begin = self._end = self.again = np.empty(0, np.uint64)
+        self._batches: list[tuple[Ids, Ids]] = []
+        self.again = np.empty(0, np.uint64)
 
     def add(self, ids: Ids) -> None:
         """Add some, each of which is there once."""
         begin, end = _runs(ids)
-        if self._overlaps(begin, end):
-            place = np.searchsorted(self._begin, ids, side="right")
-            is_known = (place > 0) & (ids <= self._end[np.maximum(place - 1, 0)])
+        if any(_overlap(batch, begin, end).any() for batch in self._batches):
+            is_known = np.any([_overlap(batch, ids, ids) for batch in self._batches], axis=0)
             self.again = np.union1d(self.again, ids[is_known])
             begin, end = _runs(ids[~is_known])
-        begin, end = np.concatenate((self._begin, begin)), np.concatenate((self._end, end))
-        order = np.argsort(begin, kind="stable")
-        begin, end = begin[order], end[order]
-        apart = np.flatnonzero(begin[1:] - end[:-1] > 1)
-        self._begin, self._end = np.append(begin[:1], begin[apart + 1]), np.append(end[apart], end[-1:])
+        while self._batches and len(self._batches[-1][0]) <= 2 * len(begin):
+            begin, end = _joined(self._batches.pop(), (begin, end))
+        self._batches.append((begin, end))
 
-    def _overlaps(self, begin: Ids, end: Ids) -> bool:
-        """Return whether runs have ids that are there."""
-        place = np.searchsorted(self._begin, end, side="right")
-        return bool(((place > 0) & (self._end[np.maximum(place - 1, 0)] >= begin)).any()) if len(self._begin) else False
+
+def _overlap(batch: tuple[Ids, Ids], begin: Ids, end: Ids) -> NDArray[np.bool_]:
+    """Return which runs have ids of a batch."""
+    place = np.searchsorted(batch[0], end, side="right")
+    return (place > 0) & (np.append(batch[1], np.uint64(0))[np.maximum(place, 1) - 1] >= begin)
+
+
+def _joined(ours: tuple[Ids, Ids], theirs: tuple[Ids, Ids]) -> tuple[Ids, Ids]:
+    """Return the runs of two batches that have no id in common."""
+    begin, end = (np.concatenate(both) for both in zip(ours, theirs, strict=True))
+    order = np.argsort(begin, kind="stable")
+    begin, end = begin[order], end[order]
+    apart = np.flatnonzero(begin[1:] - end[:-1] > 1)
+    return np.append(begin[:1], begin[apart + 1]), np.append(end[apart], end[-1:])
 
 
 def _runs(ids: Ids) -> tuple[Ids, Ids]:

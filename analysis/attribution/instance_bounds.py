@@ -106,13 +106,13 @@ class InstanceBounds:
         self._dynamic_j[domain][which.start + 1 : which.stop + 1] = dynamic_j
         release(self._dynamic_j[domain], self._valid[domain])
 
-    def settle(self, kept: Floats, records: Records, totals: Totals, *, packages: bool) -> None:
+    def settle(self, kept: Floats, start_ns: Numbers, end_ns: Numbers, totals: Totals, *, packages: bool) -> None:
         """Set the bounds of instances that have ended, and which of them a valid quantum covers.
 
         Parameters
         ----------
         kept : (rows, domains * WIDTH)
-        records : the instances
+        start_ns, end_ns : (rows,) of the instances
         totals : whose bounds are set to what they differ from the joules
         packages : whether an instance may not have run on a domain's package at all
         """
@@ -120,8 +120,8 @@ class InstanceBounds:
             if not len(domain):
                 continue
             first, last, first_j, last_j, all_j = kept[:, number * WIDTH : (number + 1) * WIDTH].T
-            first = _known(first, domain, records["start_ns"])
-            last = np.maximum(first, _known(last, domain, records["end_ns"] - 1))
+            first = _known(first, domain, start_ns)
+            last = np.maximum(first, _known(last, domain, end_ns - 1))
             spans = last != first
             edge_j = np.where(spans, first_j + last_j, all_j)
             dynamic_j, valid = self._dynamic_j[number], self._valid[number]

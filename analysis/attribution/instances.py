@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,6 +45,13 @@ class InstanceRows:
     def numbers(self) -> NDArray[np.int32]:
         """The number of each row's thread: 0, where all are of one."""
         return np.zeros(len(self), np.int32) if self.thread is None else self.thread
+
+    def copied(self) -> InstanceRows:
+        """Return contiguous columns."""
+        arrays = {
+            name: np.ascontiguousarray(value) for name, value in vars(self).items() if isinstance(value, np.ndarray)
+        }
+        return replace(self, **arrays)
 
     def view(self, place: slice | NDArray[Any]) -> InstanceRows:
         """Return some of the rows; of a slice without a copy."""

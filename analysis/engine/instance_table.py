@@ -71,17 +71,15 @@ class InstanceTable:
         """What the loops take."""
         return self._records.view(np.uint8), self._counts, self._index, self.count, self.columns
 
-    def grow(self) -> None:
-        """Make room for twice as many."""
-        self._records = np.concatenate((self._records, np.zeros(len(self._records), INSTANCE)))
-        self._counts = np.concatenate((self._counts, np.zeros(self._counts.shape)))
-        self._index = np.empty(2 * len(self._records), np.int32)
+    def make_room(self, more: int) -> None:
+        """Make room for so many more: twice as many as there was, or the next power of 2."""
+        if self.count + more <= len(self._records):
+            return
+        room = 1 << (self.count + more - 1).bit_length()
+        records, counts = np.empty(room, INSTANCE), np.empty((room, self.columns))
+        records[: self.count], counts[: self.count] = self.records, self.counts
+        self._records, self._counts, self._index = records, counts, np.empty(2 * room, np.int32)
         _engine.fill_index(self.given)
-
-    def make_room(self) -> None:
-        """Make room for one more."""
-        if self.count == len(self._records):
-            self.grow()
 
     def begin_block(self) -> None:
         """Let no instance have a part yet."""
@@ -101,20 +99,30 @@ class InstanceTable:
 
     def add(self, records: Records) -> None:
         """Enter instances that are not there, without counts."""
-        while len(self._records) < self.count + len(records):
-            self.grow()
+        self.make_room(len(records))
         at = slice(self.count, self.count + len(records))
         self._records[at], self._counts[at] = records, 0.0
         self.count = at.stop
         _engine.fill_index(self.given)
 
+    def taken(self, which: NDArray[np.bool_]) -> tuple[Records, NDArray[np.float64], dict[str, NDArray[np.float64]]]:
+        """Return copies of some, with their counts and further sums."""
+        at = np.flatnonzero(which)
+        # As rows of bytes: NumPy copies records field by field.
+        plain = self.records.view(np.uint8).reshape(self.count, INSTANCE.itemsize)
+        records = plain.take(at, axis=0).view(INSTANCE)[:, 0]
+        return (
+            records,
+            self.counts.take(at, axis=0),
+            {name: values.take(at, axis=0) for name, values in self.sums.items()},
+        )
+
     def keep(self, which: NDArray[np.bool_]) -> NDArray[np.int32]:
         """Forget all others; returns the new row of each, -1 without."""
         rows = np.where(which, np.cumsum(which, dtype=np.int32) - np.int32(1), np.int32(-1))
-        kept = int(np.count_nonzero(which))
         self.extend_sums()
-        self.sums = {name: values[which] for name, values in self.sums.items()}
-        self._records[:kept], self._counts[:kept] = self.records[which], self.counts[which]
-        self.count = kept
+        records, counts, self.sums = self.taken(which)
+        self.count = len(records)
+        self._records[: self.count], self._counts[: self.count] = records, counts
         _engine.fill_index(self.given)
         return rows

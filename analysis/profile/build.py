@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from .task_sums import TaskSums
     from .window_stream import SharedWindows
 
-WINDOW_SAMPLES = 250_000
+WINDOW_SAMPLES = 100_000
 """Of a window, about: its arrays stay in memory that is used again, and in caches as far as they can."""
 STEPS = 8
 """A window has so many of the times by which samples are found, or more, of each thread if they are not too many."""
@@ -116,7 +116,7 @@ def build_profile(
         False: to `runtime`
     tables : whether the table of instances is made now if it fits into memory; else the recording is read again when
         somebody asks for it
-    window_samples : so many samples, about, are read at a time; None: a quarter of a million, or more where many
+    window_samples : so many samples, about, are read at a time; None: a hundred thousand, or more where many
         threads live at the same time. The figures do not depend on it
     progress : called with what is done, how many windows are, and how many there are
 

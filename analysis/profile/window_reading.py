@@ -72,8 +72,9 @@ def _rows_of(instances: InstanceTable, carried: Sequence[InstanceRows]) -> NDArr
 
 
 def rows_of(reader: BlockReader, records: Records, counts: NDArray[np.float64] | None) -> InstanceRows:
-    """Return instances as columns, with counts if they are given."""
-    of = {name: np.ascontiguousarray(records[name]) for name in records.dtype.names or () if name}
+    """Return instances as columns, which are views but for seconds, with counts if they are given."""
+    of = {name: records[name] for name in records.dtype.names or () if name}
+    of |= {name: np.ascontiguousarray(records[name]) for name in ("own_s", "cpu_s")}
     of_names = {} if counts is None else dict(zip(reader.names, np.ascontiguousarray(counts.T), strict=True))
     return InstanceRows(
         of["instance"], of["parent"], of["task"], of["cpu"], of["start_ns"], of["end_ns"], of["failed"], of["own_s"],

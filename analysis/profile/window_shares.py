@@ -90,8 +90,8 @@ class Summed:
 
     def _by_thread(self, rows: InstanceRows) -> dict[tuple[int, int, str], float]:
         sums_s: dict[tuple[int, int, str], float] = {}
-        of_threads = np.bincount(rows.numbers, weights=np.nan_to_num(rows.cpu_s), minlength=len(self._threads))
-        for number in np.unique(rows.numbers).tolist():
+        of_threads = np.bincount(rows.numbers, weights=np.nan_to_num(rows.cpu_s))
+        for number in np.flatnonzero(np.bincount(rows.numbers)).tolist():
             key = self._threads[number]
             sums_s[key] = sums_s.get(key, 0.0) + float(of_threads[number])
         return sums_s
@@ -108,5 +108,5 @@ class Tables:
 
     def __call__(self, rows: InstanceRows, totals: Totals, *, is_last: bool) -> Piece:  # noqa: ARG002
         """Return their table."""
-        table, _ = tasks_table(self._trace, self._threads, rows, totals, self._watts, self._most_w)
+        table, _ = tasks_table(self._trace, self._threads, rows.copied(), totals, self._watts, self._most_w)
         return Piece(table, rows.own_s)

@@ -342,15 +342,13 @@ class _Run:
 
     def _ended(self) -> tuple[InstanceRows, Totals]:
         """Return the instances that ended with the window, and their joules."""
-        table, over = self.reader.instances, self.reader.over()
-        records, sums = table.records[over], {name: values[over] for name, values in table.sums.items()}
-        counts = table.counts[over] if self.reader.columns is None else None
-        rows = rows_of(self.reader, records, counts)
+        records, counts, sums = self.reader.instances.taken(self.reader.over())
+        rows = rows_of(self.reader, records, counts if self.reader.columns is None else None)
         native = NativeTotals.of_instances(sums["native"].T) if "native" in sums else None
         totals = Totals.zeros(len(rows), native)
         totals.dynamic_j, totals.static_j = records["dynamic_j"].copy(), records["static_j"].copy()
-        self.bounds.settle(sums["edges"], records, totals, packages=self.reader.packages)
-        self.ended.add(records["instance"])
+        self.bounds.settle(sums["edges"], rows.start_ns, rows.end_ns, totals, packages=self.reader.packages)
+        self.ended.add(rows.instance)
         return rows, totals
 
     def found(self) -> SharedWindows:
