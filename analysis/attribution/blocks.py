@@ -77,7 +77,7 @@ class _Course:
     Attributes
     ----------
     indexed, layout : the thread, and how its records are read
-    state, counts : its running sample, of `THREAD` as bytes
+    state, counts : its running sample, of `THREAD` as bytes, and its counts, (2, columns), the second of no meaning
     known : fills in counts; None: it has none
     at : number of its next sample
     begin, fresh, end : where its segments in the block are, and the first that the block before did not have
@@ -170,6 +170,7 @@ class BlockReader:
         self.names = tuple(name for name in every if wanted is None or name in wanted)
         self.held = np.empty(0, np.uint64)
         self._uncounted: float | None = None
+        self._tasks: dict[int, NDArray[np.uint32] | None] = {}
         self._window: Window | None = None
         self._begin(0)
 
@@ -178,7 +179,7 @@ class BlockReader:
         self.instances = InstanceTable(len(self.names), self.widths)
         self._states = np.zeros(len(self.threads), THREAD)
         self._states["end_ns"] = [max(one.end_ns, 0) for one in self.threads]
-        counts = np.zeros((len(self.threads), len(self.names)), np.uint64)
+        counts = np.zeros((len(self.threads), 2, len(self.names)), np.uint64)
         self._courses = [
             _Course(
                 one, self._layout(one.thread), self._states[number : number + 1].view(np.uint8), counts[number],
@@ -194,9 +195,10 @@ class BlockReader:
         offsets = [int(places[name][1]) for name in _HEAD]
         columns = np.array([places[one][1] if one in thread.columns else -1 for one in self.names], np.int64)
         cpu_ns = int(places["cpu_ns"][1]) if "cpu_ns" in thread.columns else -1
-        tasks = None if thread.has_known_tasks else thread.table.lookup(thread.process)
+        if thread.process not in self._tasks:
+            self._tasks[thread.process] = None if thread.has_known_tasks else thread.table.lookup(thread.process)
         packages = np.ascontiguousarray(thread.packages_of_cpus, np.int16) if self.packages else None
-        return thread.dtype.itemsize, *offsets, cpu_ns, columns, tasks, packages
+        return thread.dtype.itemsize, *offsets, cpu_ns, columns, self._tasks[thread.process], packages
 
     @property
     def facts(self) -> ReadFacts:
@@ -331,7 +333,7 @@ class BlockReader:
             one.is_guessed, one.cut_off = True, self.cut_off.get(one.thread.ordinal)
             wall_s = max(int(state["end_ns"]) - int(state["t_ns"]), 0) * 1e-9
             cpu_s = wall_s if one.cut_off is None else min(one.cut_off.cpu_s, wall_s)
-        counts = [ends.get(name, int(now)) for name, now in zip(self.names, one.counts, strict=True)]
+        counts = [ends.get(name, int(now)) for name, now in zip(self.names, one.counts[0], strict=True)]
         self.instances.make_room(1)
         self._reached(
             _engine.close(

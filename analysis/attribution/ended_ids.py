@@ -39,7 +39,7 @@ class EndedIds:
 def _overlap(batch: tuple[Ids, Ids], begin: Ids, end: Ids) -> NDArray[np.bool_]:
     """Return which runs have ids of a batch."""
     place = np.searchsorted(batch[0], end, side="right")
-    return (place > 0) & (np.append(batch[1], np.uint64(0))[np.maximum(place, 1) - 1] >= begin)
+    return np.asarray((place > 0) & (np.append(batch[1], np.uint64(0))[np.maximum(place, 1) - 1] >= begin))
 
 
 def _joined(ours: tuple[Ids, Ids], theirs: tuple[Ids, Ids]) -> tuple[Ids, Ids]:

@@ -150,13 +150,18 @@ class TaskTable:
 
     def lookup(self, process: int) -> Numbers | None:
         """Return the index of each of a process's numbers, and last NO_TASK for larger ones; None: they are sparse."""
+        if self.is_sparse(process):
+            return None
         known, index = self._known(process)
         top = int(known[-1]) if len(known) else 0
-        if top > max(4 * len(known), 1 << 16):
-            return None
         lookup = np.full(top + 2, layout.NO_TASK, np.uint32)
         lookup[known] = index
         return lookup
+
+    def is_sparse(self, process: int) -> bool:
+        """Return whether a process's numbers are too far apart for a lookup."""
+        numbers = self.numbers(process)
+        return max(numbers, default=0) > max(4 * len(numbers), 1 << 16)
 
     def _known(self, process: int) -> tuple[Numbers, Numbers]:
         """Return a process's numbers, increasing, and their indices."""

@@ -109,7 +109,7 @@ class Thread:
     @cached_property
     def has_known_tasks(self) -> bool:
         """Whether pieces have the tasks of the trace, not of the file: some are left out, or numbers are sparse."""
-        return bool(self.table.left_out()) or self.table.lookup(self.process) is None
+        return bool(self.table.left_out()) or self.table.is_sparse(self.process)
 
     def _known(self, samples: Samples) -> Samples:
         samples["task"] = self.table.to_indices(self.process, samples["task"])

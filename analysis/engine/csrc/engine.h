@@ -100,9 +100,9 @@ struct tprof_engine_block {
     int64_t reach_ns[2]; /* segments are cut here */
 };
 
-/* Go on with a thread, number `number`, up to the first of its samples that is not before `until_ns`. Returns how
- * many samples were taken: fewer, if there is no room for more segments, parts or instances. `counts` are those of
- * the running sample, (columns,). */
+/* Go on with a thread, number `number`, up to the first of its samples that is not before `until_ns`. Returns how many
+ * samples were taken: fewer, if there is no room for more segments, parts or instances. `counts` are those of the running
+ * sample, and as many that are overwritten, (2, columns). */
 size_t tprof_engine_take(struct tprof_engine_thread *thread, uint64_t *counts, int32_t number, const char *records,
                          size_t record_count, const struct tprof_engine_layout *layout,
                          const struct tprof_engine_block *block, struct tprof_engine_table *table,

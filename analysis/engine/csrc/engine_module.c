@@ -92,9 +92,9 @@ static bool take_table(struct tprof_arrays *arrays, PyObject *given, struct tpro
     table->instances = take_records(arrays, instances, "the instances", sizeof *table->instances, &table->room);
     if (table->instances == NULL)
         return false;
-    if (count < 0 || table->count > table->room || columns < 0 || columns > MOST_COLUMNS) {
-        PyErr_Format(PyExc_ValueError, "there is room for %zu instances and %d columns, got %zd and %zd", table->room,
-                     MOST_COLUMNS, count, columns);
+    if (count < 0 || table->count > table->room || columns < 0 || columns > INT32_MAX) {
+        PyErr_Format(PyExc_ValueError, "there is room for %zu instances, got %zd, of %zd columns", table->room, count,
+                     columns);
         return false;
     }
     table->counts =
@@ -162,7 +162,7 @@ static struct tprof_engine_thread *take_thread(struct tprof_arrays *arrays, PyOb
     struct tprof_engine_thread *found = take_records(arrays, thread, "the thread", sizeof *found, &count);
     if (found == NULL)
         return NULL;
-    *counts = tprof_arrays_take(arrays, of_counts, "the thread's counts", UINT64, WRITABLE, (Py_ssize_t)columns);
+    *counts = tprof_arrays_take(arrays, of_counts, "the thread's counts", UINT64, WRITABLE, 2 * (Py_ssize_t)columns);
     if (*counts == NULL)
         return NULL;
     if (count == 1)

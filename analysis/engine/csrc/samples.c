@@ -158,6 +158,15 @@ static bool has_room(const struct tprof_engine_table *table, const struct tprof_
            segments->part_count < segments->part_room;
 }
 
+#define MOST_NS INT64_C(9007199254740992) /* a double has all before it exactly */
+
+/* Return a time so much later, at most MOST_NS. */
+static int64_t later(int64_t t_ns, double seconds)
+{
+    const double found_ns = (double)t_ns + seconds * 1e9;
+    return found_ns < (double)MOST_NS ? t_ns + (int64_t)(seconds * 1e9 + 0.5) : MOST_NS;
+}
+
 static double increase(uint64_t from, uint64_t to)
 {
     const int64_t more = (int64_t)(to - from);
@@ -175,11 +184,11 @@ static void add_segment(struct tprof_engine_thread *thread, const uint64_t *coun
     thread->starts += thread->kind == START;
     thread->aborted += (thread->flags & ABORTED) != 0;
     if (cut.end_ns < block->since_ns) {
-        thread->earlier_ns += (int64_t)(span->cpu_s * 1e9 + 0.5);
+        thread->earlier_ns = later(thread->earlier_ns, span->cpu_s);
         return;
     }
     if (cut.before > 0)
-        thread->earlier_ns += (int64_t)(span->cpu_s * cut.before * 1e9 + 0.5);
+        thread->earlier_ns = later(thread->earlier_ns, span->cpu_s * cut.before);
     const double cpu_s = span->cpu_s * cut.part;
     const size_t at = segments->count;
     double *of_instance = NULL;
@@ -256,15 +265,13 @@ static void run(struct tprof_engine_thread *thread, const struct sample *sample,
     thread->is_running = true;
 }
 
-#define MOST_COLUMNS 64
-
 size_t tprof_engine_take(struct tprof_engine_thread *thread, uint64_t *counts, int32_t number, const char *records,
                          size_t record_count, const struct tprof_engine_layout *layout,
                          const struct tprof_engine_block *block, struct tprof_engine_table *table,
                          struct tprof_engine_segments *segments)
 {
-    uint64_t until[MOST_COLUMNS];
-    const size_t columns = table->columns < MOST_COLUMNS ? table->columns : MOST_COLUMNS;
+    const size_t columns = table->columns;
+    uint64_t *until = counts + columns;
     size_t taken = 0;
     for (; taken < record_count && !(thread->is_running && thread->t_ns >= block->until_ns); taken++) {
         const char *record = records + taken * layout->bytes;
@@ -289,7 +296,7 @@ size_t tprof_engine_take(struct tprof_engine_thread *thread, uint64_t *counts, i
             add_segment(thread, counts, until, number, &span, sample.kind, sample.flags, layout, block, table,
                         segments);
         } else {
-            thread->earlier_ns = (int64_t)(sample.cpu_ns < INT64_MAX ? sample.cpu_ns : INT64_MAX);
+            thread->earlier_ns = sample.cpu_ns < MOST_NS ? (int64_t)sample.cpu_ns : MOST_NS;
         }
         run(thread, &sample, t_ns, raw_ns, package);
         memcpy(counts, until, columns * sizeof *counts);
@@ -326,7 +333,7 @@ bool tprof_engine_retain(struct tprof_engine_thread *thread, int32_t number, con
     for (size_t at = begin; at < end; at++) {
         const int64_t begin_ns = before->t_ns[at], end_ns = before->t_ns[at + 1];
         if (end_ns < block->since_ns) {
-            thread->earlier_ns += (int64_t)(before->cpu_s[at] * 1e9 + 0.5);
+            thread->earlier_ns = later(thread->earlier_ns, before->cpu_s[at]);
             continue;
         }
         int32_t slot = before->slot[at];
