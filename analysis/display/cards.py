@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
 from tprof.analysis.profile.answer import answer_of
+from tprof.analysis.profile.host_figures import total_power
 from tprof.analysis.profile.provenance import finding_texts, lead_in_text, source_texts, uncertainty_text, warning_texts
 from tprof.analysis.quantities import DASH, percent, quantity
 
@@ -29,7 +29,7 @@ LISTED = 20
 
 def profile_html(profile: Profile) -> str:
     """Return the answer first: joules, who took them, the power over time, and what stands behind the figures."""
-    info, hosts = profile.info, profile.hosts
+    info, hosts = profile.info, profile.hosts if profile.job is not None else ()
     sums = [f"<b>{quantity(joules, 'J')}</b> {badge(kind)}" for kind, joules in profile.measured_by_quality.items()]
     seconds = float(info["duration_s"])
     watts = quantity(profile.measured_j / seconds, "W") if seconds > 0 else DASH
@@ -48,7 +48,7 @@ def profile_html(profile: Profile) -> str:
             for one in (*answer.reasons, answer.headline, answer.certainty)
             if one
         ),
-        _hosts(hosts) if len(hosts) else "",
+        _hosts(profile.hosts) if profile.job is not None else "",
         tasks_table(profile.summary(), TASKS),
         account_bar(profile.counted_accounts),
         power_line(profile) if profile.job is None else "",
@@ -61,19 +61,11 @@ def profile_html(profile: Profile) -> str:
 
 def power_line(profile: Profile) -> str:
     """Return the power of all counted domains over time, in at most `BINS` means."""
-    begin_s, watts, end_s = power_steps(profile)
-    return line(begin_s.tolist(), watts.tolist(), end_s, "W") if len(begin_s) else ""
-
-
-def power_steps(profile: Profile, most: int = BINS) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return the begins of steps in s, the mean power of all counted domains in each in W, and the end of the last."""
-    power = profile.power_steps(most)
-    names = [name for one in profile.info["domains"] if one["counted"] and (name := f"{one['name']}_w") in power]
-    if not len(power) or not names:
-        return np.empty(0), np.empty(0), 0.0
-    watts = power[names].sum(axis=1, min_count=len(names)).to_numpy(float)
-    time_s, length_s = power["time_s"].to_numpy(float), power["duration_s"].to_numpy(float)
-    return time_s, watts, float(time_s[-1] + length_s[-1])
+    power = total_power(profile, BINS)
+    if power.empty:
+        return ""
+    end_s = float(power["time_s"].iloc[-1] + power["duration_s"].iloc[-1])
+    return line(power["time_s"].tolist(), power["power_w"].tolist(), end_s, "W")
 
 
 def _hosts(hosts: pd.DataFrame) -> str:

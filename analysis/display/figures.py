@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tprof.analysis.profile.host_figures import total_power
+
 from tprof.trace.short_names import short
 
-from .cards import power_steps
 from .markup import BLUE, ORANGE
 
 if TYPE_CHECKING:
@@ -43,9 +44,10 @@ def plot(profile: Profile) -> Figure:
         row=1,
         col=1,
     )
-    begin_s, watts, end_s = power_steps(profile, STEPS)
-    if len(begin_s):
-        x, y = [*begin_s.tolist(), end_s], [*watts.tolist(), watts[-1]]
+    power = total_power(profile, STEPS)
+    if len(power):
+        end_s = power["time_s"].iloc[-1] + power["duration_s"].iloc[-1]
+        x, y = [*power["time_s"], end_s], [*power["power_w"], power["power_w"].iloc[-1]]
         figure.add_scatter(x=x, y=y, mode="lines", line={"shape": "hv", "color": BLUE}, row=2, col=1)
     figure.update_yaxes(title_text="J", row=1, col=1)
     figure.update_yaxes(title_text="W", rangemode="tozero", row=2, col=1)

@@ -21,7 +21,7 @@ from tprof.trace.estimate import EXACT
 
 from .host_figures import hosts_table
 from .job_instances import JobInstances
-from .part_reading import Analysis, part_profile
+from .part_reading import Analysis
 from .part_tables import part_tables
 from .profile import Absent, Profile
 from .summary import joined_quality, joined_sums
@@ -79,6 +79,11 @@ class Job:
         return all(one.tasks is not None for one in self.present)
 
     @property
+    def has_domains(self) -> bool:
+        """Whether a host has several domains, so that the table of hosts does not say all accounts."""
+        return any(one.accounts is not None and len(one.accounts) > 1 for one in self.parts)
+
+    @property
     def host_sums(self) -> list[HostSums]:
         """The sums over the instances of each part."""
         return [replace(one.sums, host=one.host) for one in self.parts if one.sums is not None]
@@ -87,22 +92,20 @@ class Job:
         self, call: Callable[[str, Profile], Found], progress: Progress | None = None
     ) -> Iterator[tuple[PartTables, Found]]:
         """Read parts again: yields those that are there, with what a function returns for name and profile of each."""
-        known = {one.part: one for one in self.present}
-        parts = [one for one in self.trace.hosts if one.name in known]
-        for part, found in zip(parts, self.analysis.ask(call, parts, progress), strict=True):
-            if found is not None:
-                yield known[part.name], found
+        yield from self._asked(self.analysis, call, progress)
 
     def profiles(self) -> Iterator[tuple[PartTables, Profile]]:
         """Read parts again in this process, one after the other: yields those that are there, with their profiles."""
+        yield from self._asked(replace(self.analysis, map=None), lambda _, profile: profile)
+
+    def _asked(
+        self, analysis: Analysis, call: Callable[[str, Profile], Found], progress: Progress | None = None
+    ) -> Iterator[tuple[PartTables, Found]]:
         known = {one.part: one for one in self.present}
-        for part in self.trace.hosts:
-            if part.name in known and part.path is not None:
-                try:
-                    profile = part_profile(part.load(), model=self.analysis.model, options=self.analysis.options)
-                except TraceError:
-                    continue  # it was there when the profile was made; the table of hosts says why it is not now
-                yield known[part.name], profile
+        parts = [one for one in self.trace.hosts if one.name in known]
+        for part, found in zip(parts, analysis.ask(call, parts, progress), strict=True):
+            if found is not None:
+                yield known[part.name], found
 
     def each(
         self, call: Callable[..., Found], progress: Progress | None = None

@@ -12,7 +12,7 @@ from tprof.trace.clock_offset import wall_clock_step_ns
 from tprof.trace.metadata import clock_of
 
 from .flame import OF_HOST
-from .host_figures import Figures, binned_power, figures_of
+from .host_figures import POWER_BINS, figures_of, total_power
 from .information import with_quality
 from .instances import InstanceTable
 from .part_reading import part_profile
@@ -75,7 +75,7 @@ class PartTables:
     columns: pd.DataFrame | None = None
     accounts: pd.DataFrame | None = None
     sums: HostSums | None = None
-    figures: Figures | None = None
+    figures: dict[str, Any] | None = None
     power: pd.DataFrame | None = None
     info: dict[str, Any] = field(default_factory=dict)
     start_ns: int | None = None
@@ -128,7 +128,7 @@ def part_tables(
         _counted_accounts(profile),
         profile.host_sums,
         figures_of(profile),
-        binned_power(profile),
+        total_power(profile, POWER_BINS),
         profile.info,
         None if offset_ns is None else trace.start_ns + offset_ns,
         _recorded(trace, profile),

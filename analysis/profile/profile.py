@@ -16,7 +16,7 @@ from tprof.trace.sums_trace import refusal
 
 from .flame import Flame, flame, job_flame
 from .grouped import grouped_table
-from .host_figures import hosts_table
+from .host_figures import figures_of, hosts_table
 from .instance_accuracy import expected_errors
 from .summary import HostSums, by_host, errors_of, summary_of, summary_of_job
 from .tables import binned, decisions_table, power_parts, power_steps, power_table
@@ -230,20 +230,17 @@ class Profile:
         return {str(name): float(value) for name, value in sums.items()}
 
     @property
-    def has_accounts_beside_hosts(self) -> bool:
-        """Whether hosts of a job have several domains each, so that the table of hosts does not say all accounts."""
-        return self.job is not None and len(self.accounts) > len(set(self.accounts.index.get_level_values("host")))
-
-    @property
     def hosts(self) -> pd.DataFrame:
-        """One row per host of a job (index `host`), none for the recording of one host.
+        """One row per host (index `host`).
 
         Columns quality, energy_j, tasks_j, runtime_j, other_j, idle_j, power_w (mean of its block), duration_s, cpus,
         busy_s (of its processors), busy_share (of the time of all its processors), imbalance (its time in tasks
         relative to the mean of the hosts, less 1), instances, processes, model, recordings (of the host in this job,
         which are added), missing (why the part is not there or not whole).
         """
-        return hosts_table([]) if self.job is None else self.job.hosts
+        if self.job is None:
+            return hosts_table([(str(self.hostname), figures_of(self), None)])
+        return self.job.hosts
 
     @property
     def host_infos(self) -> dict[str, dict[str, Any]]:

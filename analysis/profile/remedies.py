@@ -42,6 +42,7 @@ WIDE = 0.25
 ALL_IN_ONE = 0.7
 FEW_INSTANCES = 3
 TASKS = 3
+ACCOUNTS = ("measured_j", "runtime_j", "other_j", "idle_j")
 MPI = "MPI_"
 
 
@@ -77,7 +78,7 @@ class _Seen:
     @property
     def dropped(self) -> int:
         """How many samples could not be written."""
-        return sum(int(count) for count in (self.profile.info["dropped"] or {}).values())
+        return sum(int(count) for count in (self.profile.info.get("dropped") or {}).values())
 
     def share(self, account: str) -> float:
         """Return an account's part of all joules, 0 where it is not known."""
@@ -91,8 +92,12 @@ class _Seen:
 
 def remedies(profile: Profile, summary: pd.DataFrame) -> tuple[Remedy, ...]:
     """Return what would help, the most joules first, then what is about no joules."""
-    seen = _Seen(profile, summary, profile.counted_accounts)
-    found = [one for rule in _RULES for one in rule(seen)] if profile.job is None else list(_of_job(profile))
+    accounts, rules = profile.counted_accounts, _RULES
+    if profile.job is not None:
+        sums = profile.hosts.rename(columns={"energy_j": "measured_j"})
+        accounts, rules = {name: float(sums[name].sum()) for name in ACCOUNTS}, _RULES_OF_JOB
+    seen = _Seen(profile, summary, accounts)
+    found = [one for rule in rules for one in rule(seen)]
     return tuple(sorted(found, key=lambda one: -math.inf if one.energy_j is None else one.energy_j, reverse=True))
 
 
@@ -120,10 +125,11 @@ def _idle(seen: _Seen) -> Iterator[Remedy]:
 
 
 def _other(seen: _Seen) -> Iterator[Remedy]:
+    where = "this machine" if seen.profile.job is None else "the hosts"
     if seen.share("other_j") >= NOTABLE:
         yield Remedy(
             "other",
-            f"{seen.amount('other_j')} went to other programs of this machine and is in no task's figure: stop them to "
+            f"{seen.amount('other_j')} went to other programs of {where} and is in no task's figure: stop them to "
             "save that, or to measure without them.",
             seen.accounts["other_j"],
         )
@@ -324,26 +330,10 @@ def _lost(seen: _Seen) -> Iterator[Remedy]:
         )
 
 
-_RULES: tuple[Callable[[_Seen], Iterator[Remedy]], ...] = (
-    _outside, _idle, _other, _static, _waiting, _runtime, _uneven, _native, _mpi, _budget, _split, _wide, _sensor,
-    _lost,
-)  # fmt: skip
-
-
-def _of_job(profile: Profile) -> Iterator[Remedy]:
+def _hosts(seen: _Seen) -> Iterator[Remedy]:
+    """What can be said of the hosts of a job."""
+    profile = seen.profile
     hosts = profile.hosts[profile.hosts["energy_j"].notna()]
-    total_j = float(hosts["energy_j"].sum())
-    for account, words in (
-        ("idle_j", "were drawn while nothing ran on its host"),
-        ("runtime_j", "went to the program outside its tasks: more of its functions as tasks show which"),
-        ("other_j", "went to other programs of the hosts, in no task's figure"),
-    ):
-        joules = float(hosts[account].sum())
-        least = LEAST_OUTSIDE if account == "runtime_j" else NOTABLE
-        if total_j > 0 and joules >= least * total_j:
-            share = 100 * joules / total_j
-            kind = {"runtime_j": "outside"}.get(account, account.removesuffix("_j"))
-            yield Remedy(kind, f"{quantity(joules, 'J')} ({share:.0f} %) {words}.", joules)
     uneven = hosts["imbalance"].dropna()
     if len(uneven) > 1 and uneven.max() >= UNEVEN - 1:
         yield Remedy(
@@ -368,3 +358,10 @@ def _of_job(profile: Profile) -> Iterator[Remedy]:
             "that grants it.",
             None,
         )
+
+
+_RULES: tuple[Callable[[_Seen], Iterator[Remedy]], ...] = (
+    _outside, _idle, _other, _static, _waiting, _runtime, _uneven, _native, _mpi, _budget, _split, _wide, _sensor,
+    _lost,
+)  # fmt: skip
+_RULES_OF_JOB = (_outside, _idle, _other, _hosts)

@@ -7,23 +7,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from tprof.analysis.names import shown
 
-from .profile_data import places_of
+from .profile_data import longest, places_of
 from .timeline import LANES, PIECES, Pieces, drawn_of, pack
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import pandas as pd
     from tprof.analysis.profile import Profile
     from tprof.analysis.profile.cluster import Job
     from tprof.analysis.profile.flame import Flame
-
-LONGEST = 12  # instances of a task
-LISTED = 1_000  # of all tasks together
-_FACTS = ("energy_j", "energy_low_j", "energy_high_j", "cpu", "pid", "tid")
-_COLUMNS = ("task", "start_s", "duration_s", "thread", *_FACTS)
 
 
 @dataclass(frozen=True)
@@ -37,7 +32,7 @@ class PartLanes:
     pieces : of each thread, their tasks as places in `names`
     names : of the tasks
     places : file and line of each task
-    longest : the longest instances: task, start_ns, duration_ns, own_s, thread and the facts of the table of instances
+    longest : the longest instances of its tasks
     segments, merged, not_drawn, threads_left_out : numbers
     cell_ns : length of a cell of time
     flame : the tree of its nested tasks
@@ -73,32 +68,12 @@ def part_lanes(name: str, profile: Profile, *, late_ns: Mapping[str, int], most:
         }
         for one, lane in zip(drawn.threads, drawn.lanes, strict=True)
     ]
+    rows = longest(profile, len(late_ns))
+    rows = rows.assign(start_ns=rows["start_ns"] + late, thread=f"{name}: " + rows["thread"].astype(str))
     return PartLanes(
         name, lanes, list(drawn.lanes), drawn.names, places_of(profile.trace.tasks),
-        _longest(profile, name, late, len(late_ns)), drawn.segments, drawn.merged, drawn.not_drawn,
-        drawn.threads_left_out, drawn.cell_ns, profile.flame(),
+        rows, drawn.segments, drawn.merged, drawn.not_drawn, drawn.threads_left_out, drawn.cell_ns, profile.flame(),
     )  # fmt: skip
-
-
-def _longest(profile: Profile, host: str, late_ns: int, hosts: int) -> pd.DataFrame:
-    """Return the longest instances of each task on a host, so few that those of all hosts fit."""
-    each = int(np.clip(LISTED // max(hosts * len(profile.sums.names), 1), 1, LONGEST))
-    found: list[pd.DataFrame] = []
-    for piece in profile.instances.pieces(_COLUMNS):
-        found.append(piece.tasks[list(_COLUMNS)].assign(own_s=piece.own_s))
-        rows = pd.concat(found).sort_values("duration_s", ascending=False, kind="stable")
-        found = [rows.groupby("task", observed=True, sort=False).head(each)]
-    rows = found[0]
-    return pd.DataFrame(
-        {
-            "task": rows["task"].astype(str),
-            "start_ns": np.round(rows["start_s"] * 1e9).astype(np.int64) + late_ns,
-            "duration_ns": np.round(rows["duration_s"] * 1e9).astype(np.int64),
-            "own_s": rows["own_s"],
-            "thread": host + ": " + rows["thread"].astype(str),
-            **{name: rows[name] for name in _FACTS},
-        }
-    )
 
 
 def lanes_of(job: Job, *, pieces: int = PIECES) -> list[PartLanes]:
@@ -127,18 +102,4 @@ def joined_timeline(parts: Sequence[PartLanes], duration_s: float) -> dict[str, 
         },
         "cell_ns": max((part.cell_ns for part in parts), default=0),
         "windows": [],
-    }
-
-
-def joined_longest(parts: Sequence[PartLanes]) -> dict[str, Any]:
-    """Return the longest instances of each task over all hosts, by its number among the timeline's names."""
-    names = list(dict.fromkeys(name for part in parts for name in part.names))
-    if not parts:
-        return {}
-    rows = pd.concat([part.longest for part in parts]).sort_values("duration_ns", ascending=False, kind="stable")
-    code = {name: str(number) for number, name in enumerate(names)}
-    return {
-        code[str(task)]: {str(column): values.tolist() for column, values in mine.head(LONGEST).items()}
-        for task, mine in rows.groupby("task", sort=False)
-        if str(task) in code
     }

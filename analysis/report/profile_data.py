@@ -9,7 +9,7 @@ import pandas as pd
 from tprof.analysis.names import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from tprof.analysis.profile import Profile
@@ -30,6 +30,7 @@ SUMMARIZED = 500
 SOURCE_CHARACTERS = 64_000  # of all tasks together, those of most energy first
 LINKS = 200  # entries of the longest chain in the list; the figures by task include all of it
 CONTROLS = 64
+_FACTS = ("energy_j", "energy_low_j", "energy_high_j", "cpu", "pid", "tid", "thread")
 STEPS = 4_000  # more make a browser slow: only the first and the last are drawn
 
 
@@ -149,43 +150,55 @@ def left_out(profile: Profile) -> dict[str, Any]:
     return {"tasks": len(rest), "energy_j": float(rest["energy_j"].sum())}
 
 
-def longest(profile: Profile) -> dict[str, Any]:
-    """Return the longest instances of each task, by its number, longest first."""
-    kept = ("energy_j", "energy_low_j", "energy_high_j", "cpu", "pid", "tid", "thread")
-    columns = ["task", "start_s", "duration_s", *kept]
+def longest(profile: Profile, hosts: int = 1) -> pd.DataFrame:
+    """Return the longest instances of each task of a host, so few that those of as many `hosts` fit on a page.
+
+    Returns
+    -------
+    task, start_ns, duration_ns, own_s and the columns of `_FACTS`; longest first by task
+    """
+    columns = ["task", "start_s", "duration_s", *_FACTS]
     parts: list[pd.DataFrame] = []
     for piece in profile.instances.pieces(columns):
         parts.append(piece.tasks[columns].assign(own_s=piece.own_s))
         table = parts[0] if len(parts) == 1 else pd.concat(parts)
-        parts = [table.iloc[np.concatenate([np.empty(0, np.intp), *_longest_rows(table).values()])]]
-    tasks = parts[0]
+        parts = [table.iloc[_longest_rows(table, hosts)]]
+    rows = parts[0]
     # Integers stay exact to the nanosecond; other drawn values need only seven digits.
-    start_ns, duration_ns = (
-        np.round(tasks[name].to_numpy() * 1e9).astype(np.int64) for name in ("start_s", "duration_s")
-    )
-    return {
-        code: {"start_ns": start_ns[rows].tolist(), "duration_ns": duration_ns[rows].tolist()}
-        | {name: tasks[name].to_numpy()[rows].tolist() for name in ("own_s", *kept)}
-        for code, rows in _longest_rows(tasks).items()
-    }
+    times = {f"{name}_ns": np.round(rows[f"{name}_s"] * 1e9).astype(np.int64) for name in ("start", "duration")}
+    return rows.assign(task=rows["task"].astype(str), **times).drop(columns=["start_s", "duration_s"])
 
 
-def _longest_rows(tasks: pd.DataFrame) -> dict[str, NDArray[np.intp]]:
-    """Return the rows of the longest instances of each task, by its number, longest first."""
+def _longest_rows(tasks: pd.DataFrame, hosts: int) -> NDArray[np.intp]:
+    """Return the rows of the longest instances of each task, longest first by task."""
     codes = tasks["task"].cat.codes.to_numpy()
     duration_s = tasks["duration_s"].to_numpy(float)
     order = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[order], np.arange(len(tasks["task"].cat.categories)), side="right")
-    each = int(np.clip(LISTED // max(len(ends), 1), 1, LONGEST))
-    found: dict[str, NDArray[np.intp]] = {}
+    each = int(np.clip(LISTED // max(hosts * len(ends), 1), 1, LONGEST))
+    found = [np.empty(0, np.intp)]
     for code, rows in enumerate(np.split(order, ends)[:-1]):
         mine = rows[codes[rows] == code]
         if len(mine):
             some = mine[np.argpartition(-duration_s[mine], each - 1)[:each]] if len(mine) > each else mine
-            found[str(code)] = some[np.argsort(-duration_s[some], kind="stable")]
-        if len(found) >= LISTED:
+            found.append(some[np.argsort(-duration_s[some], kind="stable")])
+        if len(found) > LISTED:
             break
-    return found
+    return np.concatenate(found)
+
+
+def longest_by_task(names: Sequence[str], hosts: Sequence[pd.DataFrame]) -> dict[str, Any]:
+    """Return the longest instances of each task over all hosts, by its number among the names."""
+    code = {name: str(number) for number, name in enumerate(names)}
+    rows = pd.concat(hosts).sort_values("duration_ns", ascending=False, kind="stable") if hosts else pd.DataFrame()
+    groups = rows.groupby("task", sort=False) if len(rows) else ()
+    return {
+        code[str(task)]: {
+            str(column): values.tolist() for column, values in mine.head(LONGEST).drop(columns="task").items()
+        }
+        for task, mine in groups
+        if str(task) in code
+    }
 
 
 def runtime_data(profile: Profile) -> dict[str, Any] | None:

@@ -21,7 +21,7 @@ from . import profile_data as data
 from .density import COLUMNS, instances
 from .embed import Section
 from .flame import flame_data
-from .job_timeline import joined_longest, joined_timeline, lanes_of
+from .job_timeline import joined_timeline, lanes_of
 from .timeline import timeline_data
 
 if TYPE_CHECKING:
@@ -65,10 +65,12 @@ class Page:
         """The lanes of all threads, and the longest instances; None without instances."""
         if self.profile.job is not None:
             timeline = joined_timeline(self.lanes, float(self.profile.info["duration_s"]))
-            return {"timeline": timeline, "longest": joined_longest(self.lanes)}
-        if not self.profile.has_instances:
+            rows = [one.longest for one in self.lanes]
+        elif self.profile.has_instances:
+            timeline, rows = timeline_data(self.profile), [data.longest(self.profile)]
+        else:
             return None
-        return {"timeline": timeline_data(self.profile), "longest": data.longest(self.profile)}
+        return {"timeline": timeline, "longest": data.longest_by_task(timeline["names"], rows)}
 
     @property
     def power(self) -> dict[str, Any]:
@@ -162,7 +164,7 @@ SECTIONS: tuple[ReportSection, ...] = (
     ReportSection(
         "domains",
         "Accounts by host and domain",
-        lambda page: {} if page.profile.has_accounts_beside_hosts else None,
+        lambda page: {} if page.profile.job is not None and page.profile.job.has_domains else None,
         ("hosts",),
     ),
     ReportSection(

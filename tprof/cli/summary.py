@@ -131,7 +131,7 @@ def as_plain(profile: Profile) -> dict[str, Any]:
     from tprof.analysis.profile.answer import answer_of
 
     tables = {"accounts": profile.accounts, "tasks": profile.summary()}
-    if len(profile.hosts):
+    if profile.job is not None:
         tables = {"hosts": profile.hosts, **tables, "tasks_by_host": profile.by_host()}
     return {
         "answer": plain(answer_of(profile).as_plain()),
@@ -228,7 +228,7 @@ def account_lines(profile: Profile, label: str, width: int | None) -> list[str]:
     Where each host of a job has one domain the table of hosts has them, so there are no lines.
     """
     accounts = profile.accounts
-    if profile.job is not None and not profile.has_accounts_beside_hosts:
+    if profile.job is not None and not profile.job.has_domains:
         return []
     columns = []
     is_mixed = len(accounts["quality"].unique()) > 1
