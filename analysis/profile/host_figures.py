@@ -45,6 +45,18 @@ def figures_of(profile: Profile) -> dict[str, Any]:
     }
 
 
+def counted_accounts(profile: Profile) -> dict[str, float]:
+    """Return the sums of the accounts of all counted domains; none if hosts are of unlike quality."""
+    if profile.job is None:
+        counted = profile.accounts.loc[[one["name"] for one in profile.info["domains"] if one["counted"]]]
+    elif len(profile.measured_by_quality) > 1:
+        return {}
+    else:
+        counted = profile.accounts[profile.accounts["counted"]].drop(columns="counted")
+    sums = counted.drop(columns="quality").astype(float).sum(min_count=1)
+    return {str(name): float(value) for name, value in sums.items()}
+
+
 def hosts_table(parts: Sequence[tuple[str, Mapping[str, Any] | None, str | None]]) -> pd.DataFrame:
     """Return one row per host, given the host, the figures and what is missing of each part."""
     names = pd.Index(dict.fromkeys(host for host, *_ in parts), dtype=object, name="host")
@@ -52,7 +64,7 @@ def hosts_table(parts: Sequence[tuple[str, Mapping[str, Any] | None, str | None]
     known = rows.groupby("host", sort=False)
     table = (
         known[list(ADDED)]
-        .agg(lambda values: values.sum(skipna=False))
+        .agg(_whole_sum)
         .assign(
             quality=known["quality"].agg(joined_quality),
             model=known["model"].agg(lambda models: ", ".join(sorted(set(models)))),
@@ -68,8 +80,17 @@ def hosts_table(parts: Sequence[tuple[str, Mapping[str, Any] | None, str | None]
         busy_share=table["busy_s"] / (duration_s * table["cpus"].where(table["cpus"] > 0)),
         imbalance=own_s / own_s.mean() - 1 if own_s.mean() > 0 else math.nan,
         recordings=known.size().reindex(names, fill_value=0),
-        missing=["; ".join(why for host, _, why in parts if host == name and why) or None for name in names],
+        missing=pd.Series([_missing(parts, name) for name in names], names, dtype=object),
     )[list(COLUMNS)]
+
+
+def _whole_sum(values: pd.Series[Any]) -> Any:
+    """Return the sum, NaN where one of the values is not known."""
+    return values.sum(skipna=False)
+
+
+def _missing(parts: Sequence[tuple[str, Any, str | None]], name: object) -> str | None:
+    return "; ".join(why for host, _, why in parts if host == name and why) or None
 
 
 def total_power(profile: Profile, most: int) -> pd.DataFrame:

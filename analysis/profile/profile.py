@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+import pandas as pd
 from tprof.analysis.display.frames import SummaryTable
 from tprof.analysis.quantities import quantity
 
@@ -16,29 +17,17 @@ from tprof.trace.sums_trace import refusal
 
 from .flame import Flame, flame, job_flame
 from .grouped import grouped_table
-from .host_figures import figures_of, hosts_table
+from .host_figures import counted_accounts, figures_of, hosts_table
 from .instance_accuracy import expected_errors
-from .summary import HostSums, by_host, errors_of, summary_of, summary_of_job
-from .tables import binned, decisions_table, power_parts, power_steps, power_table
-from .task_graph import (
-    CriticalPath,
-    Dependences,
-    Ran,
-    critical_path,
-    dependences,
-    read_ran,
-    runtime_facts,
-    starvation,
-    waits,
-)
-from .task_sums import TaskSums, budgets
+from .summary import HostSums, by_host, host_sums_of, summary_of, summary_of_job
+from .tables import binned, decisions_table, power_parts, power_steps
+from .task_graph import critical_path, dependences, read_ran, runtime_facts, starvation, waits
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     import numpy as np
-    import pandas as pd
     from numpy.typing import NDArray
     from plotly.graph_objects import Figure
     from tprof.analysis.attribution.quanta import Quanta
@@ -56,23 +45,10 @@ if TYPE_CHECKING:
     from .native_threads import NativeBounds
     from .recipe import Recipe
     from .stored_instances import Progress
-    from .task_graph import InstanceKeys, RuntimeEvents
+    from .task_graph import CriticalPath, Dependences, InstanceKeys, Ran, RuntimeEvents
+    from .task_sums import TaskSums
 
 Found = TypeVar("Found")
-
-
-class Absent:
-    """Stands for what a profile lacks: all that is asked of it raises a UsageError, which says why."""
-
-    def __init__(self, why: str) -> None:
-        """Begin with a sentence on why it is not there, and what there is instead."""
-        self._why = why
-
-    def __getattr__(self, name: str) -> Any:
-        """Raise UsageError."""
-        if name.startswith("__"):  # asked by the interpreter and by pickle
-            raise AttributeError(name)
-        raise UsageError(self._why)
 
 
 @dataclass(frozen=True, repr=False)
@@ -157,16 +133,12 @@ class Profile:
         return self.instances.tasks
 
     def scan_tasks(self) -> Any:
-        """Return the table of instances as a dataset of pyarrow, of which as much is read as is asked for.
+        """Return the table of instances as a `pyarrow.dataset.Dataset`, which is read lazily.
 
-        Its columns are those of `tasks`. The instances are written to a Parquet file in ``/var/tmp``, or in ``$TMPDIR``
-        if that is set. It has no name and takes space until the profile, the dataset and what scans it are gone, so
-        another process cannot read it. Its rows are in the order in which instances ended.
-
-        Returns
-        -------
-        pyarrow.dataset.Dataset
-            ``polars.scan_pyarrow_dataset`` and DuckDB read it too.
+        ``polars.scan_pyarrow_dataset`` and DuckDB read it too. Its columns are those of `tasks`. The instances are written
+        to a Parquet file in ``/var/tmp``, or in ``$TMPDIR`` if that is set. It has no name and takes space until the
+        profile, the dataset and what scans it are gone, so another process cannot read it. Its rows are in the order in
+        which instances ended.
 
         Raises
         ------
@@ -220,14 +192,7 @@ class Profile:
     @property
     def counted_accounts(self) -> dict[str, float]:
         """The sum of the accounts of all counted domains; empty if hosts are of unlike quality."""
-        if self.job is None:
-            counted = self.accounts.loc[[one["name"] for one in self.info["domains"] if one["counted"]]]
-        elif len(self.measured_by_quality) > 1:
-            return {}
-        else:
-            counted = self.accounts[self.accounts["counted"]].drop(columns="counted")
-        sums = counted.drop(columns="quality").astype(float).sum(min_count=1)
-        return {str(name): float(value) for name, value in sums.items()}
+        return counted_accounts(self)
 
     @property
     def hosts(self) -> pd.DataFrame:
@@ -277,21 +242,7 @@ class Profile:
     @cached_property
     def host_sums(self) -> HostSums:
         """The sums over one host's instances with their errors, to which those of other hosts can be added."""
-        if self.kept is not None:
-            return HostSums(
-                str(self.hostname), str(self.info["quality"]), self.sums, errors_of(self.sums, watts=self.watts)
-            )
-        stored = self.recipe.model.stored
-        share = None if stored is None else stored.residual_share
-        errors = errors_of(
-            self.sums,
-            self.mean_error_j,
-            residual_share=share,
-            static_share=self.recipe.static_share,
-            watts=self.watts,
-            native=self.native,
-        )
-        return HostSums(str(self.hostname), str(self.info["quality"]), self.sums, errors, budgets(self.trace.tasks))
+        return host_sums_of(self)
 
     def by(self, *names: str, progress: Progress | None = None) -> pd.DataFrame:
         """Return one row per value of a label, such as ``by("rank")``, of ``"host"``, or of several of them.
@@ -328,16 +279,16 @@ class Profile:
         UsageError
             If there is no such level, or only sums were kept.
         """
-        return self._flame_by(by) if by else self._flame
+        return self._trees(*by) if by else self._tree
 
-    def _flame_by(self, by: Sequence[str]) -> Flame:
+    @cached_property
+    def _tree(self) -> Flame:
+        return self._trees()
+
+    def _trees(self, *by: str) -> Flame:
         if self.kept is not None:
             raise UsageError(refusal(self.trace.path))
         return flame(self, by) if self.job is None else job_flame(self.job, by)
-
-    @cached_property
-    def _flame(self) -> Flame:
-        return self._flame_by(())
 
     def waits(self) -> pd.DataFrame:
         """Return the waiting times of each task's instances; see `tprof.analysis.profile.task_graph.waits`."""
@@ -346,11 +297,8 @@ class Profile:
     def critical_path(self) -> CriticalPath:
         """Return the longest chain of dependences over all hosts, and the chain of waits in the run.
 
-        Raises
-        ------
-        UsageError
-            If no part of a job has keys of dask's tasks or events of a task runtime, their instances do not fit into
-            memory, or only sums were kept.
+        Raises UsageError if no part of a job has keys of dask's tasks or events of a task runtime, their instances do
+        not fit into memory, or only sums were kept.
         """
         return self._critical_path
 
@@ -400,10 +348,7 @@ class Profile:
 
     @cached_property
     def decisions(self) -> pd.DataFrame:
-        """The decisions of a runtime's policy, one row each; see `tprof.analysis.profile.tables.decisions_table`.
-
-        Of kept sums and of a job there are none.
-        """
+        """The decisions of a runtime's policy on one host; see `tprof.analysis.profile.tables.decisions_table`."""
         return (
             decisions_table(self.trace.decisions, self.trace.start_ns) if self.has_samples else decisions_table((), 0)
         )
@@ -439,16 +384,12 @@ class Profile:
 
         Of a job the watts of each host: host, time_s (of the job, as `start_s`), duration_s, power_w.
         """
-        if self.job is not None:
-            return self.job.power
-        if self.kept is not None:
-            return self.kept.power
-        return power_table(self.quanta, self.trace.start_ns).assign(quality=self.info["quality"])
+        return pd.concat(list(self.power_parts()), ignore_index=True)
 
     def power_parts(self) -> Iterator[pd.DataFrame]:
         """Yield the rows of `power` in parts."""
-        if self.job is not None or self.kept is not None:
-            yield self.power
+        if (kind := self.job or self.kept) is not None:
+            yield kind.power
             return
         for part in power_parts(self.quanta, self.trace.start_ns):
             yield part.assign(quality=self.info["quality"])
@@ -487,17 +428,12 @@ class Profile:
         return footprint_of(self, rates)
 
     def emissions(self, *, g_per_kwh: float | None = None, zone: str | None = None) -> Footprint:
-        """Return what all joules emitted.
+        """Return what all joules emitted: `emissions_g` with the interval of the joules, of what the sensor covers.
 
         Parameters
         ----------
         g_per_kwh : grams of CO2 equivalents that a kilowatt-hour emits
         zone : instead, a code of `tprof.analysis.emissions.zones()`: ISO 3166-1 of two letters, or WORLD
-
-        Returns
-        -------
-        Footprint
-            `emissions_g` with the interval of the joules, only of what the sensor covers.
 
         Raises
         ------

@@ -13,7 +13,7 @@ from tprof.analysis.operating_points.scales import NORMAL_95
 from tprof.trace.estimate import EXACT
 
 from .intervals import Factors, around, mean_half, run_half
-from .task_sums import TaskSums, added
+from .task_sums import TaskSums, added, budgets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tprof.trace.estimate import WattsError
 
     from .native_threads import NativeBounds
+    from .profile import Profile
 
     Floats = NDArray[np.float64]
 
@@ -106,6 +107,23 @@ class HostSums:
     sums: TaskSums
     errors: TaskErrors = field(repr=False)
     budgets: dict[str, float] = field(default_factory=dict)
+
+
+def host_sums_of(profile: Profile) -> HostSums:
+    """Return the sums over the instances of one host's profile, and their errors."""
+    sums, host, quality = profile.sums, str(profile.hostname), str(profile.info["quality"])
+    if profile.kept is not None:
+        return HostSums(host, quality, sums, errors_of(sums, watts=profile.watts))
+    stored = profile.recipe.model.stored
+    errors = errors_of(
+        sums,
+        profile.mean_error_j,
+        residual_share=None if stored is None else stored.residual_share,
+        static_share=profile.recipe.static_share,
+        watts=profile.watts,
+        native=profile.native,
+    )
+    return HostSums(host, quality, sums, errors, budgets(profile.trace.tasks))
 
 
 def joined_quality(qualities: Iterable[str]) -> str:

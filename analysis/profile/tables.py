@@ -182,17 +182,8 @@ def _only_package(trace: Trace, count: int) -> NDArray[np.int16]:
     return np.full(count, packages.pop() if len(packages) == 1 else -1, np.int16)
 
 
-def power_table(quanta: Sequence[Quanta], start_ns: int) -> pd.DataFrame:
-    """Return watts over time on the quanta of the first counted domain that is about as fine as any, GPUs last.
-
-    Columns `time_s` (begin of the quantum, from the begin of the recorded block), `duration_s`, and `<domain>_w`
-    of each domain: its mean over that time, NaN where a reading is invalid or lacking.
-    """
-    return pd.concat(list(power_parts(quanta, start_ns)), ignore_index=True)
-
-
 def power_steps(quanta: Sequence[Quanta], start_ns: int, most: int) -> pd.DataFrame:
-    """Return the columns of `power_table` in at most so many rows, each the mean of some of its rows."""
+    """Return the columns of `power_parts` in at most so many rows, each the mean of some of its rows."""
     return binned(power_parts(quanta, start_ns), max(len(_grid(quanta)) - 1, 0), most)
 
 
@@ -220,7 +211,11 @@ def _whole_sum(values: pd.Series[float]) -> float:
 
 
 def power_parts(quanta: Sequence[Quanta], start_ns: int) -> Iterator[pd.DataFrame]:
-    """Yield the rows of `power_table` in parts, one at least."""
+    """Yield watts over time on the quanta of the first counted domain that is about as fine as any, GPUs last.
+
+    One part at least, with `time_s` (begin of the quantum, from the begin of the recorded block), `duration_s`, and
+    `<domain>_w` of each domain: its mean over that time, NaN where a reading is invalid or lacking.
+    """
     resolved, grid_ns = [q for q in quanta if len(q)], _grid(quanta)
     if not resolved:
         yield pd.DataFrame({"time_s": np.empty(0), "duration_s": np.empty(0)})
