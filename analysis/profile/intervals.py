@@ -87,11 +87,16 @@ def part_reach(reach_j: Floats, half_squares: Floats, part: Floats, most_j: Floa
 
 
 def common_error(domains: Sequence[Quanta], estimate: WattsError) -> WattsError:
-    """Return the error that is the same for all joules of the counted domains together.
+    """Return the error that is the same for all joules of the counted domains together; see `shared_error`."""
+    return shared_error([(q.quality, q.relative_error, float(q.energy_j.sum())) for q in domains], estimate)
+
+
+def shared_error(domains: Sequence[tuple[str, float, float]], estimate: WattsError) -> WattsError:
+    """Return the error that is the same for all joules of domains together.
 
     Parameters
     ----------
-    domains : those that are counted
+    domains : quality, relative error and joules of those that are counted
     estimate : error of the watts of estimated domains; those of a sensor have their own relative error
 
     Notes
@@ -99,20 +104,16 @@ def common_error(domains: Sequence[Quanta], estimate: WattsError) -> WattsError:
     Errors of domains add, since they are taken as common to all: the factors are weighted by joules. Below, the mean of
     the inverses would do, which is nearer to 1, so the interval is rather too wide.
     """
-    errors = [estimate if q.quality == Quality.ESTIMATED else _of_sensor(q) for q in domains]
+    errors = [estimate if kind == Quality.ESTIMATED else WattsError(1 + part, 1 + part) for kind, part, _ in domains]
     if len(set(errors)) == 1:
         return errors[0]
-    joules = np.array([q.energy_j.sum() for q in domains])
+    joules = np.nan_to_num([joules for *_, joules in domains])
     if not joules.sum() > 0:
         return EXACT
     idle, busy = (
         float(np.average([getattr(one, name) for one in errors], weights=joules)) for name in ("idle", "busy")
     )
     return WattsError(idle, busy)
-
-
-def _of_sensor(domain: Quanta) -> WattsError:
-    return WattsError(1 + domain.relative_error, 1 + domain.relative_error)
 
 
 class Factors(NamedTuple):

@@ -22,7 +22,7 @@ from tprof.trace.sums_trace import refusal
 
 from .absent import Absent
 from .grouped import GroupSums
-from .intervals import widened
+from .intervals import shared_error, widened
 from .profile import Profile
 from .provenance import assumed_text
 from .task_sums import TaskSums
@@ -274,24 +274,18 @@ def _accounts(described: Sequence[dict[str, Any]], domains: Table, left_out: flo
 
 
 def _common_error(trace: SumsTrace, described: Sequence[dict[str, Any]], accounts: pd.DataFrame) -> WattsError:
-    """Return the error that is the same for all joules: as `intervals.common_error`, weighted by joules."""
+    """Return the error that is the same for all joules."""
     counted = [one for one in described if one.get("counted")]
-    joules = np.array([accounts.loc[one["name"], "measured_j"] for one in counted], float)
+    joules = [float(accounts.loc[one["name"], "measured_j"]) for one in counted]
     if not np.nansum(joules) > 0:
         return EXACT
-    estimate = watts_error(trace.manifest)
-    errors = [estimate if one.get("quality") == Quality.ESTIMATED else _of_sensor(one) for one in counted]
-    idle, busy = (
-        float(np.average([getattr(one, name) for one in errors], weights=np.nan_to_num(joules)))
-        for name in ("idle", "busy")
-    )
-    return WattsError(idle, busy)
+    parts = [_relative(one.get("relative_error")) for one in counted]
+    kinds = [str(one.get("quality")) for one in counted]
+    return shared_error(list(zip(kinds, parts, joules, strict=True)), watts_error(trace.manifest))
 
 
-def _of_sensor(described: dict[str, Any]) -> WattsError:
-    error = described.get("relative_error")
-    factor = 1 + float(error) if isinstance(error, int | float) and error > 0 else 1.0
-    return WattsError(factor, factor)
+def _relative(error: object) -> float:
+    return float(error) if isinstance(error, int | float) and error > 0 else 0.0
 
 
 def _estimate(

@@ -71,5 +71,12 @@ const sheet = (parent, one, id, level = "h2", kind = () => "") => {
   one.rows.forEach((row) => { const line = make(body, "tr"); row.forEach((cell, column) => make(line, "td", cell, classOf(column))); });
   if (one.note) make(inside, "p", one.note, "quiet");
 };
-return { at, make, put, section, addSection, follow: frame.follow, redraw: frame.redraw, data, tag, sharedBy, share, plain, short, si, COLOURS, SYMBOLS, placeOf, shadeOf, style, narrow, fit, draw, named, dots, sheet };
+// The rows of a table that the page has: columns of a title, what shows a row's cell, and perhaps a class.
+const rows = (id, columns, all) => {
+  const head = make(at(id).tHead, "tr"), body = at(id).tBodies[0];
+  columns.forEach(([title, , kind]) => { make(head, "th", title, kind).scope = "col"; });
+  all.forEach((row) => { const line = make(body, "tr"); columns.forEach(([, show, kind]) => make(line, "td", show(row), kind)); });
+  return body;
+};
+return { at, make, put, rows, section, addSection, follow: frame.follow, redraw: frame.redraw, data, tag, sharedBy, share, plain, short, si, COLOURS, SYMBOLS, placeOf, shadeOf, style, narrow, fit, draw, named, dots, sheet };
 })();

@@ -1,6 +1,6 @@
 // What only the page of a job shows: its hosts, its tasks by host, its longest chain, and its accounts.
 (() => {
-const { at, make, plain, short, si, COLOURS, style, narrow, fit, draw, named, section, data, share, tag } = drawing;
+const { at, make, rows, plain, short, si, COLOURS, style, narrow, fit, draw, named, section, data, share, tag } = drawing;
 if (!data.hosts) return;
 const known = data.hosts.filter((row) => row.quality !== "missing"), mixed = new Set(known.map((row) => row.quality)).size > 1;
 const joules = (value) => (value === null || value === undefined ? "–" : si(value, "J"));
@@ -8,12 +8,6 @@ const joules = (value) => (value === null || value === undefined ? "–" : si(va
 const signed = (value) => (value === null ? "–" : `${value < 0 ? "−" : "+"}${(100 * Math.abs(value)).toFixed(1)} %`);
 const HOST_COLUMNS = [["Host", (row) => row.host], ["Quality", (row) => row.quality], ["Energy", (row) => joules(row.energy_j)], ["Mean power", (row) => (row.power_w === null ? "–" : si(row.power_w, "W"))], ["Tasks", (row) => joules(row.tasks_j)], ["Runtime", (row) => joules(row.runtime_j)], ["Other", (row) => joules(row.other_j)], ["Idle", (row) => joules(row.idle_j)], ["Busy", (row) => share(row.busy_share)], ["Imbalance", (row) => signed(row.imbalance)], ["Instances", (row) => (row.instances === null ? "–" : row.instances.toLocaleString("en"))], ["Processes", (row) => (row.processes === null ? "–" : row.processes.toLocaleString("en"))]];
 const ACCOUNT_COLUMNS = [["Host and domain", (row) => `${row.host}\n${row.domain}`], ["Energy", (row) => joules(row.measured_j)], ...["tasks", "runtime", "other", "idle", "spin", "unidentified"].map((name) => [{ spin: "Spinning" }[name] || name[0].toUpperCase() + name.slice(1), (row) => joules(row[`${name}_j`])]), ["Quality", (row) => row.quality], ["In the total", (row) => (row.counted ? "yes" : "no: part of another domain or around it")]];
-function rows(id, columns, all) {
-  const head = make(at(id).tHead, "tr"), body = at(id).tBodies[0];
-  columns.forEach(([title]) => { make(head, "th", title).scope = "col"; });
-  all.forEach((row) => { const line = make(body, "tr"); columns.forEach(([, show]) => make(line, "td", show(row))); });
-  return body;
-}
 function hosts() {
   const body = rows("hosts", HOST_COLUMNS, data.hosts);
   data.hosts.forEach((row, place) => { if (row.missing) body.rows[place].cells[0].textContent += `\n${row.missing}`; });

@@ -1,5 +1,5 @@
 (() => {
-const { at, make, section, data, tag, sharedBy, share, plain, short, si, COLOURS, SYMBOLS, placeOf, shadeOf, style, narrow, fit, draw, named } = drawing;
+const { at, make, rows, section, data, tag, sharedBy, share, plain, short, si, COLOURS, SYMBOLS, placeOf, shadeOf, style, narrow, fit, draw, named } = drawing;
 const BINS = 60;
 const info = data.info;
 
@@ -148,13 +148,8 @@ const POOL_COLUMNS = [
 function native() {
   at("native-part").hidden = at("native-legend").hidden = !data.native;
   if (!data.native) return;
-  const head = make(at("native").tHead, "tr"), body = at("native").tBodies[0];
-  POOL_COLUMNS.forEach(([title, , kind]) => { make(head, "th", title, kind).scope = "col"; });
-  data.native.pools.forEach((one) => {
-    const line = make(body, "tr");
-    POOL_COLUMNS.forEach(([, show, kind]) => make(line, "td", show(one), kind));
-    line.firstChild.title = one.libraries.filter((name) => name).join(", ");
-  });
+  const body = rows("native", POOL_COLUMNS, data.native.pools);
+  data.native.pools.forEach((one, place) => { body.rows[place].cells[0].title = one.libraries.filter((name) => name).join(", "); });
 }
 const pick = (id, first, pairs) => { [["", first], ...pairs].forEach(([value, text]) => { make(at(id), "option", text).value = value; }); at(id).addEventListener("change", instances); };
 let timeline = null;

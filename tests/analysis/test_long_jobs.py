@@ -197,3 +197,21 @@ def test_commands_read_a_long_job_in_windows(job, monkeypatch) -> None:
     assert any(doing == "two (3 of 3): instances" for doing, _, _ in seen)
     for name, figure in figures_of(whole).figures.items():
         pd.testing.assert_frame_equal(found.figures[name], figure, rtol=1e-9, atol=1e-12)
+
+
+def test_what_is_known_of_one_host_says_where_the_parts_are(job) -> None:
+    profile = job.profile()
+
+    assert profile.has_instances
+    for ask in (lambda: profile.segments, profile.waits, lambda: profile.energy_by_domain, lambda: profile.quanta):
+        with pytest.raises(UsageError, match="is a job of several hosts, and this is known of one: take the part"):
+            ask()
+
+
+def test_a_job_of_one_host_has_the_row_of_that_host(tmp_path) -> None:
+    path = nested_runs.write(tmp_path / "one.tprof", np.random.default_rng(8))
+    merge([path], tmp_path / "job.tprof")
+
+    of_job, of_host = tprof.load(tmp_path / "job.tprof").profile().hosts, tprof.load(path).profile().hosts
+
+    pd.testing.assert_frame_equal(of_job.reset_index(drop=True), of_host.reset_index(drop=True))

@@ -135,7 +135,12 @@ def test_what_needs_instances_says_that_there_are_none(tmp_path):
         several(1)
     profile = recording.profile()
 
-    for ask in (lambda: profile.tasks, profile.flame, lambda: recording.profile("fitted")):
+    lacking = (
+        lambda: profile.tasks, profile.scan_tasks, profile.flame, profile.waits, profile.critical_path,
+        lambda: profile.segments, lambda: profile.energy_by_domain, lambda: recording.profile("fitted"),
+    )  # fmt: skip
+    assert not profile.has_instances
+    for ask in lacking:
         with pytest.raises(UsageError, match="keeps sums"):
             ask()
     with pytest.raises(TraceError, match="this needs single instances"):

@@ -168,7 +168,7 @@ def critical_path(profile: Profile) -> CriticalPath:
     UsageError
         If the trace has neither events of a task runtime nor keys.
     """
-    if not profile.has_graph:
+    if not (len(profile.events) or len(profile.keys)):
         raise UsageError(NONE)
     return path_through(read_instances(profile), str(profile.info["quality"]))
 

@@ -71,9 +71,9 @@ def waits(profile: Profile) -> pd.DataFrame:
     wait_worker_mean_s (ready to start), own_mean_s (running), steals, cancelled (that never ran). Means are over
     instances with known times, NaN without any. Empty for a trace without events.
     """
+    events, sums = profile.events, WaitSums()
     names, number = places([shown(entry.name) for entry in profile.trace.tasks])
-    sums = WaitSums()
-    if not len(profile.events):
+    if not len(events):
         names = []
     elif len(profile.ran):
         sums = profile.ran.waited
