@@ -117,7 +117,7 @@ def source_texts(profile: Profile) -> list[str]:
     kept = []
     if profile.kept is not None:
         by = "thread" if profile.kept.by_thread else "process"
-        kept = [f"only sums were kept, by task, {by} and {profile.info['span_s']:g} s; tprof export has them"]
+        kept = [f"the sums are by task, {by} and {profile.info['span_s']:g} s; tprof export has them"]
     return [*by_text, *kept]
 
 
