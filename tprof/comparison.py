@@ -89,14 +89,12 @@ def figures_of_session(
     """
     from tprof.analysis.compare import figures_of  # noqa: PLC0415 - the door to analysis
 
-    from .trace import ClusterTrace, SumsTrace, load  # noqa: PLC0415 - reads with NumPy
+    from .trace import SumsTrace, load  # noqa: PLC0415 - reads with NumPy
     from .trace.sums_trace import refusal  # noqa: PLC0415 - see above
 
     trace = load(path)
     if isinstance(trace, SumsTrace):
         raise UsageError(refusal(trace.path))
-    if isinstance(trace, ClusterTrace):
-        return figures_of(trace.profile(model, tasks=bool(by), progress=progress, **window), by=by, progress=progress)
     profile = trace.profile(model, tables=bool(by), progress=progress, **window)
     return figures_of(profile, by=by, progress=progress)
 

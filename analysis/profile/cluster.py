@@ -180,7 +180,7 @@ def profile_of_job(
     *,
     model: str = "auto",
     map: Callable[..., Iterable[Any]] | None = None,  # noqa: A002 - it stands in for the built-in one
-    tasks: bool = True,
+    tables: bool = True,
     path: bool | None = None,
     progress: Progress | None = None,
     **options: Any,
@@ -194,7 +194,7 @@ def profile_of_job(
     UsageError
         If the model is unknown, or a trace lacks what it needs.
     """
-    analyse = partial(part_tables, model=model, tasks=tasks, path=tasks if path is None else path, options=options)
+    analyse = partial(part_tables, model=model, tables=tables, path=tables if path is None else path, options=options)
     way = Analysis(model, options, map)
     parts = _by_host(way.read(analyse, trace.hosts, progress))
     present = [one for one in parts if one.figures is not None]

@@ -92,7 +92,7 @@ class PartTables:
 
 
 def part_tables(
-    part: HostPart, *, model: str, tasks: bool, path: bool, options: dict[str, Any], progress: Progress | None = None
+    part: HostPart, *, model: str, tables: bool, path: bool, options: dict[str, Any], progress: Progress | None = None
 ) -> PartTables:
     """Analyse a part; what a part lacks is said in the tables, so that the others are used.
 
@@ -100,7 +100,7 @@ def part_tables(
     ----------
     part : of a job
     model, options : as of `Analysis`
-    tasks : whether its table of instances is asked for
+    tables : whether its table of instances is asked for
     path : whether what the critical path is found from is asked for
     progress : is told how far it is
     """
@@ -108,7 +108,7 @@ def part_tables(
         return PartTables(part.name, part.name, part.missing or "it is not there")
     try:
         trace = part.load()
-        profile = part_profile(trace, model=model, options={"tables": tasks} | options, progress=progress)
+        profile = part_profile(trace, model=model, options={"tables": tables} | options, progress=progress)
     except TraceError as error:
         return PartTables(part.name, part.name, str(error))
     clock = clock_of(trace.manifest)
@@ -123,7 +123,7 @@ def part_tables(
         part.name,
         part.name,
         part.missing,
-        with_own(profile) if tasks else None,
+        with_own(profile) if tables else None,
         _columns(profile),
         _counted_accounts(profile),
         profile.host_sums,
@@ -134,7 +134,7 @@ def part_tables(
         _recorded(trace, profile),
         profile.has_graph,
         read_instances(profile) if path and profile.has_graph else None,
-        profile.flame(*OF_HOST) if tasks else None,
+        profile.flame(*OF_HOST) if tables else None,
     )
 
 

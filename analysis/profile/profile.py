@@ -135,10 +135,10 @@ class Profile:
     def scan_tasks(self) -> Any:
         """Return the table of instances as a `pyarrow.dataset.Dataset`, which is read lazily.
 
-        ``polars.scan_pyarrow_dataset`` and DuckDB read it too. Its columns are those of `tasks`. The instances are written
-        to a Parquet file in ``/var/tmp``, or in ``$TMPDIR`` if that is set. It has no name and takes space until the
-        profile, the dataset and what scans it are gone, so another process cannot read it. Its rows are in the order in
-        which instances ended.
+        ``polars.scan_pyarrow_dataset`` and DuckDB read it too. Its columns are those of `tasks`. The instances are
+        written to a Parquet file in ``/var/tmp``, or in ``$TMPDIR`` if that is set. It has no name and takes space
+        until the profile, the dataset and what scans it are gone, so another process cannot read it. Its rows are in
+        the order in which instances ended.
 
         Raises
         ------

@@ -157,7 +157,7 @@ def _analyse(job: Path, workers: int) -> tuple[float, float, float]:
     assert isinstance(trace, ClusterTrace)  # noqa: S101 - for the type checker
     if workers == 1:
         clock = _Clock()
-        trace.profile(tasks=False).summary()
+        trace.profile(tables=False).summary()
         return *clock.read(), _peak_bytes(resource.RUSAGE_SELF)
     with ProcessPoolExecutor(workers, multiprocessing.get_context("fork")) as pool:
         list(pool.map(abs, range(workers)))  # they are there
@@ -169,7 +169,7 @@ def _analyse(job: Path, workers: int) -> tuple[float, float, float]:
                 yield found
 
         clock = _Clock()
-        trace.profile(tasks=False, map=timed).summary()
+        trace.profile(tables=False, map=timed).summary()
         own_s, seconds = clock.read()
     return max(spent_s.values()) + own_s, seconds, _peak_bytes(resource.RUSAGE_CHILDREN)
 

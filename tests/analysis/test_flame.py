@@ -128,7 +128,7 @@ def job(tmp_path_factory):
 
 
 def test_the_tree_of_a_job_adds_its_hosts(job, profile):
-    whole, by_host = (job.profile(tasks=False).flame(*by) for by in ((), ("host",)))
+    whole, by_host = (job.profile(tables=False).flame(*by) for by in ((), ("host",)))
     rows, alone = rows_by_path(by_host), rows_by_path(profile.flame())
 
     assert whole.energy_j == pytest.approx(2 * profile.flame().energy_j)
@@ -140,7 +140,7 @@ def test_the_tree_of_a_job_adds_its_hosts(job, profile):
 
 def test_threads_of_a_job_are_told_apart_by_instances(job):
     flame = job.profile().flame("host", "thread")
-    again = job.profile(tasks=False).flame("host", "thread")
+    again = job.profile(tables=False).flame("host", "thread")
 
     assert sorted(len(path) for _, path in flame.paths()) == [*[1] * 2, *[2] * 4, *[3] * 6, *[4] * 2, *[5] * 2]
     assert flame.nodes["own_j"].sum() == pytest.approx(flame.energy_j)

@@ -164,7 +164,7 @@ def test_without_keys_the_path_is_refused_with_the_reason(tmp_path):
 def test_parts_are_read_again_for_the_path_where_instances_are_not_kept(tmp_path):
     job = two_hosts(tmp_path, MAKE, USE)
 
-    path = tprof.load(job).profile(tasks=False).critical_path()
+    path = tprof.load(job).profile(tables=False).critical_path()
 
     pd.testing.assert_frame_equal(path.chain, path_of(job).chain)
 

@@ -48,7 +48,7 @@ def job_of(folder: Path, seed: int) -> ClusterTrace:
 
 def in_windows(job: ClusterTrace, samples: int = 40, **options: object) -> Profile:
     """Return the profile whose parts are read in windows of so few samples."""
-    return job.profile(tasks=False, tables=False, window_samples=samples, **options)
+    return job.profile(tables=False, window_samples=samples, **options)
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_parquet_takes_windows_whose_labels_differ(tmp_path) -> None:
 
 
 def test_the_report_of_windows_has_the_lanes_and_trees_of_the_whole(job) -> None:
-    whole, parts = page_data(job.profile(tasks=False)), page_data(in_windows(job))
+    whole, parts = page_data(job.profile(tables=False)), page_data(in_windows(job))
 
     for name in ("lanes", "names", "segments", "not_drawn", "threads_left_out"):
         assert parts["timeline"][name] == whole["timeline"][name]

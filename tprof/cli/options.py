@@ -113,7 +113,7 @@ def _job_profile(trace: ClusterTrace, model: str, *, instances: bool, parallel: 
     has_path = instances or 0 < keys_bytes <= MOST_KEYS_BYTES
     shared = None if parallel is None or parallel == 1 else Processes(parallel)
     with bar("reading") as progress:
-        return trace.profile(model, tasks=False, path=has_path, progress=progress, map=shared, **options)
+        return trace.profile(model, tables=False, path=has_path, progress=progress, map=shared, **options)
 
 
 def read_between(text: str | None) -> dict[str, Any]:

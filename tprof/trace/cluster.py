@@ -87,7 +87,7 @@ class ClusterTrace:
         model: str = "auto",
         *,
         map: Callable[..., Iterable[Any]] | None = None,  # noqa: A002 - it stands in for the built-in one
-        tasks: bool = True,
+        tables: bool = True,
         path: bool | None = None,
         progress: Callable[[str, int, int], None] | None = None,
         **options: Any,
@@ -99,8 +99,8 @@ class ClusterTrace:
         model : as for `Trace.profile`, the same for every part
         map : what calls a function for each part, as the built-in `map` does: an engine's or a pool's, with which parts
             are analysed at the same time, and where they lie. Only tables travel.
-        tasks : whether the table of instances is made now; else parts are read again where instances are asked for
-        path : whether what the critical path is found from is read now; by default as `tasks`
+        tables : whether the table of instances is made now; else parts are read again where instances are asked for
+        path : whether what the critical path is found from is read now; by default as `tables`
         progress : called with the host, how much of it is done, and how much there is
         **options : as for `tprof.analysis.build_profile`
         """
@@ -108,7 +108,7 @@ class ClusterTrace:
             raise UsageError(f"a window of time is one of a single host: take it of a part in {self.path / HOSTS}")
         from tprof.analysis.profile import profile_of_job  # noqa: PLC0415 - the door to analysis
 
-        return profile_of_job(self, model=model, map=map, tasks=tasks, path=path, progress=progress, **options)
+        return profile_of_job(self, model=model, map=map, tables=tables, path=path, progress=progress, **options)
 
 
 def is_job(directory: Path) -> bool:
