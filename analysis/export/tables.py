@@ -75,7 +75,8 @@ def _write(
 ) -> None:
     """Write all tables; the instances of a profile that does not keep them are written as they end."""
     tables = _in_parts(profile)
-    if profile.has_tasks:
+    in_memory = profile.has_instances and profile.instances.has_table
+    if in_memory:
         tables["tasks"] = iter([profile.tasks])
     with written_folder(directory) as folder:
         for number, (name, parts) in enumerate(tables.items()):
@@ -84,7 +85,7 @@ def _write(
             with closing(kind(folder / name)) as file:
                 for part in parts:
                     file.add(part)
-        if profile.has_instances and not profile.has_tasks:
+        if profile.has_instances and not in_memory:
             with closing(kind(folder / "tasks")) as file:
                 profile.instances.share(lambda piece: file.add(piece.tasks), progress)
         _write_json(profile, folder)

@@ -98,11 +98,6 @@ class Profile:
         return self.job is None and self.kept is None
 
     @property
-    def has_tasks(self) -> bool:
-        """Whether the table of instances is in memory already."""
-        return self.has_instances and self.instances.has_table
-
-    @property
     def has_stacks(self) -> bool:
         """Whether stacks were sampled on the host."""
         return self.has_samples and bool(self.trace.stack_files)

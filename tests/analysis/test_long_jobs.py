@@ -189,7 +189,7 @@ def test_commands_read_a_long_job_in_windows(job, monkeypatch) -> None:
     whole = job.profile()
 
     with opened(job.path, instances=True) as profile:
-        assert not profile.has_tasks
+        assert not profile.instances.has_table
         pd.testing.assert_frame_equal(profile.summary(), whole.summary(), rtol=1e-9)
     monkeypatch.setattr(build, "WINDOW_SAMPLES", 50)
     seen: list[tuple[str, int, int]] = []
@@ -203,7 +203,7 @@ def test_what_is_known_of_one_host_says_where_the_parts_are(job) -> None:
     profile = job.profile()
 
     assert profile.has_instances
-    for ask in (lambda: profile.segments, profile.waits, lambda: profile.energy_by_domain, lambda: profile.quanta):
+    for ask in (profile.waits, lambda: profile.energy_by_domain, lambda: profile.quanta):
         with pytest.raises(UsageError, match="is a job of several hosts, and this is known of one: take the part"):
             ask()
 

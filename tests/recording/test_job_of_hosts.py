@@ -106,7 +106,7 @@ def test_instances_of_all_hosts_stand_on_one_clock(profile):
 def test_a_profile_without_instances_has_the_same_summary(job, profile):
     light = tprof.load(job).profile(tables=False)
 
-    assert not light.has_tasks
+    assert not light.instances.has_table
     assert light.summary().equals(profile.summary())
 
 

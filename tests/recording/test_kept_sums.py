@@ -137,7 +137,7 @@ def test_what_needs_instances_says_that_there_are_none(tmp_path):
 
     lacking = (
         lambda: profile.tasks, profile.scan_tasks, profile.flame, profile.waits, profile.critical_path,
-        lambda: profile.segments, lambda: profile.energy_by_domain, lambda: recording.profile("fitted"),
+        lambda: profile.energy_by_domain, lambda: recording.profile("fitted"),
     )  # fmt: skip
     assert not profile.has_instances
     for ask in lacking:

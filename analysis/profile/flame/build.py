@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -108,9 +107,8 @@ def _outside(paths: Paths, thread: Thread, levels: frozenset[str], host: str) ->
 def job_flame(job: Job, by: Sequence[str] = ()) -> Flame:
     """Return the tree of a job's tasks; see `Profile.flame`. Parts whose trees do not say it are read again."""
     levels = _levels(by)
-    of_host = OF_HOST if levels & set(OF_HOST) else ()
-    if not job.has_tables and (of_host or any(one.flame is None for one in job.present)):
-        return joined_flames(list(job.again(partial(_part_flame, by=of_host))), levels)
+    if not job.has_tables:
+        return joined_flames(list(job.again(_part_flame)), levels)
     return joined_flames([(one, one.flame) for one in job.parts if one.flame is not None], levels)
 
 
@@ -120,8 +118,8 @@ def joined_flames(flames: Sequence[tuple[PartTables, Flame]], levels: Collection
     return joined(trees, frozenset(levels))
 
 
-def _part_flame(_: str, profile: Profile, *, by: Sequence[str]) -> Flame:
-    return profile.flame(*by)
+def _part_flame(_: str, profile: Profile) -> Flame:
+    return profile.flame(*OF_HOST)
 
 
 def _levels(by: Sequence[str]) -> frozenset[str]:
