@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from .instance_bounds import EdgeJoules
     from .instances import Joined
+    from .native_stream import CutPool
     from .native_time import NativeSegments
-    from .native_users import Pool
     from .segments import JoinedSegments
     from .sharing import Sharing
 
@@ -86,8 +86,6 @@ class NativeTotals:
     ----------
     cpu_s, joules, spin_j : (rows,) of each instance; `joules` is part of its energy, `spin_j` is not
     least_j, most_j : (rows,) bounds of `joules`
-    task_least_j, task_most_j : (tasks,) bounds of each task's sum
-    pool_j : by pool the joules of each kind
     """
 
     cpu_s: Floats
@@ -95,9 +93,6 @@ class NativeTotals:
     spin_j: Floats
     least_j: Floats
     most_j: Floats
-    task_least_j: Floats
-    task_most_j: Floats
-    pool_j: list[Floats]
 
     @property
     def of_rows(self) -> Floats:
@@ -106,15 +101,14 @@ class NativeTotals:
 
     @classmethod
     def of_instances(cls, of_rows: Floats) -> NativeTotals:
-        """Take sums of instances, without those of tasks and pools."""
-        cpu_s, joules, spin_j, least_j, most_j = map(np.ascontiguousarray, of_rows)
-        return cls(cpu_s, joules, spin_j, least_j, most_j, np.zeros(0), np.zeros(0), [])
+        """Take sums of instances, without notes."""
+        return cls(*map(np.ascontiguousarray, of_rows))
 
     def view(self, which: NDArray[np.bool_]) -> NativeTotals:
         """Return the sums of some instances."""
         return NativeTotals.of_instances(self.of_rows[:, which])
 
-    def add(self, number: int, native: NativeSegments, energy_j: Floats, own_j: Floats, joined: Joined) -> None:
+    def add(self, number: int, native: NativeSegments, energy_j: Floats, own_j: Floats, joined: Joined) -> None:  # noqa: ARG002
         """Add the joules of a pool in one domain.
 
         Parameters
@@ -128,26 +122,6 @@ class NativeTotals:
         rows = joined.parts
         self.joules += own_j
         self.spin_j += joined.to_rows(native.spinning(energy_j, rows))
-        least_j, most_j = self.bounds(number, native, energy_j)
-        of_rows = (joined.to_rows(sum_by(native.runs.row, part, rows)) for part in (least_j, most_j))
-        self.add_bounds(np.stack([*of_rows]), own_j)
-        self.note(number, native, energy_j)
-
-    def add_bounds(self, bounds_j: Floats, own_j: Floats) -> None:
-        """Add bounds of instances in one pool and domain, (2, rows), which hold their joules there."""
-        self.least_j += np.minimum(bounds_j[0], own_j)
-        self.most_j += np.maximum(bounds_j[1], own_j)
-
-    def bounds(self, number: int, native: NativeSegments, energy_j: Floats) -> tuple[Floats, Floats]:  # noqa: ARG002
-        """Return the least and the most joules of each of a pool's runs."""
-        return native.bounds(energy_j)
-
-    def note(self, number: int, native: NativeSegments, energy_j: Floats) -> None:
-        """Add to the sums of tasks and pools."""
-        least_j, most_j = native.task_bounds(energy_j, len(self.task_least_j))
-        self.task_least_j += least_j
-        self.task_most_j += most_j
-        self.pool_j[number] += sum_by(native.kind, energy_j, 4)
 
 
 @dataclass(frozen=True)
@@ -186,7 +160,7 @@ class Shared:
 def settle(
     sharing: Sharing,
     ran: JoinedSegments,
-    pools: Sequence[Pool],
+    pools: Sequence[CutPool],
     joined: Joined,
     native: NativeTotals | None,
     edges: EdgeJoules | None,

@@ -15,8 +15,8 @@ from tprof.trace.bounds import LEAST_BUSY_CORES
 from .blocks import read_whole
 from .hidden import OWN_SHARE, measure_hidden
 from .idle_power import LEAST_IDLE_S
-from .native_users import find_pools
-from .native_window import BY_CPU_TIME
+from .native_around import BY_CPU_TIME
+from .native_users import whole_pools
 from .segment_energy import LocatedSegments, spread
 from .segments import JoinedSegments, find_cut_off
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from tprof.trace import Trace
 
     from .hidden import HiddenTime
+    from .native_stream import CutPool
     from .native_time import NativeSegments
-    from .native_users import Pool
     from .quanta import Quanta
     from .segments import Segments
 
@@ -47,7 +47,7 @@ class Activity:
     """
 
     ran: JoinedSegments
-    pools: list[Pool]
+    pools: list[CutPool]
     hidden: HiddenTime
     packages: tuple[int, ...]
 
@@ -109,12 +109,11 @@ def _most_own_s(trace: Trace, reaches: Sequence[Reach]) -> float:
     return (OWN_SHARE * read_ns + float(trace.end.get("readers_cpu_ns", 0))) * 1e-9
 
 
-def read_pools(trace: Trace) -> list[Pool]:
-    """Return the native threads that tasks use. Raises TraceError."""
+def read_pools(trace: Trace) -> list[tuple[int, NativeSegments]]:
+    """Return the processes and the CPU time of the pools that tasks use. Raises TraceError."""
     if not trace.native_threads:
         return []
-    segments = list(read_whole(trace, BY_CPU_TIME, find_cut_off(trace)).apart())
-    return find_pools(trace, segments, BY_CPU_TIME, packages=False)
+    return whole_pools(trace, list(read_whole(trace, BY_CPU_TIME, find_cut_off(trace)).apart()), BY_CPU_TIME)
 
 
 @dataclass(frozen=True)

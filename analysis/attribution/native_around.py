@@ -1,8 +1,9 @@
 """What ran around a window of time of a long recording, where the window's pools of native threads are found too.
 
-The passes that find pools read the window and some seconds on either side (see `native_window`), part after part. Then
-a pool's segments follow from what ran in a part of the window, uncut where the window begins and ends, and are cut to
-it afterwards. Of a whole recording nothing lies around.
+A clock that was read before the window and in it has CPU time of both, a pool may spin in the window after a call
+before it, and few onsets tell nothing. So the passes that find pools read the window and some seconds on either side,
+part after part. Then a pool's segments follow from what ran in a part of the window, and are cut to it afterwards. Of a
+whole recording nothing lies around.
 """
 
 from __future__ import annotations
@@ -21,14 +22,37 @@ from .segments import by_number
 from .windows import Window, cut_windows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    from tprof.trace import Trace
 
     from .instances import InstanceRows
     from .native_time import NativeSegments
     from .segments import Segments
     from .survey import Survey
 
+Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
+AROUND_NS = 10_000_000_000
+"""On either side: at the shortest interval of readings thousands of them, and far longer than any pool spins."""
+
+
+class _ByCpuTime:
+    columns: tuple[str, ...] = ()
+
+    @staticmethod
+    def modelled(_: Mapping[str, Floats], cpu_s: Floats) -> Floats:
+        return cpu_s
+
+
+BY_CPU_TIME = _ByCpuTime()
+"""A model that needs no counters, for what only asks when threads ran."""
+
+
+def surroundings(trace: Trace, whole: Trace) -> Trace:
+    """Return the window with what lies around it."""
+    begin_ns = max(trace.start_ns - AROUND_NS, whole.kept_ns)
+    return whole.window(begin_ns, min(trace.end_ns + AROUND_NS, whole.end_ns))
 
 
 class Parts(NamedTuple):

@@ -18,15 +18,11 @@ from numpy.typing import NDArray
 
 from tprof.trace.long_sorts import distinct_values
 
-from .native_extremes import Extremes
-from .native_rates import LONG_REST_NS, OnTimes, Usage, rates_of
+from .native_rates import LONG_REST_NS, Usage
 from .native_time import OF_TASK, OUTSIDE, SPINNING, UNIDENTIFIED, NativeSegments, Runs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from .native_rates import Rates
-    from .native_time import Clock
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
@@ -234,32 +230,6 @@ def _latest(ended: Runs, count: int) -> Runs:
         return Runs.none()
     other = np.flatnonzero(ended.task[:count] != ended.task[count - 1])[-1:]
     return ended.kept(np.append(other, count - 1))
-
-
-def cut_pool(
-    process: int, clocks: Sequence[Clock], runs: Runs, *, packages: bool, spins_ns: int = 0, calls_known: bool = False
-) -> NativeSegments:
-    """Cut the CPU time of a pool in a whole recording.
-
-    Parameters
-    ----------
-    process : pid
-    clocks : of its threads, each with two reads or more
-    runs : of its possible users; what a pool does while a doubtful one runs is unidentified
-    packages : whether the machine has more than one package
-    spins_ns, calls_known : as of `Rules`
-    """
-    usage, rules, history = Usage.of(clocks), Rules(spins_ns, calls_known), History.none()
-    cells = cells_of(usage, runs, rules, EVER, history)
-    assert cells is not None  # noqa: S101 - a clock has two reads
-    on_times = OnTimes(usage)
-    on_times.add(cells.t_ns, cells.at, cells.running > 0, cells.spins)
-    rates = rates_of(usage, on_times, rules.rest_ns)
-    cut = cut_of(process, usage, cells, rates, kinds_of(cells, rates, rules, history), packages=packages)
-    extremes = Extremes(usage, distinct_values(cut.runs.task), len(cut.cpu_s))
-    extremes.add(cut)
-    users, least_s, most_s = extremes.found()
-    return replace(cut, users=users, least_s=least_s, most_s=most_s)
 
 
 def _running(runs: Runs, first: Numbers, last: Numbers, cells: int) -> tuple[NDArray[np.int32], Marks, Numbers]:

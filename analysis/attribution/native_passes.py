@@ -232,7 +232,6 @@ class CutPass:
     ends_ns : where the segments end that lie at the times that were asked, by these
     histories : of each part, and of what comes after the last one
     carried : for each part the instances of its history's runs
-    cut : all segments, if the recording is one part
     within_s : tasks, and their extremes in the time in which pools count; None: not known yet
     sums, inside : over all segments, and over those in the time in which pools count; None: that is always
     """
@@ -252,7 +251,6 @@ class CutPass:
     ends_ns: dict[int, int] = field(default_factory=dict)
     histories: list[History] = field(default_factory=lambda: [History.none()])
     carried: list[list[InstanceRows]] = field(default_factory=lambda: [[]])
-    cut: NativeSegments | None = None
     sums: CutSums = field(init=False)
     inside: CutSums | None = field(init=False)
     within_s: tuple[Numbers, Floats, Floats] | None = None
@@ -286,8 +284,6 @@ class CutPass:
             ends_ns = cut.t_ns[np.searchsorted(cut.t_ns, cuts_ns)]
             self.ends_ns.update(zip(cuts_ns.tolist(), ends_ns.tolist(), strict=True))
             used = np.unique(cut.row[(cut.kind == SPINNING) & (cut.cpu_s > 0)])
-            if block.is_last and len(self.histories) == 1:
-                self.cut = cut
         used = used[used >= block.offsets[-1]] - block.offsets[-1]
         self.used.append({int(carried[at].instance[0]) for at in used.tolist()})
         if not block.is_last:
@@ -329,12 +325,6 @@ class CutPass:
             return self.within_s
         assert self.extremes is not None  # noqa: S101 - it is not that of a window
         return self.extremes.found()
-
-    def whole(self) -> NativeSegments:
-        """Return all segments of a recording of one part."""
-        assert self.cut is not None  # noqa: S101 - a clock has two reads
-        users, least_s, most_s = self.found_extremes()
-        return replace(self.cut, users=users, least_s=least_s, most_s=most_s)
 
     def segments_after(self, block: Block, history: History, last_ns: int | None) -> NativeSegments | None:
         """Return the segments of a part of the recording, the last of which ends at `last_ns`; None if there are none.

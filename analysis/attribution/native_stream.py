@@ -23,7 +23,7 @@ from .native_cuts import History
 from .native_members import ran_in
 from .native_passes import Block, Facts, bare_row
 from .native_time import SPINNING, RunBounds, power_of_pool, power_of_tasks
-from .native_users import Recorded, find_pools_in
+from .native_users import Recorded, find_pools
 from .segment_energy import sum_by
 from .windows import Window
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .native_around import Parts, Ran
     from .native_passes import CutPass
     from .native_time import NativeSegments
-    from .native_users import FoundPool, Pool
+    from .native_users import FoundPool
     from .segments import Model, Segments
     from .survey import Survey
 
@@ -49,13 +49,15 @@ class CutPool(NamedTuple):
 
     Attributes
     ----------
-    pool : with its segments there
+    found : the pool
+    segments : its CPU time there
     number : of the pool
     carried : instances that ended before, after which it spins; their rows are behind those of the window and of the
         pools before this one
     """
 
-    pool: Pool
+    found: FoundPool
+    segments: NativeSegments
     number: int
     carried: list[InstanceRows]
 
@@ -101,7 +103,7 @@ class WindowPool:
         numbers[rows + np.array(known, np.intp)] = ran.count + before + np.arange(len(known))
         found = ran.limited(native, numbers)
         carried = [one for at in known if (one := self.carried[at]) is not None]
-        return None if found is None else CutPool(self.found.pool(found), self.number, carried)
+        return None if found is None else CutPool(self.found, found, self.number, carried)
 
 
 @dataclass(frozen=True)
@@ -252,7 +254,7 @@ def survey_pools(found: Survey, windows: Sequence[Window], read: Read, samples: 
 
     cuts_ns = distinct_values(np.array([part.until_ns for part in parts.windows], np.int64))
     facts = Facts(tasks, len(found.packages) > 1, found.hidden.t_ns, cuts_ns, parts.within_ns)
-    pools = find_pools_in(Recorded(where.trace, found.model, _sampled(where), ran, facts), blocks)
+    pools = find_pools(Recorded(where.trace, found.model, _sampled(where), ran, facts), blocks)
     if found.around is not None:
         limited = (replace(one, cut=one.cut.limited()) for one in pools)
         pools = [one for one in limited if one.cut.sums.cpu_s > 0]

@@ -269,15 +269,6 @@ class NativeSegments:
         own = (self.kind == OF_TASK) & (self.task < tasks)
         return np.where(own, self.task, tasks).astype(np.int32)
 
-    def weigh(self, power: Floats) -> None:
-        """Set the modelled energy: by counters where these were read, else as of the counted part of the pool.
-
-        Parameters
-        ----------
-        power : (tasks + 1,) modelled energy per CPU second, by task and last of none, for a pool without counters
-        """
-        self.draw(power_of_pool(power, *self.by_task((self.counted, self.counted_s), len(power) - 1)))
-
     def draw(self, power: Floats) -> None:
         """Set the modelled energy, at (tasks + 1,) modelled energy per CPU second where counters were not read."""
         number = self.task_numbers(len(power) - 1)
@@ -290,11 +281,6 @@ class NativeSegments:
     def beside(self, values: Floats, tasks: int) -> Floats:
         """Return the sums of values while each task ran: (tasks,)."""
         return sum_by(np.minimum(self.runs.task, tasks), self.of_runs(values), tasks + 1)[:tasks]
-
-    def used_s(self, grid_ns: Times) -> Floats:
-        """Return the CPU seconds from the first of some times to each of them."""
-        at_s = np.interp(grid_ns, self.t_ns, np.concatenate(([0.0], np.cumsum(self.cpu_s))))
-        return np.asarray(at_s - at_s[0])
 
     def by_row(self, values: Floats, rows: int) -> Floats:
         """Share the values of `OF_TASK` among instances, evenly where several of the task ran: (rows,)."""
@@ -335,18 +321,6 @@ class NativeSegments:
     def alone(self, values: Floats) -> Floats:
         """Return the values of one run that ran alone, 0 elsewhere."""
         return np.where((self.kind == OF_TASK) & (self.running == 1), values, 0.0)
-
-    def bounds(self, values: Floats) -> tuple[Floats, Floats]:
-        """Return for each of `runs` the least and the most of the values that it may have used; see `RunBounds`."""
-        sums = (values, self.alone(values))
-        total, alone = (np.interp(self.reads_ns, self.t_ns, self._since_begin(one).astype(float)) for one in sums)
-        return RunBounds(self.reads_ns, self.threads, total, alone).of(self.runs)
-
-    def task_bounds(self, energy_j: Floats, tasks: int) -> tuple[Floats, Floats]:
-        """Return the least and the most joules of each task: (tasks,)."""
-        own_j = self.by_task([energy_j], tasks)[0, :tasks]
-        sums = TaskBounds(own_j, self.beside(energy_j, tasks), self.beside(self.cpu_s, tasks), float(energy_j.sum()))
-        return sums.of(self.users, self.least_s, self.most_s, float(self.cpu_s.sum()))
 
     def _since_begin(self, values: Floats) -> NDArray[np.longdouble]:
         return np.concatenate((np.zeros(1, np.longdouble), np.cumsum(values.astype(np.longdouble))))

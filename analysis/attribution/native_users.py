@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .native_calls import MOST_UNEXPLAINED, Explained, Reach, ThreadsCalls
-from .native_cuts import EVER, Rules
+from .native_cuts import EVER, History, Rules
 from .native_members import (
     CALLER_COMPUTES,
     INHERITED,
@@ -55,8 +55,8 @@ LEAST_ALONE_S, LEAST_ALONE, LEAST_BEGINS = 0.05, 0.05, 3
 
 
 @dataclass(frozen=True)
-class Pool:
-    """Native threads with common users.
+class FoundPool:
+    """A pool that tasks use, whose segments follow from those of threads with samples.
 
     Attributes
     ----------
@@ -67,26 +67,6 @@ class Pool:
     basis : how they are known: "calls", "creator", "alone" (the only task that ran at a time), "onsets" or "unknown"
     spins_ns : how long its threads may spin after a call
     python : its threads if Python started them: stacks of theirs can be sampled
-    segments : its CPU time
-    """
-
-    name: str
-    process: int
-    threads: int
-    users: tuple[int, ...]
-    basis: str
-    spins_ns: int
-    python: tuple[Reach, ...]
-    segments: NativeSegments
-
-
-@dataclass(frozen=True)
-class FoundPool:
-    """A pool that tasks use, whose segments follow from those of threads with samples.
-
-    Attributes
-    ----------
-    name, process, threads, users, basis, spins_ns, python : as of `Pool`
     cut : how it is cut, and sums over all its segments
     """
 
@@ -98,11 +78,6 @@ class FoundPool:
     spins_ns: int
     python: tuple[Reach, ...]
     cut: CutPass
-
-    def pool(self, segments: NativeSegments) -> Pool:
-        """Return it with segments."""
-        known = self.name, self.process, self.threads, self.users, self.basis, self.spins_ns, self.python
-        return Pool(*known, segments)
 
 
 @dataclass(frozen=True)
@@ -125,31 +100,19 @@ class Recorded:
     facts: Facts
 
 
-def find_pools(trace: Trace, segments: Sequence[Segments], model: Model, *, packages: bool) -> list[Pool]:
-    """Return the pools that tasks use, with their CPU time; threads of nobody are left out.
-
-    Parameters
-    ----------
-    trace : whose native threads are grouped
-    segments : of all its threads with samples
-    model : power model, for threads that have the counters that it needs
-    packages : whether the machine has more than one package
-
-    Raises
-    ------
-    TraceError
-        If the native threads cannot be read.
-    """
+def whole_pools(trace: Trace, segments: Sequence[Segments], model: Model) -> list[tuple[int, NativeSegments]]:
+    """Return the pools that tasks use in a recording of one part: their processes and CPU time. Raises TraceError."""
     sampled = [Reach(one.thread.pid, one.thread.tid, int(one.t_ns[0]), int(one.t_ns[-1])) for one in segments]
     nothing = np.empty(0, np.int64)
-    facts = Facts(len(trace.tasks), packages, nothing, nothing)
+    facts = Facts(len(trace.tasks), packages=False, grid_ns=nothing, cuts_ns=nothing)
     recorded = Recorded(trace, model, sampled, lambda index, *times: ran_in(segments[index], *times), facts)
     block = Block(EVER, segments, is_last=True)
-    found = find_pools_in(recorded, lambda: [block])
-    return [one.pool(one.cut.whole()) for one in found]
+    found = find_pools(recorded, lambda: [block])
+    cut = ((one.process, one.cut.segments_after(block, History.none(), None)) for one in found)
+    return [(process, native) for process, native in cut if native is not None]
 
 
-def find_pools_in(recorded: Recorded, blocks: Callable[[], Iterable[Block]]) -> list[FoundPool]:
+def find_pools(recorded: Recorded, blocks: Callable[[], Iterable[Block]]) -> list[FoundPool]:
     """Return the pools that tasks use; `blocks` returns the parts of the recording, as often as is asked.
 
     Raises TraceError.

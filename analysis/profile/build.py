@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 from tprof.analysis.attribution.load import idle_power_w
+from tprof.analysis.attribution.native_around import surroundings
 from tprof.analysis.attribution.native_density import cut_by_natives
 from tprof.analysis.attribution.native_stream import survey_pools
-from tprof.analysis.attribution.native_window import surroundings
 from tprof.analysis.attribution.segments import by_number
 from tprof.analysis.attribution.survey import survey
 from tprof.analysis.attribution.windows import PER_THREAD, STEP, Reach, cut_windows, most_at_once

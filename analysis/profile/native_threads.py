@@ -17,7 +17,7 @@ from tprof.analysis.quantities import quantity
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.analysis.attribution.native_users import FoundPool, Pool
+    from tprof.analysis.attribution.native_users import FoundPool
 
 Floats = NDArray[np.float64]
 NOTABLE = 0.02
@@ -81,21 +81,11 @@ class PoolFacts(NamedTuple):
     served, spins_after : tasks that got CPU time of it, and after which it span
     """
 
-    pool: Pool | FoundPool
+    pool: FoundPool
     cpu_s: float
     counted_s: float
     served: Sequence[int]
     spins_after: Sequence[int]
-
-    @classmethod
-    def of(cls, pool: Pool) -> PoolFacts:
-        """Take them from its segments."""
-        cut = pool.segments
-        served, after = (
-            np.unique(task[(cut.kind == kind) & (cut.cpu_s > 0)]).tolist()
-            for kind, task in ((OF_TASK, cut.task), (SPINNING, cut.after))
-        )
-        return cls(pool, float(cut.cpu_s.sum()), float(cut.counted_s.sum()), served, after)
 
     @classmethod
     def of_sums(cls, pool: FoundPool) -> PoolFacts:

@@ -41,9 +41,9 @@ def pool_stacks(
     ids = activity.ran.rows.instance
     found = StackRows.none()
     for pool, energy_j in zip(activity.pools, pools_j, strict=True):
-        if pool.python:
+        if pool.found.python:
             found = found.plus(_joules(pool.segments, energy_j, ids))
-        for one in pool.python:
+        for one in pool.found.python:
             if one in stacks:
                 found = found.plus(_sampled(window, pool.segments, stacks[one], ids))
     return found

@@ -47,7 +47,7 @@ class PoolShares(NamedTuple):
 
 @dataclass
 class WindowNativeTotals(NativeTotals):
-    """What native threads add in a window; bounds of runs need the joules of other windows, and are 0 without these.
+    """What native threads add in a window; bounds of runs need the joules of other windows, and are 0 without.
 
     Attributes
     ----------
@@ -72,42 +72,36 @@ class WindowNativeTotals(NativeTotals):
         rows, (begin_ns, end_ns) = joined.parts, window.own_ns
         cpu_s = np.zeros(rows)
         for one in cuts:
-            native = one.pool.segments
+            native = one.segments
             own = (native.t_ns[:-1] >= begin_ns) & (native.t_ns[:-1] < end_ns)
             cpu_s += native.by_row(np.where(own, native.cpu_s, 0.0), rows)
         joules, spin_j, least_j, most_j = np.zeros((4, len(joined.rows)))
-        return cls(
-            joined.to_rows(cpu_s), joules, spin_j, least_j, most_j, np.zeros(0), np.zeros(0), [], pools, cuts, window
-        )
+        return cls(joined.to_rows(cpu_s), joules, spin_j, least_j, most_j, pools, cuts, window)
 
     def add_nothing(self, joined: Joined) -> None:
         """Add a domain without quanta in the window; what its runs may have used lies in other windows."""
         for number, one in enumerate(self.cuts):
-            native = one.pool.segments
+            native = one.segments
             self.add(number, native, np.zeros(len(native.cpu_s)), np.zeros(len(joined.rows)), joined)
 
-    def bounds(self, number: int, native: NativeSegments, energy_j: Floats) -> tuple[Floats, Floats]:  # noqa: ARG002
-        """Return the least and the most joules of the runs that begin in the window."""
-        known = self.pools[self.cuts[number].number].bounds
-        if known is None or self.window is None:
-            return np.zeros(len(native.runs.row)), np.zeros(len(native.runs.row))
-        begin_ns, end_ns = self.window.own_ns
-        own = (native.runs.begin_ns >= begin_ns) & (native.runs.begin_ns < end_ns)
-        least_j, most_j = known[self.domain].of(native.runs)
-        return np.where(own, least_j, 0.0), np.where(own, most_j, 0.0)
-
-    def add_bounds(self, bounds_j: Floats, own_j: Floats) -> None:  # noqa: ARG002
-        """Add bounds of instances' runs that begin here, whose joules may lie in other windows."""
-        self.least_j += bounds_j[0]
-        self.most_j += bounds_j[1]
-
-    def note(self, number: int, native: NativeSegments, energy_j: Floats) -> None:
-        """Note the sums of tasks and pools."""
+    def add(self, number: int, native: NativeSegments, energy_j: Floats, own_j: Floats, joined: Joined) -> None:
+        """Add the joules of a pool in one domain, and note the sums of tasks and pools."""
+        super().add(number, native, energy_j, own_j, joined)
         pool = self.pools[self.cuts[number].number]
+        if pool.bounds is not None and self.window is not None:
+            begin_ns, end_ns = self.window.own_ns
+            own = (native.runs.begin_ns >= begin_ns) & (native.runs.begin_ns < end_ns)
+            # The joules of runs that begin here may lie in other windows.
+            of_rows = [
+                joined.to_rows(sum_by(native.runs.row, np.where(own, part_j, 0.0), joined.parts))
+                for part_j in pool.bounds[self.domain].of(native.runs)
+            ]
+            self.least_j += of_rows[0]
+            self.most_j += of_rows[1]
         cut = pool.found.cut
         tasks = cut.facts.tasks
-        own_j = native.by_task([energy_j], tasks)[0, :tasks]
-        bounds = TaskBounds(own_j, native.beside(energy_j, tasks), np.zeros(0), float(energy_j.sum()))
+        task_j = native.by_task([energy_j], tasks)[0, :tasks]
+        bounds = TaskBounds(task_j, native.beside(energy_j, tasks), np.zeros(0), float(energy_j.sum()))
         first, joules = joules_between_reads(cut.usage.grid_ns, native, energy_j)
         kinds_j = sum_by(native.kind, energy_j, 4)
         self.shares.append(PoolShares(self.domain, pool.number, kinds_j, bounds, first + cut.first_read, joules))

@@ -25,12 +25,11 @@ if TYPE_CHECKING:
 
 
 class WindowRead(NamedTuple):
-    """What ran in a window: the instances that may run on, and pools with how they were cut."""
+    """What ran in a window, and the instances that may run on."""
 
     window: Window
     activity: Activity
     joined: Joined
-    cuts: list[CutPool]
 
 
 def read_window(
@@ -46,9 +45,9 @@ def read_window(
         if cut is not None:
             cuts.append(cut)
             carried += cut.carried
-    activity = Activity(ran, [one.pool for one in cuts], found.hidden, recipe.packages)
+    activity = Activity(ran, cuts, found.hidden, recipe.packages)
     place = np.concatenate((ran.parts["row"], _rows_of(reader.instances, carried)))
-    return WindowRead(window, activity, Joined(reader.instances.records, place), cuts)
+    return WindowRead(window, activity, Joined(reader.instances.records, place))
 
 
 def _rows_of(instances: InstanceTable, carried: Sequence[InstanceRows]) -> NDArray[np.int32]:

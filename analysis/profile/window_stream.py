@@ -274,7 +274,7 @@ class _Run:
         read = read_window(reader, stream.recipe, stream.found, window, pools)
         # Only now: with a window those are forgotten that ended before it.
         reader.held = stream.held(number)
-        native = WindowNativeTotals.begin(window, pools, read.cuts, read.joined) if pools else None
+        native = WindowNativeTotals.begin(window, pools, read.activity.pools, read.joined) if pools else None
         plans = self._share_domains(read, native)
         if native is not None:
             reader.instances.sums["native"] += native.of_rows.T

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.cut_pools import cut_pool
 from support.native_truth import MS, Program
 from support.properties import examples
 from tprof.analysis.attribution.native_counts import power_between_readings
-from tprof.analysis.attribution.native_cuts import cut_pool
-from tprof.analysis.attribution.native_time import OUTSIDE, Clock, Runs
+from tprof.analysis.attribution.native_time import OUTSIDE, Clock, Runs, power_of_pool
 from tprof.analysis.attribution.segment_energy import LocatedSegments, attribute, spread
 from tprof.analysis.models import choose_model
 
@@ -158,9 +158,9 @@ def test_each_quantum_has_the_modelled_energy_of_a_slow_oracle_and_keeps_its_jou
     weighed = [np.nansum(np.diff(one.cpu_s) * one.power) for one in clocks]
     fallback = sum(weighed) / sum(counted) if sum(counted) > 0 else 2.0
 
-    cut = cut_pool(7, clocks, runs, packages=False)
+    cut = cut_pool(clocks, runs)
     cut.kind[:] = OUTSIDE  # one mean for all, as the oracle has it
-    cut.weigh(np.array([2.0]))
+    cut.draw(power_of_pool(np.array([2.0]), *cut.by_task((cut.counted, cut.counted_s), 0)))
 
     located = LocatedSegments(cut.t_ns, cut.modelled, edges_ns)
     modelled = spread(located)[1:-1]

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from tprof.analysis.attribution.native_cuts import LONG_REST_NS, cut_pool
+from support.cut_pools import cut_pool
+from tprof.analysis.attribution.native_rates import LONG_REST_NS
 from tprof.analysis.attribution.native_time import OF_TASK, UNIDENTIFIED, Clock, Runs
 
 MS = 1_000_000
@@ -22,7 +23,7 @@ def cut(runs, idle=()):
     clock = Clock(t_ms * MS, np.append(0.0, np.cumsum(used_ms * 1e-3)))
     task, begin_ms, end_ms = np.array(runs).T
     users = Runs(begin_ms * MS, end_ms * MS, np.arange(len(runs)), task, np.zeros(len(runs), bool))
-    return cut_pool(1, [clock], users, packages=False, spins_ns=SPINS_MS * MS)
+    return cut_pool([clock], users, spins_ns=SPINS_MS * MS)
 
 
 def unidentified_ms(found):

@@ -40,7 +40,7 @@ class EndedReadings(Readings):
         """Read them. Raises TraceError."""
         self._end_ns = trace.end_ns
         processes = {thread.pid: thread.process for thread in trace.threads}
-        self._pools = [(pool.segments, processes.get(pool.process, 0)) for pool in read_pools(trace)]
+        self._pools = [(segments, processes.get(pid, 0)) for pid, segments in read_pools(trace)]
         usage = _CpuTime(trace, learn, [segments for segments, _ in self._pools])
         super().__init__(measure_hidden(trace.readings, usage.first_ns, usage.seen_s))
         energies = [one for one in trace.readings.values() if one.quantity == "energy"]

@@ -1,0 +1,39 @@
+"""Cuts the CPU time of a pool whose users' runs are given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from tprof.analysis.attribution.native_cuts import EVER, History, Rules
+from tprof.analysis.attribution.native_passes import Block, CutPass, Facts, OnTimesPass
+from tprof.analysis.attribution.native_rates import Usage
+from tprof.analysis.attribution.native_time import NativeSegments, Runs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tprof.analysis.attribution.native_time import Clock
+
+
+@dataclass
+class _Given:
+    known: Runs
+
+    def runs(self, _: Block) -> tuple[Runs, Runs]:
+        return self.known, Runs.none()
+
+    def around(self, *_: int) -> _Given:
+        return self
+
+
+def cut_pool(clocks: Sequence[Clock], runs: Runs, *, spins_ns: int = 0) -> NativeSegments:
+    """Return the segments of a pool in a whole recording: of its clocks, each with two reads or more."""
+    block, nothing = Block(EVER, [], is_last=True), np.empty(0, np.int64)
+    first = OnTimesPass(Usage.of(clocks), _Given(runs), Rules(spins_ns))
+    first.add(block)
+    facts = Facts(0, packages=False, grid_ns=nothing, cuts_ns=nothing)
+    found = CutPass.after(first, 1, facts).segments_after(block, History.none(), None)
+    assert found is not None
+    return found
