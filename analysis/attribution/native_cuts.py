@@ -29,8 +29,6 @@ Times = NDArray[np.int64]
 Marks = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
 
-SURELY = 1 / 3
-"""Part of the longest time for which a pool may spin in which it surely does."""
 LONG_NS = 1 << 62
 EVER = (-LONG_NS, LONG_NS)
 
@@ -100,7 +98,6 @@ class Cells:
     first, last : for each of these the segments where it begins and ends
     running, one_task, task : (n,) number of runs, whether all are of one task, and this task
     doubtful : (n,) whether a doubtful user runs
-    spins : (n,) whether the pool surely spins
     ended : users' runs that ended, those of before too
     calm_ns : (n,) begin less the latest end of a run
     """
@@ -114,13 +111,12 @@ class Cells:
     one_task: Marks
     task: Numbers
     doubtful: Marks
-    spins: Marks
     ended: Runs
     calm_ns: Times
 
 
 def cells_of(
-    usage: Usage, runs: Runs, rules: Rules, part_ns: tuple[int, int], history: History, last_ns: int | None = None
+    usage: Usage, runs: Runs, part_ns: tuple[int, int], history: History, last_ns: int | None = None
 ) -> Cells | None:
     """Return the segments in a part of a recording, None if there are none.
 
@@ -128,7 +124,6 @@ def cells_of(
     ----------
     usage : of the pool
     runs : of its possible users, all that reach into the part
-    rules : how the pool is cut
     part_ns : which part
     history : of its begin
     last_ns : where the segment ends that reaches over the end of the part; None: it is left out
@@ -149,9 +144,8 @@ def cells_of(
     doubtful = _running(near.kept(~sure), first[~sure], last[~sure], count)[0] > 0
     ended = Runs.joined([history.ended, runs.kept(~runs.doubtful & (runs.end_ns >= begin_ns))])
     calm_ns = t_ns[:-1] - _latest_end(ended, t_ns[:-1])
-    spins = (running == 0) & (calm_ns < SURELY * rules.spins_ns) & rules.calls_known
     at = np.searchsorted(usage.grid_ns, t_ns[:-1], side="right")
-    return Cells(t_ns, at, near, first, last, running, one_task, task, doubtful, spins, ended, calm_ns)
+    return Cells(t_ns, at, near, first, last, running, one_task, task, doubtful, ended, calm_ns)
 
 
 def _edges_in(usage: Usage, near: Runs, part_ns: tuple[int, int]) -> Times:

@@ -1,17 +1,14 @@
-"""Which tasks use a pool, from the moments at which it begins and ends to work, pooled over a recording.
+"""Which tasks use a pool, from the moments at which it begins to work, pooled over a recording.
 
 A window is the time between two reads of a pool's clocks. In an onset an idle pool begins to work, so its caller runs.
 A task that ran alone at several onsets is a user. Other windows after an idle one say how often each task runs in one
-by chance: a set of tasks holds the users if, with 95 % confidence, others can have begun few of the onsets only. A task
-that is no user by these is none if the pool mostly rested while this task ran and no user did; else it is doubtful.
-
-All of this needs numbers of windows only, which passes over the windows count part by part.
+by chance: a task is the user if, with 95 % confidence, others can have begun few of the onsets only, or else the two
+tasks are of such a pair. A task that is no user by these is none if the pool rested while it ran; else it is doubtful.
 """
 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,13 +17,11 @@ from numpy.typing import NDArray
 from tprof.trace.long_arrays import computed, kept, median, release, running_sums
 from tprof.trace.long_sorts import without_repeats
 
-from .native_marks import TaskMarks
 from .native_rates import IDLE, long_spells
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from .native_marks import FoundMarks
     from .native_rates import Usage
     from .native_time import Clock, Runs
 
@@ -34,63 +29,124 @@ Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
 Marks = NDArray[np.bool_]
 Counts = NDArray[np.int64]
-Sets = list[tuple[int, ...]]
 
 LEAST_ONSETS = 8
 CERTAIN_ALONE = 3
 """A task that ran alone at so many onsets is a user."""
 MOST_OTHERS = 0.2
-LARGEST_SET = 3
-MOST_COMBINED = 8
-"""Tasks of which pairs are tried, and twice as many as of those of which triples are."""
 CERTAIN = 1.645
-LEAST_RESTED, MOSTLY = 10, 0.5
-"""Windows, and part of all windows beside the users, in which the pool rested."""
-SELDOM = 0.05
-"""A task at whose side more of the windows after a rest begin work, and no user runs, may be a user."""
+MOST_PAIRED, MOST_COMBINED = 256, 8
+"""Tasks that are counted by pairs, and of which pairs are tried."""
+LEAST_RESTED = 10
+"""Windows of a task in which the pool rested, before that says that the task does not use it."""
 MOST_PIECES = 1000
 """Windows of a time in which a clock stood still."""
+AT_ONCE = 1 << 20
+"""Tasks times windows that are in memory."""
 
 
-@dataclass(frozen=True)
-class Learnt:
+class Learnt(NamedTuple):
     """The tasks that begin a pool's work, and those of which the pool does not show whether they use it."""
 
     users: NDArray[np.int64]
     doubtful: NDArray[np.int64]
 
 
-class OnsetTimes:
-    """Windows of a pool, and what ran in them.
+class Onsets:
+    """What tasks did in the windows of a pool, counted part by part of a recording.
 
     Attributes
     ----------
     edges_ns : (n + 1,) where windows begin, and the last one ends
-    idle : (n,) whether the pool was idle
-    marks : in which of them tasks ran, began and ended to run
+    idle : (n,) whether the pool rested
+    onsets, chances : windows in which the pool begins to work, and those after an idle one in which a task runs
+    counts : (3, tasks) at how many onsets each task ran alone, in how many rests it ran, and in how many windows
+    ran : (2, tasks) in how many onsets and chances each task ran
+    both : (2, m, m) in how many of these each two of the first tasks ran
     """
 
-    def __init__(self, usage: Usage, clocks: Sequence[Clock]) -> None:
-        """Begin with the clocks of the pool's threads, and what these say together."""
+    def __init__(self, usage: Usage, clocks: Sequence[Clock], rest_ns: int) -> None:
+        """Begin with the clocks of the pool's threads; if idle for less than `rest_ns` it has not rested."""
         self.edges_ns = _edges(usage)
-        self.idle = _idle(self.edges_ns, clocks)
-        self.marks = TaskMarks(len(self.idle))
+        self.idle = long_spells(_idle(self.edges_ns, clocks), self.edges_ns, rest_ns)
+        self.onsets = self.chances = 0
+        self.counts, self.ran = np.zeros((3, 0), np.int64), np.zeros((2, 0), np.int64)
+        self.both = np.zeros((2, MOST_PAIRED, MOST_PAIRED), np.int64)
+        self._next, self._open = 0, np.empty(0, np.int64)
 
-    def add(self, runs: Runs) -> None:
-        """Note runs of tasks that may use the pool, some of them more than once."""
-        if not len(runs.task):
-            return
-        low, high = np.searchsorted(self.edges_ns, (runs.begin_ns.min(), runs.end_ns.max() + 1)).tolist()
-        low = max(low - 1, 0)
-        edges_ns = self.edges_ns[low:high]
-        self.marks.add(
-            runs.task,
-            *(
-                low + np.searchsorted(edges_ns, t_ns, side="right") - 1
-                for t_ns in (runs.begin_ns, runs.end_ns - 1, runs.end_ns)
-            ),
+    def add(self, runs: Runs, end_ns: int) -> None:
+        """Count the windows that end in a part of the recording, of all runs of tasks that reach into it."""
+        stop = int(np.searchsorted(self.edges_ns, end_ns, side="right")) - 1
+        begin, last = (
+            np.searchsorted(self.edges_ns, t_ns, side="right") - 1 for t_ns in (runs.begin_ns, runs.end_ns - 1)
         )
-        release(self.edges_ns)
+        # What ran in a window that goes on from the part before.
+        begin, last = (np.concatenate((np.full(len(self._open), self._next), one)) for one in (begin, last))
+        tasks, number = np.unique(np.concatenate((self._open, runs.task)), return_inverse=True)
+        more = 0, max(int(tasks.max(initial=-1)) + 1 - self.ran.shape[1], 0)
+        self.counts, self.ran = (np.pad(one, ((0, 0), more)) for one in (self.counts, self.ran))
+        width = max(AT_ONCE // max(len(tasks), 1), 1)
+        for low in range(self._next, stop, width):
+            self._count(slice(low, min(low + width, stop)), tasks, (number, begin, last))
+        self._next = max(stop, self._next)
+        self._open = tasks[np.unique(number[(begin <= self._next) & (last >= self._next)])]
+        release(self.edges_ns, self.idle)
+
+    def _count(self, at: slice, tasks: Counts, runs: tuple[Counts, Counts, Counts]) -> None:
+        width = at.stop - at.start
+        number, begin, last = (one[(runs[1] < at.stop) & (runs[2] >= at.start)] for one in runs)
+        steps = np.zeros((len(tasks), width + 1), np.int64)
+        np.add.at(steps, (number, np.maximum(begin - at.start, 0)), 1)
+        np.subtract.at(steps, (number, np.minimum(last - at.start, width - 1) + 1), 1)
+        seen = np.cumsum(steps, axis=1)[:, :width] > 0
+        idle = self.idle[at]
+        rested = np.append(self.idle[at.start - 1] if at.start else False, idle[:-1])
+        chance = rested & seen.any(axis=0)
+        onset = chance & ~idle
+        alone = onset & (seen.sum(axis=0) == 1)
+        self.onsets, self.chances = self.onsets + int(onset.sum()), self.chances + int(chance.sum())
+        self.counts[:, tasks] += np.stack([seen[:, which].sum(axis=1) for which in (alone, idle, slice(None))])
+        self.ran[:, tasks] += np.stack([seen[:, which].sum(axis=1) for which in (onset, chance)])
+        first = tasks[tasks < MOST_PAIRED]
+        for target, which in zip(self.both, (onset, chance), strict=True):
+            paired = seen[: len(first), which].astype(np.float64)  # this product of matrices is exact
+            target[np.ix_(first, first)] += (paired @ paired.T).astype(np.int64)
+
+    def learnt(self) -> Learnt | None:
+        """Return the tasks that use the pool; None if its onsets do not tell."""
+        if self.onsets < LEAST_ONSETS:
+            return None
+        alone, rested, windows = self.counts
+        users = alone >= CERTAIN_ALONE
+        users[self._certain()] = True
+        if not users.any():
+            return None
+        doubtful = ~users & (windows > 0) & (rested < LEAST_RESTED)
+        return Learnt(np.flatnonzero(users), np.flatnonzero(doubtful))
+
+    def _certain(self) -> Counts:
+        """Return the tasks beside which nobody else needs to have begun an onset, or those of all such pairs."""
+        single = np.flatnonzero(self._others_at_most(self.ran) <= MOST_OTHERS)
+        if len(single):
+            return single
+        paired = self.ran[:, :MOST_PAIRED]
+        often = np.argsort(-paired[0], kind="stable")[:MOST_COMBINED]
+        pairs = np.array(list(itertools.combinations(often.tolist(), 2)), np.int64).reshape(-1, 2)
+        first, second = pairs.T
+        either = paired[:, first] + paired[:, second] - self.both[:, first, second]
+        return np.unique(pairs[self._others_at_most(either) <= MOST_OTHERS])
+
+    def _others_at_most(self, ran: Counts) -> Floats:
+        """Return the largest part of the onsets that others than some may have begun, with 95 % confidence.
+
+        What another begins falls on these, which `ran` in so many onsets and chances, only as often as any window does
+        (Wilson's interval).
+        """
+        missed, by_chance = self.onsets - ran[0].astype(np.float64), ran[1] / self.chances
+        square = CERTAIN**2
+        spread = CERTAIN * np.sqrt(missed * (self.onsets - missed) / self.onsets + square / 4)
+        most = (missed + square / 2 + spread) / (self.onsets + square)
+        return np.asarray(np.divide(most, 1 - by_chance, out=np.full(len(most), np.inf), where=by_chance < 1))
 
 
 def _edges(usage: Usage) -> Times:
@@ -147,168 +203,3 @@ def _read_at(clock: Clock, t_ns: Times) -> Floats:
     low = max(int(np.searchsorted(clock.t_ns, t_ns[0], side="right")) - 1, 0)
     near = slice(low, int(np.searchsorted(clock.t_ns, t_ns[-1])) + 1)
     return np.interp(t_ns, clock.t_ns[near], clock.cpu_s[near])
-
-
-class _Part(NamedTuple):
-    """Some windows that follow each other.
-
-    Attributes
-    ----------
-    idle : (n,) whether the pool is idle
-    kinds : (tasks, n) whether each task runs, begins to run, and began there or in the window before
-    ended : (tasks, n) whether each task ended there or in the window before
-    after_idle, onset : (n,) those after an idle one in which a task runs, and of these those in which the pool works
-    before_idle, last : those before an idle one in which a task runs, and of these those in which the pool works
-    """
-
-    idle: Marks
-    kinds: tuple[Marks, Marks, Marks]
-    ended: Marks
-    after_idle: Marks
-    onset: Marks
-    before_idle: Marks
-    last: Marks
-
-
-def _parts(found: FoundMarks, idle: Marks) -> Iterator[_Part]:
-    """Yield all windows, in order."""
-    begun_before, ended_before = np.zeros((2, len(found.tasks), 1), bool)
-    for at, seen, begun, ended in found.parts():
-        own = idle[at]
-        before = np.append(idle[at.start - 1] if at.start else False, own[:-1])
-        after = np.append(own[1:], idle[at.stop] if at.stop < len(idle) else False)
-        anyone = seen.any(axis=0)
-        both = tuple(
-            one | np.hstack((last, one[:, :-1])) for one, last in ((begun, begun_before), (ended, ended_before))
-        )
-        yield _Part(
-            own, (seen, begun, both[0]), both[1], before & anyone, before & anyone & ~own, after & anyone,
-            after & anyone & ~own,
-        )  # fmt: skip
-        begun_before, ended_before = begun[:, -1:], ended[:, -1:]
-        release(idle)
-
-
-@dataclass
-class _Event:
-    """In how many of some windows a set of tasks did something, and in how many of those that chance could have chosen.
-
-    Attributes
-    ----------
-    count, chances : of both kinds of windows
-    seen, by_chance : (sets,)
-    """
-
-    count: int
-    chances: int
-    seen: Counts
-    by_chance: Counts
-
-    @classmethod
-    def none(cls, sets: int) -> _Event:
-        """Return no windows."""
-        return cls(0, 0, np.zeros(sets, np.int64), np.zeros(sets, np.int64))
-
-    def add(self, marks: Marks, which: Marks, by_chance: Marks, sets: Sets | None) -> None:
-        """Add windows: what (tasks, n) tasks did, and which windows are of both kinds; without `sets` of each task."""
-        self.count, self.chances = self.count + int(which.sum()), self.chances + int(by_chance.sum())
-        self.seen += _hits(marks[:, which], sets)
-        self.by_chance += _hits(marks[:, by_chance], sets)
-
-    def plus(self, other: _Event) -> _Event:
-        """Return the windows of both."""
-        counts = self.count + other.count, self.chances + other.chances
-        return _Event(*counts, self.seen + other.seen, self.by_chance + other.by_chance)
-
-    def others_at_most(self) -> Floats:
-        """Return for each set the largest part of the windows that others may have begun, with 95 % confidence.
-
-        What another begins falls on these tasks only as often as any window does (Wilson's interval).
-        """
-        missed, by_chance = (self.count - self.seen).astype(np.float64), self.by_chance / self.chances
-        square = CERTAIN**2
-        spread = CERTAIN * np.sqrt(missed * (self.count - missed) / self.count + square / 4)
-        most = (missed + square / 2 + spread) / (self.count + square)
-        return np.asarray(np.divide(most, 1 - by_chance, out=np.full(len(most), np.inf), where=by_chance < 1))
-
-
-def _hits(marks: Marks, sets: Sets | None) -> Counts:
-    """Return the number of windows in which each task is marked, or any of each set."""
-    if sets is None:
-        return np.asarray(marks.sum(axis=1, dtype=np.int64))
-    return np.array([np.count_nonzero(marks[list(one)].any(axis=0)) for one in sets], np.int64)
-
-
-class _Onsets:
-    """What tasks did at a pool's onsets; `ends` says whether its ends say as much as its begins."""
-
-    def __init__(self, found: FoundMarks, idle: Marks, *, ends: bool) -> None:
-        """Take in which windows tasks ran, and in which the pool was idle."""
-        self.found, self._idle, self._ends = found, idle, ends
-        self.alone = np.zeros(len(found.tasks), np.int64)
-        """Of each task at how many onsets it ran alone."""
-        self.each = self._events(None)
-        """Of each task."""
-
-    def _events(self, sets: Sets | None) -> list[_Event]:
-        """Return what sets of tasks did; without, each task, of which it is known too how often it was alone."""
-        events = [_Event.none(len(self.alone) if sets is None else len(sets)) for _ in range(4)]
-        for part in _parts(self.found, self._idle):
-            for event, marks in zip(events, part.kinds, strict=False):
-                event.add(marks, part.onset, part.after_idle, sets)
-            if self._ends:
-                events[3].add(part.ended, part.last, part.before_idle, sets)
-            if sets is None:
-                at_onset = part.kinds[0][:, part.onset]
-                self.alone += (at_onset & (at_onset.sum(axis=0) == 1)).sum(axis=1)
-        return [*events[:3], events[1].plus(events[3])] if self._ends else events[:3]
-
-    def smallest_sets(self) -> Counts:
-        """Return the members of all smallest sets of tasks beside which nobody needs to have begun an onset."""
-        count = len(self.alone)
-        by_onsets = np.argsort(-(self.each[0].seen / self.each[0].count), kind="stable")
-        for size in range(1, min(LARGEST_SET, count) + 1):
-            among = by_onsets if size == 1 else by_onsets[: MOST_COMBINED if size == 2 else MOST_COMBINED // 2]
-            sets: Sets = [(task,) for task in range(count)]
-            if size > 1:
-                sets = list(itertools.combinations(among.tolist(), size))
-            events = self.each if size == 1 else self._events(sets)
-            certain = np.any([one.others_at_most() <= MOST_OTHERS for one in events], axis=0)
-            if certain.any():
-                return np.unique(
-                    [task for one, is_it in zip(sets, certain.tolist(), strict=True) if is_it for task in one]
-                )
-        return np.empty(0, np.int64)
-
-    def doubtful(self, users: Marks) -> Marks:
-        """Return the tasks of which the pool does not show that they do not use it."""
-        sums = np.zeros((4, len(users)), np.int64)
-        for part in _parts(self.found, self._idle):
-            seen = part.kinds[0]
-            apart = seen & ~seen[users].any(axis=0)
-            sums[0] += apart.sum(axis=1)
-            for target, which in zip(sums[1:], (part.idle, part.onset, part.after_idle), strict=True):
-                target[:] += apart[:, which].sum(axis=1)
-        apart_at, rested, begun, after_idle = sums
-        begins = begun >= np.maximum(CERTAIN_ALONE, SELDOM * after_idle)
-        return np.asarray(~users & (begins | (rested < LEAST_RESTED) | (rested < apart_at * MOSTLY)))
-
-
-def users_by_onsets(times: OnsetTimes, *, rest_ns: int = 0) -> Learnt | None:
-    """Return the tasks that use a pool; None if its onsets do not tell.
-
-    Parameters
-    ----------
-    times : when each task that may use the pool ran
-    rest_ns : a pool that is idle for less has not rested: a spinning thread may have waited for a core
-    """
-    found = times.marks.finish()
-    # Where a pool rests as soon as its caller has its result, ends say as much as begins.
-    onsets = _Onsets(found, long_spells(times.idle, times.edges_ns, rest_ns), ends=not rest_ns)
-    if onsets.each[0].count < LEAST_ONSETS:
-        return None
-    users = onsets.alone >= CERTAIN_ALONE
-    users[onsets.smallest_sets()] = True
-    if not users.any():
-        return None
-    return Learnt(found.tasks[users], found.tasks[onsets.doubtful(users)])

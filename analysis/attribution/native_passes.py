@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .instances import InstanceRows
     from .native_calls import Explained, ThreadsCalls
     from .native_cuts import Cells, Rules
-    from .native_onsets import OnsetTimes
+    from .native_onsets import Onsets
     from .native_rates import Rates, Usage
     from .segments import Segments
 
@@ -182,7 +182,7 @@ class OnTimesPass:
     usage: Usage
     source: Source
     rules: Rules
-    onsets: OnsetTimes | None = None
+    onsets: Onsets | None = None
     tasks: set[int] = field(default_factory=set)
     users: set[int] = field(default_factory=set)
     is_called: bool = False
@@ -199,12 +199,12 @@ class OnTimesPass:
         runs, further = self.source.runs(block)
         self.is_called |= bool((runs.task >= 0).any())
         if self.onsets is not None:
-            self.onsets.add(runs)
+            self.onsets.add(runs, block.part_ns[1])
         runs = Runs.joined([runs, further])
-        cells = cells_of(self.usage, runs, self.rules, block.part_ns, self._history)
+        cells = cells_of(self.usage, runs, block.part_ns, self._history)
         self.tasks |= set(distinct_tasks(runs.task))
         if cells is not None:
-            self._on_times.add(cells.t_ns, cells.at, cells.running > 0, cells.spins)
+            self._on_times.add(cells.t_ns, cells.at, cells.running > 0)
             self.users |= set(distinct_tasks(cells.near.task))
             self.segments += len(cells.at)
         if not block.is_last:
@@ -271,7 +271,7 @@ class CutPass:
         history, carried = self.histories[-1], self.carried[-1]
         runs = Runs.joined(self.source.runs(block))
         history = history.behind(block.offsets[-1])
-        cells = cells_of(self.usage, runs, self.rules, block.part_ns, history)
+        cells = cells_of(self.usage, runs, block.part_ns, history)
         kinds, used = None, np.empty(0, np.int64)
         begun = (runs.begin_ns >= block.part_ns[0]) & (runs.begin_ns < block.part_ns[1])
         self.reach_ns.append(int(runs.end_ns[begun].max(initial=block.part_ns[0])))
@@ -333,7 +333,7 @@ class CutPass:
         """
         history = history.behind(block.offsets[-1])
         runs = Runs.joined(self.source.runs(block))
-        cells = cells_of(self.usage, runs, self.rules, block.part_ns, history, last_ns)
+        cells = cells_of(self.usage, runs, block.part_ns, history, last_ns)
         if cells is None:
             return None
         found = kinds_of(cells, self.rates, self.rules, history)

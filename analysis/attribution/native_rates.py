@@ -184,25 +184,22 @@ class OnTimes:
     Attributes
     ----------
     on_ns : (n,) between two distinct times of reads, how long users ran
-    spins_ns : (n,) how long the pool surely span while none ran
     reach_ns : the first and the last moment at which a segment of the pool begins or ends
     """
 
     def __init__(self, usage: Usage) -> None:
         """Begin without segments."""
-        count = len(usage.grid_ns) - 1
-        self._padded_ns = zeros(count + 2, np.int64), zeros(count + 2, np.int64)
-        self.on_ns, self.spins_ns = (one[1:-1] for one in self._padded_ns)
+        self._padded_ns = zeros(len(usage.grid_ns) + 1, np.int64)
+        self.on_ns = self._padded_ns[1:-1]
         self.reach_ns = int(usage.grid_ns[0]), int(usage.grid_ns[-1])
 
-    def add(self, t_ns: Times, at: NDArray[np.intp], on: Marks, spins: Marks) -> None:
-        """Add segments: where they begin and end, between which reads, and whether users ran and the pool span."""
+    def add(self, t_ns: Times, at: NDArray[np.intp], on: Marks) -> None:
+        """Add segments: where they begin and end, between which reads, and whether users ran."""
         self.reach_ns = min(self.reach_ns[0], int(t_ns[0])), max(self.reach_ns[1], int(t_ns[-1]))
-        length_ns, first = np.diff(t_ns), int(at[0])
-        for target, which in zip(self._padded_ns, (on, spins), strict=True):
-            sums = np.bincount(at - first, weights=np.where(which, length_ns, 0))
-            target[first : first + len(sums)] += sums.astype(np.int64)
-        release(*self._padded_ns)
+        first = int(at[0])
+        sums = np.bincount(at - first, weights=np.where(on, np.diff(t_ns), 0))
+        self._padded_ns[first : first + len(sums)] += sums.astype(np.int64)
+        release(self._padded_ns)
 
 
 @dataclass(frozen=True)
@@ -233,16 +230,22 @@ class Rates:
 
 
 def rates_of(usage: Usage, on_times: OnTimes, rest_ns: int) -> Rates:
-    """Return the rates.
+    """Return the rates: as much of a pool's CPU time as fits is used while its users run.
 
-    Threads that spin want a core as those that work do. If they did not have one all the time, it is not known when
-    they waited for it, so both got their part of it. A pool that is idle for less than `rest_ns` has not rested.
+    A pool that is idle for less than `rest_ns` has not rested.
     """
-    shares = _Shares(usage, running_sums(on_times.on_ns), running_sums(on_times.spins_ns))
+    on_until_ns = running_sums(on_times.on_ns)
     steps = _Steps(len(usage.grid_ns) - 1, _highest(usage.power))
     for at in blocks(len(usage.cpu_s)):
-        steps.add(usage.first[at], usage.last[at], shares.of(at), None if usage.power is None else usage.power[at])
-        shares.release()
+        first, last = usage.first[at], usage.last[at]
+        on_ns, cpu_ns = on_until_ns[last] - on_until_ns[first], usage.cpu_s[at] * 1e9
+        off_ns = usage.end_ns[at] - usage.begin_ns[at] - on_ns
+        # The clock and the time are not read at the very same moment: what fits nowhere stays with the users.
+        inside = np.where(on_ns > 0, np.maximum(np.minimum(cpu_ns, on_ns), cpu_ns - off_ns), 0.0)
+        share = _Share(on_ns, off_ns, inside / np.maximum(on_ns, 1), (cpu_ns - inside) / np.maximum(off_ns, 1))
+        steps.add(first, last, share, None if usage.power is None else usage.power[at])
+        usage.release()
+        release(on_until_ns)
     off, on, touches = steps.rates()
     before_ns, after_ns = on_times.reach_ns
     edges_ns = joined(np.int64, (np.array([before_ns]), usage.grid_ns, np.array([after_ns])))
@@ -272,61 +275,6 @@ class _Share(NamedTuple):
     off_ns: Times
     on: Floats
     off: Floats
-
-
-@dataclass(frozen=True)
-class _Shares:
-    """Splits the CPU time between two reads into that while users ran and the rest.
-
-    Attributes
-    ----------
-    usage : of the pool
-    on_until_ns, spins_until_ns : how long users ran, and the pool surely span, up to each distinct time of reads
-    """
-
-    usage: Usage
-    on_until_ns: Times
-    spins_until_ns: Times
-
-    @cached_property
-    def _spinning_to_working(self) -> float:
-        """The part of a core that a pool has while it spins, of that which it has while it works; 0 if it sleeps.
-
-        Of the times between two reads that are all of one kind. A pool that was never seen to work throughout has a
-        core.
-        """
-        spinning, working = np.zeros(2), np.zeros(2)
-        for at in blocks(len(self.usage.cpu_s)):
-            on_ns, spins_ns, off_ns, cpu_ns = self._lengths(at)
-            spins, works = (on_ns == 0) & (spins_ns == off_ns), off_ns == 0
-            spinning += cpu_ns[spins].sum(), spins_ns[spins].sum()
-            working += cpu_ns[works].sum(), on_ns[works].sum()
-            self.release()
-        if not spinning[1]:
-            return 0.0
-        has, had = spinning[0] / spinning[1], working[0] / working[1] if working[1] else 1.0
-        return float(min(has / had, 1.0)) if had > 0 else 1.0
-
-    def _lengths(self, at: slice) -> tuple[Times, Times, Times, Floats]:
-        usage = self.usage
-        first, last = usage.first[at], usage.last[at]
-        on_ns, spins_ns = (one[last] - one[first] for one in (self.on_until_ns, self.spins_until_ns))
-        return on_ns, spins_ns, usage.end_ns[at] - usage.begin_ns[at] - on_ns, usage.cpu_s[at] * 1e9
-
-    def of(self, at: slice) -> _Share:
-        """Return it for some of the times between two reads."""
-        part = self._spinning_to_working
-        on_ns, spins_ns, off_ns, cpu_ns = self._lengths(at)
-        # The clock and the time are not read at the very same moment: what fits nowhere stays with the users.
-        wanted_ns = on_ns + part * spins_ns
-        inside = np.minimum(cpu_ns * (on_ns / np.maximum(wanted_ns, 1)), on_ns)
-        inside = np.where(on_ns > 0, np.maximum(inside, cpu_ns - off_ns), 0.0)
-        return _Share(on_ns, off_ns, inside / np.maximum(on_ns, 1), (cpu_ns - inside) / np.maximum(off_ns, 1))
-
-    def release(self) -> None:
-        """Leave to the kernel what is in files."""
-        self.usage.release()
-        release(self.on_until_ns, self.spins_until_ns)
 
 
 class _Steps:

@@ -31,7 +31,7 @@ from .native_members import (
     ran_in,
     spins_ns,
 )
-from .native_onsets import OnsetTimes, users_by_onsets
+from .native_onsets import Onsets
 from .native_passes import Block, CallRuns, CutPass, Facts, OnTimesPass, TaskRuns
 from .native_rates import Usage
 
@@ -204,7 +204,8 @@ class _PoolSearch:
         source = TaskRuns(
             [at for at in callers if at is not None], computes, one.creator_task if how == "created" else None
         )
-        onsets, rules = OnsetTimes(self._usage, self._clocks), Rules(self._spins_ns)
+        rules = Rules(self._spins_ns)
+        onsets = Onsets(self._usage, self._clocks, rules.rest_ns)
         first = OnTimesPass(self._usage, source, rules, onsets)
         yield first
         if not first.tasks:
@@ -215,7 +216,7 @@ class _PoolSearch:
             return None
         basis = "creator" if how != "pool" else "unknown" if cut.sums.is_unidentified else "alone"
         possible = np.array(sorted(first.tasks), np.int64)
-        learnt = users_by_onsets(onsets, rest_ns=rules.rest_ns) if len(possible) > 1 else None
+        learnt = onsets.learnt() if len(possible) > 1 else None
         given = {member.thread.creator_task for member in self._members} - {None}
         users = np.array(sorted(task for task in given if task is not None), np.int64)
         if learnt is None and how == "pool" and given and not self._spins_ns and _never_rests(cut):

@@ -16,11 +16,10 @@ from support import nested_runs
 from support.native_truth import MS, Program
 from support.properties import examples
 from support.streamed_profiles import assert_same, streamed
-from tprof.analysis.attribution import native_density, native_marks
+from tprof.analysis.attribution import native_density, native_onsets
 from tprof.analysis.attribution.native_calls import Reach, ThreadsCalls
 from tprof.analysis.attribution.native_counts import power_between_readings
-from tprof.analysis.attribution.native_marks import TaskMarks
-from tprof.analysis.attribution.native_onsets import OnsetTimes, users_by_onsets
+from tprof.analysis.attribution.native_onsets import Onsets
 from tprof.analysis.attribution.native_rates import Usage
 from tprof.analysis.attribution.native_time import Clock, Runs
 from tprof.analysis.models import choose_model
@@ -45,7 +44,7 @@ def in_blocks(block: int) -> Iterator[None]:
         patch.setattr(long_arrays, "BLOCK", block)
         patch.setattr(long_arrays, "MOST_HELD", block)
         patch.setattr(stream, "PIECE", 3 * block)
-        patch.setattr(native_marks, "AT_ONCE", 4 * block)
+        patch.setattr(native_onsets, "AT_ONCE", 4 * block)
         yield
 
 
@@ -148,10 +147,11 @@ def test_calls_are_found_by_thread_and_time(seed, count, block) -> None:
 
 
 class Busy(NamedTuple):
-    """Clocks of a pool, and runs of tasks in parts of a recording, some of them in two."""
+    """Clocks of a pool, runs of tasks, and where the recording is cut into parts."""
 
     clocks: list[Clock]
-    parts: list[Runs]
+    runs: Runs
+    cuts_ns: list[int]
 
 
 def busy(seed: int) -> Busy:
@@ -172,56 +172,31 @@ def busy(seed: int) -> Busy:
         clocks.append(Clock(t_ns, np.interp(t_ns, at_ns, used_s)))
     cuts_ns = [-1, *np.sort(rng.integers(0, length_ns, 3)).tolist(), length_ns]
     runs = Runs(begin_ns, end_ns, task, task, np.zeros(len(task), bool))
-    parts = [runs.kept((begin_ns < b) & (end_ns >= a)) for a, b in itertools.pairwise(cuts_ns)]
-    return Busy([one for one in clocks if one.cpu_s[-1] > 0], parts)
+    return Busy([one for one in clocks if one.cpu_s[-1] > 0], runs, cuts_ns)
 
 
-def learnt(found: Busy, rest_ns: int) -> tuple[list[int], list[bool], object]:
-    """Return the windows of a pool, in which it was idle, and its users by onsets."""
-    times = OnsetTimes(Usage.of(found.clocks), found.clocks)
-    for runs in found.parts:
-        times.add(runs)
-    users = users_by_onsets(times, rest_ns=rest_ns)
+def learnt(found: Busy, rest_ns: int, cuts_ns: list[int]) -> tuple[object, ...]:
+    """Return the windows of a pool, in which it was idle, what tasks did in them, and its users by onsets."""
+    onsets = Onsets(Usage.of(found.clocks), found.clocks, rest_ns)
+    for begin_ns, end_ns in itertools.pairwise(cuts_ns):
+        in_part = (found.runs.begin_ns < end_ns) & (found.runs.end_ns >= begin_ns)
+        onsets.add(found.runs.kept(in_part), end_ns)
+    users = onsets.learnt()
     known = None if users is None else (users.users.tolist(), users.doubtful.tolist())
-    return times.edges_ns.tolist(), times.idle.tolist(), known
+    counts = [one.tolist() for one in (onsets.counts, onsets.ran, onsets.both)]
+    return onsets.edges_ns.tolist(), onsets.idle.tolist(), counts, onsets.onsets, onsets.chances, known
 
 
 @examples(60, quick=12)
 @given(st.integers(0, 2**31), st.sampled_from([0, 60 * MS]), st.sampled_from([9, 50]))
-def test_onsets_in_blocks_are_those_in_memory(seed, rest_ns, block) -> None:
-    """Windows, idle ones and users are the same."""
+def test_onsets_in_blocks_and_parts_are_those_of_the_whole(seed, rest_ns, block) -> None:
+    """Windows, idle ones, what tasks did and users are the same."""
     found = busy(seed)
     if found.clocks:
-        expected = learnt(found, rest_ns)
+        expected = learnt(found, rest_ns, [-1, 1 << 62])
 
         with in_blocks(block):
-            assert learnt(found, rest_ns) == expected
-
-
-@examples(100)
-@given(st.integers(0, 2**31), st.integers(1, 12), st.integers(0, 30), st.sampled_from([1, 5, 1000]))
-def test_what_runs_in_windows_is_that_of_a_slow_oracle(seed, windows, count, block) -> None:
-    """Also of runs from before the first window, until after the last, and of such as are added twice."""
-    rng = np.random.default_rng(seed)
-    begin = rng.integers(-1, windows + 1, count)
-    last = np.minimum(begin + rng.integers(0, 4, count), windows)
-    task, end = rng.choice([2, 5, 9], count), np.minimum(last + rng.integers(0, 2, count), windows)
-
-    with in_blocks(block):
-        marks = TaskMarks(windows)
-        for part in (slice(0, count // 2 + 1), slice(count // 2, count)):
-            marks.add(task[part], begin[part], last[part], end[part])
-        found = marks.finish()
-        parts = list(found.parts())
-
-    assert found.tasks.tolist() == np.unique(task).tolist()
-    assert [at for part in parts for at in range(part.at.start, part.at.stop)] == list(range(windows))
-    ours = [np.concatenate(one, axis=1) for one in zip(*(part[1:] for part in parts), strict=True)]
-    for number, one in enumerate(found.tasks.tolist()):
-        runs = [(b, e, s) for b, e, s, own in zip(begin, last, end, task, strict=True) if own == one]
-        assert ours[0][number].tolist() == [any(b <= at <= e for b, e, _ in runs) for at in range(windows)]
-        assert ours[1][number].tolist() == [any(b == at for b, _, _ in runs) for at in range(windows)]
-        assert ours[2][number].tolist() == [any(s == at for _, _, s in runs) for at in range(windows)]
+            assert learnt(found, rest_ns, [*found.cuts_ns, 1 << 62]) == expected
 
 
 @pytest.mark.parametrize("noted", [True, False])
