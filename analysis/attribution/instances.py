@@ -48,14 +48,14 @@ class InstanceRows:
 
     def copied(self) -> InstanceRows:
         """Return contiguous columns."""
-        arrays = {
+        arrays: dict[str, Any] = {
             name: np.ascontiguousarray(value) for name, value in vars(self).items() if isinstance(value, np.ndarray)
         }
         return replace(self, **arrays)
 
     def view(self, place: slice | NDArray[Any]) -> InstanceRows:
         """Return some of the rows; of a slice without a copy."""
-        arrays = {
+        arrays: dict[str, Any] = {
             name: value[place] if isinstance(value, np.ndarray) else value
             for name, value in vars(self).items()
             if name != "counts"
@@ -83,4 +83,4 @@ class Joined:
 
     def to_rows(self, values: Floats) -> Floats:
         """Return values of the parts as sums of the rows."""
-        return np.bincount(self.place, weights=values, minlength=len(self.rows))
+        return np.bincount(self.place, weights=values, minlength=len(self.rows)).astype(np.float64, copy=False)

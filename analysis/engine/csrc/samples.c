@@ -18,10 +18,12 @@ struct span {
     int16_t package_end;
 };
 
-/* Ids are mostly counted, so neighbours share a line of the cache. */
+/* Ids are mostly counted, with the number of a process or a thread in their upper half: neighbours share a line of the
+ * cache, and all bits decide which. */
 static size_t home_of(const struct tprof_engine_table *table, uint64_t instance)
 {
-    const uint64_t mixed = (instance >> 4) * UINT64_C(0x9E3779B97F4A7C15) >> 20;
+    const uint64_t group = instance >> 4;
+    const uint64_t mixed = (group ^ group >> 32) * UINT64_C(0x9E3779B97F4A7C15) >> 32;
     return (size_t)(mixed << 4 | (instance & 15)) & (table->places - 1);
 }
 
