@@ -10,7 +10,7 @@ lint:  setup ## ruff, style and format
 types:  setup ## mypy --strict on the installed wheel
 	@cd .venv && bin/mypy --config-file ../pyproject.toml --python-executable bin/python -p tprof
 bench:  setup ## print what a sample costs
-	@cd .venv && bin/tprof bench overhead
+	@scripts/bench overhead
 docs:   ## build the documentation site into site/
 	@scripts/docs
 lab:    ## compare with the truth of a processor in a guest (tests/lab/README.md)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 DIGITS = 3
 NOT_MEASURED = "not measured"
+NONE = "–"
+"""Stands in a cell without a value."""
 
 
 @dataclass(frozen=True)

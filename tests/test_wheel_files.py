@@ -21,6 +21,10 @@ PYTHONS = ("cp311", "cp312", "cp313", "cp314", "cp314t")
 NO_TOOLS = 3
 BESIDE = "tprof/testing/site"
 """What is installed beside the package."""
+CHECKOUT_ONLY = {
+    ("benchmarks", name) for name in ("__main__.py", "overhead", "peers", "published", "simulator", "validation")
+}
+"""What measures tprof itself runs from the checkout, by scripts/bench."""
 FOLDERS = {"analysis": "tprof/analysis", "benchmarks": "tprof/benchmarks", "runtime": "tprof/runtime", "tprof": "tprof"}
 EXTENSIONS = (
     "tprof/_core",
@@ -29,7 +33,6 @@ EXTENSIONS = (
     "tprof/runtime/_scheduler",
     "tprof/benchmarks/kernels/_stress",
     "tprof/benchmarks/polybench/_polybench",
-    "tprof/benchmarks/overhead/_limit",
     "tprof/benchmarks/roofline/_polynomial",
 )
 
@@ -52,7 +55,7 @@ def expected_in_wheel(names):
     """Return where the wheel holds each file of the four folders but the sources of extensions."""
     kept = [Path(name) for name in names if "csrc" not in Path(name).parts]
     beside = {path.name for path in kept if str(path.parent) == BESIDE}
-    kept = [path for path in kept if str(path.parent) != BESIDE]
+    kept = [path for path in kept if str(path.parent) != BESIDE and path.parts[:2] not in CHECKOUT_ONLY]
     return beside | {str(Path(FOLDERS[path.parts[0]], *path.parts[1:])) for path in kept if path.parts[0] in FOLDERS}
 
 
@@ -70,6 +73,7 @@ def test_the_wheel_holds_the_packages_and_nothing_stray():
     assert "tprof/sensors/watts.csv" in packaged
     assert "tprof/processors/tables/amd-zen.txt" in packaged
     assert any(name.startswith("tprof/_core") and name.endswith(".so") for name in packaged)
+    assert not [name for name in packaged if tuple(name.split("/")[1:3]) in CHECKOUT_ONLY]
     assert not [name for name in packaged if name.endswith((".c", ".h")) or "csrc" in name or "/tests/" in name]
 
 

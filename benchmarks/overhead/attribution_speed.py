@@ -17,8 +17,8 @@ import numpy as np
 from tprof.analysis.attribution.segment_energy import attribute
 from tprof.benchmarks.machine_description import describe_machine
 from tprof.benchmarks.measured_figures import Figure, result_of
-from tprof.benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
 
+from benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
 from tprof.trace import load_session, write_trace
 
 from .children import in_child

@@ -1,4 +1,4 @@
-"""How soon a budget acts and what watching it costs: the measurement behind `tprof bench budget`.
+"""How soon a budget acts and what watching it costs: the measurement behind `scripts/bench budget`.
 
 Actions are timed against the moment from which they were due.
 """
@@ -61,7 +61,7 @@ QUICK = Extent(rounds=1, watch_s=0.1, watch_rounds=1)
 
 
 def measure(extent: Extent = FULL, *, directory: str | os.PathLike[str] | None = None) -> dict[str, Any]:
-    """Measure reaction and cost in one run; as `tprof.benchmarks.overhead.recording_cost.measure`."""
+    """Measure reaction and cost in one run; as `benchmarks.overhead.recording_cost.measure`."""
     with tempfile.TemporaryDirectory(prefix="tprof-budget-", dir=directory) as name:
         place = Path(name)
         with powercap_stand_in(place / "root"):

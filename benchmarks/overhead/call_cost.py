@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import cProfile
+import ctypes
 import functools
 import importlib
 import importlib.util
+import os
+import subprocess
+import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import tprof
 from tprof import counters
-from tprof.errors import SensorError
+from tprof.errors import SensorError, UsageError
 
-from ._limit import write_samples
 from .timing import Subject, no_collection, time_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 BARE = "plain function call"
 NULL_WRAPPER = "pure-Python wrapper that only passes the call on"
@@ -132,9 +135,29 @@ def time_limit(directory: Path, samples: int, *, by_ticks: bool) -> float:
     """Return nanoseconds a sample of a loop in C that only writes the bytes that a recorder must write."""
     path = directory / "limit"
     try:
-        return write_samples(path, samples, by_ticks) / samples
+        took_ns: int = _limit().write_samples(os.fsencode(path), samples, by_ticks)
     finally:
-        path.unlink()
+        path.unlink(missing_ok=True)
+    if took_ns < 0:
+        raise OSError(-took_ns, os.strerror(-took_ns), str(path))
+    return took_ns / samples
+
+
+@functools.cache
+def _limit() -> ctypes.CDLL:
+    """Compile and load csrc/limit.c. Raises UsageError without a compiler."""
+    source = Path(__file__).with_name("csrc") / "limit.c"
+    with tempfile.TemporaryDirectory() as folder:
+        built = Path(folder) / "limit.so"
+        flags = ["-std=gnu11", "-O3", "-D_GNU_SOURCE", "-shared", "-fPIC"]
+        try:
+            subprocess.run([os.environ.get("CC", "cc"), *flags, "-o", built, source], check=True)  # noqa: S603
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise UsageError(f"cannot compile {source}: {error}; name a compiler of C by CC") from error
+        library = ctypes.CDLL(str(built))
+    library.write_samples.argtypes = (ctypes.c_char_p, ctypes.c_uint64, ctypes.c_int)
+    library.write_samples.restype = ctypes.c_int64
+    return library
 
 
 def quickest(directory: Path, *, blocks: int, loops: int) -> dict[str, float]:

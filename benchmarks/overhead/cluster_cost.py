@@ -1,4 +1,4 @@
-"""What a task of the runtime costs on a cluster, beside the same written by hand: behind `tprof bench cluster`.
+"""What a task of the runtime costs on a cluster, beside the same written by hand: behind `scripts/bench cluster`.
 
 The cluster is dask's own on this machine: worker processes with one thread each. By hand means `client.submit` on the
 futures of earlier calls, of functions that return a changed copy, as dask's documentation asks.
@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.benchmarks.measured_figures import Figure, result_of
-from tprof.benchmarks.peers.contract import empty, in_order
 from tprof.benchmarks.programs import cholesky
 from tprof.benchmarks.programs.local_cluster import local_cluster
 from tprof.runtime import Runtime
 
 import tprof
+from benchmarks.peers.contract import empty, in_order
 from tprof.trace.plain_values import counted
 
 from .timing import ratios, take_turns

@@ -1,4 +1,4 @@
-"""What recording a dask cluster costs, beside the same cluster without it: behind `tprof bench dask`.
+"""What recording a dask cluster costs, beside the same cluster without it: behind `scripts/bench dask`.
 
 The cluster is dask's own on this machine: worker processes with one thread each. The rounds with a recording and those
 without interleave; beginning and end of the recording are not part of a round. What a part costs on its way home is
@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.benchmarks.measured_figures import Figure, result_of
-from tprof.benchmarks.peers.contract import empty
 from tprof.benchmarks.programs.local_cluster import local_cluster
 
 import tprof
+from benchmarks.peers.contract import empty
 from tprof.trace.directory import HOSTS
 
 from .timing import ratios, take_turns
@@ -133,7 +133,7 @@ def _bring_home(client: Any, folder: Path, size_mb: int) -> list[Figure]:
     size_bytes = write_part(part, size_mb)
     (folder / "home" / HOSTS).mkdir(parents=True)
     worker = next(iter(client.scheduler_info()["workers"]))
-    words = [sys.executable, "-P", "-m", "tprof.benchmarks.overhead.dask_driver"]
+    words = [sys.executable, "-P", "-m", "benchmarks.overhead.dask_driver"]
     words += [client.scheduler.address, worker, str(folder)]
     done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)  # noqa: S603 - our own module
     found = json.loads(done.stdout.splitlines()[-1])

@@ -1,6 +1,6 @@
-"""The driver whose memory `tprof bench dask` measures: it brings a part home through a client, and prints what it took.
+"""The driver whose memory `scripts/bench dask` shows: it brings a part home through a client and prints its cost.
 
-`python -m tprof.benchmarks.overhead.dask_driver SCHEDULER WORKER FOLDER`
+`python -m benchmarks.overhead.dask_driver SCHEDULER WORKER FOLDER`
 """
 
 from __future__ import annotations

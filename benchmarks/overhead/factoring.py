@@ -14,10 +14,10 @@ import psutil
 from threadpoolctl import threadpool_limits
 from tprof.benchmarks.machine_description import usable_cpus
 from tprof.benchmarks.measured_figures import Figure
-from tprof.benchmarks.peers import OURS, PEERS, Peer
 from tprof.benchmarks.programs import cholesky
 
 import tprof
+from benchmarks.peers import OURS, PEERS, Peer
 from tprof.sensors.topology import describe_host
 from tprof.trace.plain_values import counted
 

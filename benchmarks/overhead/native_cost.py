@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.benchmarks.measured_figures import Figure
-from tprof.benchmarks.peers import OURS
-from tprof.benchmarks.peers.contract import grid_side, grid_steps, in_order
-from tprof.benchmarks.peers.native_libraries import LIBRARIES, predecessors, run_graph, write_graph
 from tprof.runtime import Runtime
 
 import tprof
+from benchmarks.peers import OURS
+from benchmarks.peers.contract import grid_side, grid_steps, in_order
+from benchmarks.peers.native_libraries import LIBRARIES, predecessors, run_graph, write_graph
 
 from .timing import ratios, take_turns
 

@@ -1,4 +1,4 @@
-"""What policies on operating points come to in simulated time: the measurement behind `tprof bench policy`.
+"""What policies on operating points come to in simulated time: the measurement behind `scripts/bench policy`.
 
 Everything but the loop that decides is simulated: a processor of four cores with the paper's frequencies and its
 tasks' printed responses. The loop is the runtime's own (`tprof.runtime.policy.control`); what it costs is measured:
@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from tprof.analysis.operating_points.goals import Edp
 from tprof.benchmarks.measured_figures import Figure, result_of
-from tprof.benchmarks.simulator.policy_trials import MIXES, Trial
-from tprof.benchmarks.simulator.simulated_machine import FREQUENCIES_HZ, Machine, Shape
 from tprof.runtime import Runtime
 
 import tprof
+from benchmarks.simulator.policy_trials import MIXES, Trial
+from benchmarks.simulator.simulated_machine import FREQUENCIES_HZ, Machine, Shape
 from tprof.sensors.choose import SYSROOT
 
 from .timing import differences, ratios, take_turns
@@ -30,7 +30,7 @@ from .timing import differences, ratios, take_turns
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tprof.benchmarks.simulator.policy_trials import Mix, Outcome
+    from benchmarks.simulator.policy_trials import Mix, Outcome
 
 
 TARGET = 1.03

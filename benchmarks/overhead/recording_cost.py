@@ -1,4 +1,4 @@
-"""What recording costs: the measurement behind `tprof bench overhead`, each figure beside its target.
+"""What recording costs: the measurement behind `scripts/bench overhead`, each figure beside its target.
 
 Besides samples and tasks: what `import tprof` adds to the start of Python, in child processes of their own, and the
 paper's micro-benchmark (section 2.1) of 2.5 million tasks and 5 million samples, start and flushed end included.

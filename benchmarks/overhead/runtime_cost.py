@@ -1,4 +1,4 @@
-"""What the task runtime costs, beside its peers: the measurement behind `tprof bench runtime`.
+"""What the task runtime costs, beside its peers: the measurement behind `scripts/bench runtime`.
 
 An empty task, recorded or not; empty tasks beside those of libraries for C++ (`native_cost.py`); the tiled Cholesky
 (`factoring.py`); the memory of a graph of a million tasks, in child processes of their own. What locks would allow on
@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tprof.benchmarks.machine_description import describe_machine, usable_cpus
 from tprof.benchmarks.measured_figures import Figure
-from tprof.benchmarks.peers import DASK, EXECUTOR, OURS, PEERS, BatchPeer, GraphPeer
-from tprof.benchmarks.peers.contract import grid_count, grid_side
 from tprof.runtime import Runtime
 
 import tprof
+from benchmarks.peers import DASK, EXECUTOR, OURS, PEERS, BatchPeer, GraphPeer
+from benchmarks.peers.contract import grid_count, grid_side
 
 from .factoring import measure_factoring
 from .native_cost import CHAINS, measure_native

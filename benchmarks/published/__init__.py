@@ -1,17 +1,14 @@
 """What others have published: the TProf paper's tables and responses to frequency, and public measurements.
 
-Each figure stands here once, and nothing else in the project states one of them. What the analysis itself offers stands
-there: table 1 is `tprof.analysis.TABLE_1`, and machines that have names are in `analysis/theory`.
+Each figure stands in the project once: here, or where the wheel needs it. Table 1 is `tprof.analysis.TABLE_1`, tables 5
+and 6 are in `benchmarks/suite/paper_programs.py`, and machines that have names are in `analysis/theory`.
 """
 
 from .paper import (
     FREQUENCIES,
     HIGHEST_HZ,
     LOWEST_HZ,
-    PAPER,
     TABLES_HZ,
-    PaperProgram,
-    PaperTask,
     Ratios,
     processors,
     ratios,
@@ -26,10 +23,7 @@ __all__ = [
     "FREQUENCIES",
     "HIGHEST_HZ",
     "LOWEST_HZ",
-    "PAPER",
     "TABLES_HZ",
-    "PaperProgram",
-    "PaperTask",
     "Ratios",
     "processors",
     "ratios",

@@ -1,4 +1,4 @@
-"""``python -m tprof.benchmarks.simulator COMMAND…``: run a command on a simulated machine."""
+"""``python -m benchmarks.simulator COMMAND…``: run a command on a simulated machine."""
 
 import shutil
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .simulated_machine import FREQUENCIES_HZ, Machine, Shape
 
-USAGE = "usage: python -m tprof.benchmarks.simulator COMMAND [ARGS]..."
+USAGE = "usage: python -P -m benchmarks.simulator COMMAND [ARGS]..."
 
 
 def main() -> None:

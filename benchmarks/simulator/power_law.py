@@ -27,7 +27,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.benchmarks.published import TABLES_HZ
+
+from benchmarks.published import TABLES_HZ
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

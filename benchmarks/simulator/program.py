@@ -1,6 +1,6 @@
 """A program for the simulated machine: its tasks take as long as their law gives for the frequency that is set.
 
-``python -m tprof.benchmarks.simulator.program --tasks sort,merge --instances 8 --seconds 0.02 --workers 2``
+``python -m benchmarks.simulator.program --tasks sort,merge --instances 8 --seconds 0.02 --workers 2``
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from tprof.benchmarks.kernels._stress import pipeline
-from tprof.benchmarks.published import HIGHEST_HZ
 
 import tprof
+from benchmarks.published import HIGHEST_HZ
 from tprof.errors import SensorError, UsageError
 from tprof.frequency import find_policies
 from tprof.frequency.cpufreq import CPUFREQ, number_hz

@@ -26,8 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from tprof.benchmarks.published import FREQUENCIES, HIGHEST_HZ, LOWEST_HZ, Ratios, ratios
-
+from benchmarks.published import FREQUENCIES, HIGHEST_HZ, LOWEST_HZ, Ratios, ratios
 from tprof.frequency.cpufreq import CPUFREQ, KHZ
 from tprof.sensors.choose import SYSROOT
 from tprof.sensors.powercap import SIMULATED
@@ -43,7 +42,7 @@ IDLE_W = 0.05
 """Next to nothing: then a task's energy is its law's, and no part of it is static."""
 TEXT_BYTES = 24
 READY = "ready"
-START = "from tprof.benchmarks.simulator.simulated_machine import main; main()"
+START = "from benchmarks.simulator.simulated_machine import main; main()"
 _STEP_HZ = 1_000_000
 FREQUENCIES_HZ = tuple(
     (LOWEST_HZ + (HIGHEST_HZ - LOWEST_HZ) * place // (FREQUENCIES - 1)) // _STEP_HZ * _STEP_HZ

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.benchmarks.published import TABLES_HZ
+
+from benchmarks.published import TABLES_HZ
 
 from .effects import NO_EFFECTS, Effects
 from .power_law import COUNTERS, STATED, Law, Rates, demand_gbs, rates

@@ -17,11 +17,11 @@ from tprof.analysis.export import safe_cell
 from tprof.analysis.report.density import sample
 from tprof.analysis.report.embed import Parts, clean, embed, write_page
 from tprof.benchmarks.machine_description import machine_sentence
-from tprof.benchmarks.published.paper import PAPER
 
 from tprof.errors import TprofError
 from tprof.trace.plain_values import counted
 
+from .paper_programs import PAPER
 from .suite_text import tables
 
 if TYPE_CHECKING:

@@ -12,16 +12,18 @@ from tprof.analysis.profile.intervals import mean_half, widened
 from tprof.analysis.profile.summary import errors_of, summarize
 from tprof.analysis.profile.task_sums import TaskSums, half_widths
 from tprof.benchmarks.programs.catalogue import PROGRAMS
-from tprof.benchmarks.published.paper import MACHINE, PAPER, SOURCE
 
 from tprof.errors import UsageError
+
+from .paper_programs import MACHINE, PAPER, SOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tprof.analysis import Profile
-    from tprof.benchmarks.published.paper import PaperTask
     from tprof.benchmarks.repeats import Runs
+
+    from .paper_programs import PaperTask
 
 
 Row = dict[str, Any]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tprof.analysis.text_table import Table
-from tprof.benchmarks.measured_figures import number
-from tprof.benchmarks.published.paper import BYTES_A_MB, MACHINE, PAPER
-from tprof.benchmarks.validation.validation_text import NONE
+from tprof.benchmarks.measured_figures import NONE, number
 
+from .paper_programs import BYTES_A_MB, MACHINE, PAPER
 from .suite_tables import Suite, is_absent, table_5, table_6
 
 if TYPE_CHECKING:

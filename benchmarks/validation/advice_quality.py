@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tprof.benchmarks.machine_description import describe_machine
 from tprof.benchmarks.measured_figures import Figure
-from tprof.benchmarks.published import public_measurements
+
+from benchmarks.published import public_measurements
 
 from . import advice_trials, known_responses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tprof.benchmarks.published.public_measurements import Response
+    from benchmarks.published.public_measurements import Response
 
     from .advice_trials import Noise, Try
 

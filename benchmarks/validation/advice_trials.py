@@ -26,7 +26,7 @@ from .known_responses import HIGH_HZ, LOW_HZ, Floats
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.benchmarks.published.public_measurements import Response
+    from benchmarks.published.public_measurements import Response
 
 
 MISFITS = (0.05, 0.08, 0.1, 0.13, 0.16, 0.2)

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.analysis.operating_points.scales import student
-from tprof.benchmarks import published
+
+from benchmarks import published
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tprof.benchmarks.processes import completed
-from tprof.benchmarks.simulator import write
 
+from benchmarks.simulator import write
+from benchmarks.validation.processes import completed
 from tprof.errors import UsageError
 from tprof.trace import load_session
 
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tprof.analysis import Profile
-    from tprof.benchmarks.processes import Progress
-    from tprof.benchmarks.simulator import Truth
+
+    from benchmarks.simulator import Truth
+    from benchmarks.validation.processes import Progress
 
     from .assumptions import AssumptionCase
     from .least_errors import Floats

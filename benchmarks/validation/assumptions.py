@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from tprof.benchmarks.simulator import (
+
+from benchmarks.simulator import (
     BROADWELL,
     ICE_LAKE,
     KNIGHTS_LANDING,

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.analysis.operating_points.scales import NORMAL_95
-from tprof.benchmarks.simulator import Run, random_mix, write
 
+from benchmarks.simulator import Run, random_mix, write
 from tprof.trace import load_session
 
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
     from tprof.analysis import Coefficients, Profile
-    from tprof.benchmarks.simulator import Truth
+
+    from benchmarks.simulator import Truth
 
     from .cases import Case
 

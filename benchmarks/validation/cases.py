@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tprof.benchmarks.published import LOWEST_HZ
-from tprof.benchmarks.simulator import ICE_LAKE, KNIGHTS_LANDING, Law, Mix, Package, Sensor, Task, kernel, stated
-
+from benchmarks.published import LOWEST_HZ
+from benchmarks.simulator import ICE_LAKE, KNIGHTS_LANDING, Law, Mix, Package, Sensor, Task, kernel, stated
 from tprof.errors import UsageError
 
 WITHOUT_COUNTERS = ("fitted", "cputime", "wall time")

@@ -39,8 +39,8 @@ UPDATE_S = 1.0
 BATCH_S = 0.2
 """Work that is launched at a time, so that little is left when the time is over."""
 NEEDS = (
-    "tprof validate --gpu multiplies matrices on an NVIDIA GPU with PyTorch or CuPy, and neither is installed here: "
-    "pip install torch"
+    "scripts/bench validate --gpu multiplies matrices on an NVIDIA GPU with PyTorch or CuPy, and neither is installed "
+    "here: pip install torch"
 )
 
 
@@ -64,7 +64,9 @@ class TorchWork:
         """Import it. Raises UsageError without a device."""
         self._torch: Any = import_module("torch")
         if not self._torch.cuda.is_available():
-            raise UsageError("tprof validate --gpu finds no GPU that this PyTorch can use: install one built for CUDA")
+            raise UsageError(
+                "scripts/bench validate --gpu finds no GPU that PyTorch can use: install one built for CUDA"
+            )
 
     def prepare(self, size: int) -> None:
         """As `Work`."""
@@ -169,7 +171,7 @@ def measure(
     """
     found = create("nvml").find(Machine(Path("/")))
     if isinstance(found, Unavailable):
-        raise UsageError(f"tprof validate --gpu needs an NVIDIA GPU, and there is none to use here: {found.why}")
+        raise UsageError(f"scripts/bench validate --gpu needs an NVIDIA GPU, and none can be used here: {found.why}")
     work = installed() if work is None else work
     work.prepare(sizes[0])
     work.multiply()
@@ -178,7 +180,7 @@ def measure(
     device = library.current().device
     domain = _domain_of(library.device_names(device), found.domains)
     if domain.accuracy.shows is Quantity.POWER:
-        raise UsageError("tprof validate --gpu needs a GPU with a count of energy: NVIDIA's since Volta")
+        raise UsageError("scripts/bench validate --gpu needs a GPU with a count of energy: NVIDIA's since Volta")
     counter = _Counter(domain)
     zeus = _Zeus(library.name, device)
     try:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.analysis.models.calibration import fit, observe
-from tprof.benchmarks import published
-from tprof.benchmarks.simulator import ICE_LAKE, POLYBENCH, STRESS, Run, length_s, side_by_side, write
-from tprof.benchmarks.simulator.schedule import IDLE_S
 
+from benchmarks import published
+from benchmarks.simulator import ICE_LAKE, POLYBENCH, STRESS, Run, length_s, side_by_side, write
+from benchmarks.simulator.schedule import IDLE_S
 from tprof.trace import load_session
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tprof.analysis import Coefficients, Profile
     from tprof.analysis.models.calibration import Observations
-    from tprof.benchmarks.simulator import Kernel, Package, Truth
 
+    from benchmarks.simulator import Kernel, Package, Truth
     from tprof.trace import Trace
 
     Row = dict[str, Any]

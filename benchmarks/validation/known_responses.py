@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.benchmarks.published import FREQUENCIES, HIGHEST_HZ, LOWEST_HZ, ratios
-from tprof.benchmarks.published.public_measurements import Response
-from tprof.benchmarks.simulator import POLYBENCH, STRESS, Law
-from tprof.benchmarks.simulator.power_law import rates
+
+from benchmarks.published import FREQUENCIES, HIGHEST_HZ, LOWEST_HZ, ratios
+from benchmarks.published.public_measurements import Response
+from benchmarks.simulator import POLYBENCH, STRESS, Law
+from benchmarks.simulator.power_law import rates
 
 Floats = NDArray[np.float64]
 LOW_HZ, HIGH_HZ = float(LOWEST_HZ), float(HIGHEST_HZ)

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tprof.analysis import TABLE_1
 from tprof.analysis.text_table import Table
-from tprof.benchmarks import published
-from tprof.benchmarks.published import HIGHEST_HZ, LOWEST_HZ, TABLES_HZ
-from tprof.benchmarks.simulator.simulated_machine import response
 
+from benchmarks import published
+from benchmarks.published import HIGHEST_HZ, LOWEST_HZ, TABLES_HZ
+from benchmarks.simulator.simulated_machine import response
 from tprof.trace import load_session, write_trace
 
 if TYPE_CHECKING:

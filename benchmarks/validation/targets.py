@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.benchmarks.measured_figures import Figure
-from tprof.benchmarks.overhead.attribution_speed import fitted_over_cputime
-from tprof.benchmarks.overhead.sensor_thread_cost import measure_share, powercap_stand_in
+
+from benchmarks.overhead.attribution_speed import fitted_over_cputime
+from benchmarks.overhead.sensor_thread_cost import measure_share, powercap_stand_in
 
 from .cases import CASES, TARGET_CASES
 

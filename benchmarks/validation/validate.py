@@ -1,4 +1,4 @@
-"""The measurement behind `tprof validate`: cases and seeds, models side by side, the paper's tables.
+"""The measurement behind `scripts/bench validate`: cases and seeds, models side by side, the paper's tables.
 
 Its simulations do not depend on each other and run in processes of their own.
 """
@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tprof.benchmarks import published
-from tprof.benchmarks.processes import run_all
-from tprof.benchmarks.simulator import POLYBENCH, STRESS, Law, Package, redrawn
+
+from benchmarks import published
+from benchmarks.simulator import POLYBENCH, STRESS, Law, Package, redrawn
+from benchmarks.validation.processes import run_all
 
 from . import kernel_pairs
 from .case_errors import run_case
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tprof.analysis import Coefficients
-    from tprof.benchmarks.processes import Progress
+
+    from benchmarks.validation.processes import Progress
 
     from .case_errors import CaseResult
     from .cases import Case

@@ -1,4 +1,4 @@
-"""The tables of `tprof validate` as rows of plain text, and the page that draws what validation found."""
+"""The tables of `scripts/bench validate` as rows of plain text, and the page that draws what validation found."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tprof.analysis.report.embed import Parts, clean, embed
 from tprof.analysis.report.embed import write_page as write
 from tprof.analysis.text_table import Table
 from tprof.benchmarks import measured_figures
+from tprof.benchmarks.measured_figures import NONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     Row = Mapping[str, Any]
 
 MODELS = ("fitted + linear", "fitted", "linear", "ipc", "fesc", "cputime", "wall time")
-NONE = "–"
 MOST_LISTED = 5
 """Tasks whose errors stand in a cell; of more, the median and the largest do."""
 ERRORS = (("mean_error", "mean energy of a task"), ("instance_error", "single instances"))
@@ -276,7 +276,7 @@ def write_page(result: Mapping[str, Any], path: Path) -> None:
     """Write the page, one file that needs no network. Raises TprofError where it cannot be written."""
     package = files(__package__)
     body, script = ((package / f"validate.{kind}").read_text("utf-8") for kind in ("html", "js"))
-    write(path, embed(Parts("tprof validate", body, script, page_data(result))))
+    write(path, embed(Parts("scripts/bench validate", body, script, page_data(result))))
 
 
 def page_data(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from tprof.analysis.attribution.load import Load
 from tprof.analysis.attribution.overlaps import split_overlaps
 from tprof.analysis.attribution.segment_energy import LocatedSegments
 from tprof.analysis.models.fitted.edges import estimate_edges
-from tprof.benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
 
 import tprof
+from benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
 
 TASKS = (stated("short", 50e-6, 4.0), stated("long", 200e-6, 12.0))
 

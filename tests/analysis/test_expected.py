@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from tprof.benchmarks.simulator import ICE_LAKE, Mix, Package, Run, Sensor, random_mix, stated, write
 
 import tprof
+from benchmarks.simulator import ICE_LAKE, Mix, Package, Run, Sensor, random_mix, stated, write
 
 TASKS = (stated("short", 50e-6, 9.0), stated("long", 5e-3, 6.0))
 

@@ -5,7 +5,9 @@ import dataclasses
 import numpy as np
 import pytest
 from tprof.analysis.models.fitted.findings import disorder
-from tprof.benchmarks.simulator import (
+
+import tprof
+from benchmarks.simulator import (
     ICE_LAKE,
     Beside,
     Drift,
@@ -18,9 +20,7 @@ from tprof.benchmarks.simulator import (
     stated,
     write,
 )
-from tprof.benchmarks.validation.cases import NOISY
-
-import tprof
+from benchmarks.validation.cases import NOISY
 
 TASKS = (
     stated("short", 30e-6, 4.0, 0.05),

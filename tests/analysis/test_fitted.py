@@ -7,7 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 from tprof.analysis.models.fitted import powers
-from tprof.benchmarks.simulator import (
+
+import tprof
+from benchmarks.simulator import (
     ICE_LAKE,
     STATED,
     Law,
@@ -21,8 +23,6 @@ from tprof.benchmarks.simulator import (
     stated,
     write,
 )
-
-import tprof
 
 TASKS = (stated("short", 20e-6, 4.0), stated("middle", 50e-6, 8.0), stated("long", 200e-6, 12.0))
 

@@ -8,9 +8,9 @@ import pytest
 from support import traces
 from tprof.analysis import TABLE_1
 from tprof.analysis.profile.answer import answer_of
-from tprof.benchmarks.simulator import ICE_LAKE, STATED, Core, Kernel, Package, Run, write
 
 import tprof
+from benchmarks.simulator import ICE_LAKE, STATED, Core, Kernel, Package, Run, write
 from tprof.live import Meter
 from tprof.trace import layout
 

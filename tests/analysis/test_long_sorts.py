@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
-from tprof.benchmarks.overhead.children import in_child
 
+from benchmarks.overhead.children import in_child
 from tprof.errors import TprofError
 from tprof.trace import long_arrays, long_sorts
 

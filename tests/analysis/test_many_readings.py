@@ -19,9 +19,9 @@ from support import many_readings, traces
 from support.properties import examples
 from tprof.analysis.attribution.quanta import Quanta, build_quanta
 from tprof.analysis.models.fitted.edges import posterior
-from tprof.benchmarks.overhead.children import in_child
 
 import tprof
+from benchmarks.overhead.children import in_child
 from tprof.errors import TprofError
 from tprof.trace import layout, long_arrays
 from tprof.trace import readings as readings_module

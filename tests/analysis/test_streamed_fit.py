@@ -25,10 +25,10 @@ from tprof.analysis.models.fitted.beside import Beside, follow
 from tprof.analysis.models.fitted.equations import Rows, Work, base_columns, worked_in
 from tprof.analysis.models.fitted.noise import instance_spread
 from tprof.analysis.models.fitted.stored_work import NO_SPACE, Loader, StoredPart, StoredWork
-from tprof.benchmarks.simulator import ICE_LAKE, Drift, Effects, Mix, Package, Run, random_mix, stated, write
-from tprof.benchmarks.simulator import Beside as DrawsMore
 
 import tprof
+from benchmarks.simulator import ICE_LAKE, Drift, Effects, Mix, Package, Run, random_mix, stated, write
+from benchmarks.simulator import Beside as DrawsMore
 from tprof.errors import TprofError, UsageError
 from tprof.trace.array_file import ArrayFile
 

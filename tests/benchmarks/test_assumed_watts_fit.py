@@ -4,9 +4,9 @@ import math
 from dataclasses import asdict
 
 import pytest
-from tprof.benchmarks.validation import assumed_watts
-from tprof.benchmarks.validation.assumed_watts import BOARD, Processor, factors, fit, left_out, processors, servers
 
+from benchmarks.validation import assumed_watts
+from benchmarks.validation.assumed_watts import BOARD, Processor, factors, fit, left_out, processors, servers
 from tprof.sensors.assumed import table
 
 

@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from tprof.benchmarks.validation.assumption_runs import Series, measure, run_once, tally
-from tprof.benchmarks.validation.assumptions import ASSUMPTION_CASES, BROKEN, CLEAN, chosen_assumptions
-from tprof.benchmarks.validation.validation_text import assumptions_table
 
+from benchmarks.validation.assumption_runs import Series, measure, run_once, tally
+from benchmarks.validation.assumptions import ASSUMPTION_CASES, BROKEN, CLEAN, chosen_assumptions
+from benchmarks.validation.validation_text import assumptions_table
 from tprof.errors import UsageError
 
 SHORT = Series(runs=2, first_seed=7, most_s=0.5)
@@ -111,7 +111,7 @@ def test_a_clean_case_may_warn_in_one_of_twenty_runs(false, met):
 
 def test_runs_are_made_in_rounds_and_those_that_are_kept_are_not_made_again(tmp_path, monkeypatch):
     keep, told = tmp_path / "runs.jsonl", []
-    monkeypatch.setattr("tprof.benchmarks.processes.usable_cpus", lambda: 1)
+    monkeypatch.setattr("benchmarks.validation.processes.usable_cpus", lambda: 1)
     first = measure(CHEAP, Series(1, 7, 0.5), keep=keep)
     kept = keep.read_text("utf-8")
 

@@ -5,10 +5,11 @@ import json
 from tprof.analysis.theory import energy_scalability as cores
 from tprof.analysis.theory import strong_scaling as scaling
 from tprof.benchmarks import measured_figures
-from tprof.benchmarks.overhead import attribution_speed as analysis
-from tprof.benchmarks.overhead import budget_reaction as budget
-from tprof.benchmarks.overhead import hosts_speed as hosts
-from tprof.benchmarks.overhead import laws_speed as laws
+
+from benchmarks.overhead import attribution_speed as analysis
+from benchmarks.overhead import budget_reaction as budget
+from benchmarks.overhead import hosts_speed as hosts
+from benchmarks.overhead import laws_speed as laws
 
 
 def test_each_target_has_its_figure_and_the_result_is_plain(tmp_path):

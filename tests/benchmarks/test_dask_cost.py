@@ -1,4 +1,4 @@
-"""`tprof bench dask` gives every figure with its target; how large they are is not tested."""
+"""`scripts/bench dask` gives every figure with its target; how large they are is not tested."""
 
 import json
 
@@ -6,9 +6,8 @@ import pytest
 
 pytest.importorskip("distributed", reason="distributed is not installed: pip install tprof-energy[dask]")
 
-from tprof.benchmarks.overhead import dask_cost
-
 import tprof
+from benchmarks.overhead import dask_cost
 
 
 @pytest.mark.thorough

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tprof.benchmarks.simulator import (
+
+from benchmarks.simulator import (
     ICE_LAKE,
     Beside,
     Core,

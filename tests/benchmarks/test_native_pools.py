@@ -3,8 +3,9 @@
 import sys
 
 import pytest
-from tprof.benchmarks.validation.native_pools import CASES, run_case, skipped
-from tprof.benchmarks.validation.validation_text import native_pools
+
+from benchmarks.validation.native_pools import CASES, run_case, skipped
+from benchmarks.validation.validation_text import native_pools
 
 
 def rows_of(name, *, passive):

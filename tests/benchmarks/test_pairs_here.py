@@ -7,13 +7,14 @@ import pytest
 from support import fake_trees
 from support.fake_sensor import FakeSensor
 from tprof.analysis import Coefficients
-from tprof.benchmarks.published import table_3
-from tprof.benchmarks.simulator import ICE_LAKE, Law, Package, Run, kernel, length_s, side_by_side, write
-from tprof.benchmarks.validation.kernel_pairs import TABLE_3
-from tprof.benchmarks.validation.pairs_here import plan_runs, record_pairs, slice_pairs
-from tprof.benchmarks.validation.validation_text import NONE, measured_pairs
+from tprof.benchmarks.measured_figures import NONE
 
 import tprof
+from benchmarks.published import table_3
+from benchmarks.simulator import ICE_LAKE, Law, Package, Run, kernel, length_s, side_by_side, write
+from benchmarks.validation.kernel_pairs import TABLE_3
+from benchmarks.validation.pairs_here import plan_runs, record_pairs, slice_pairs
+from benchmarks.validation.validation_text import measured_pairs
 from tprof.errors import SensorError, UsageError
 from tprof.sensors.topology import describe_host
 from tprof.trace.power_model import write_model

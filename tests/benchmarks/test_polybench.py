@@ -13,7 +13,8 @@ from tprof.benchmarks.polybench import KERNELS, SIZES, Kernel, _polybench, loads
 from tprof.benchmarks.polybench.polybench_kernels import SIGNATURES
 from tprof.benchmarks.programs import polybench as program
 from tprof.benchmarks.programs.outcome import WrongResultError
-from tprof.benchmarks.simulator import POLYBENCH
+
+from benchmarks.simulator import POLYBENCH
 
 every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=lambda kernel: kernel.name)
 

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tprof.benchmarks.simulator import (
+
+from benchmarks.simulator import (
     ICE_LAKE,
     KNIGHTS_LANDING,
     POLYBENCH,
@@ -21,7 +22,7 @@ from tprof.benchmarks.simulator import (
     side_by_side,
     stated,
 )
-from tprof.benchmarks.simulator.power_law import LINE_GB, demand_gbs, rates
+from benchmarks.simulator.power_law import LINE_GB, demand_gbs, rates
 
 PLAIN = Law(gating=0.0, contention=0.0, scatter=0.0, leak=0.0)
 BUSY = Kernel("busy", ipc=2.0, l2_gbs=10.0, llc_gbs=5.0)

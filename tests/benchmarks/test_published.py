@@ -4,10 +4,11 @@ import csv
 from pathlib import Path
 
 import pytest
-from tprof.benchmarks.published import HIGHEST_HZ, LOWEST_HZ, ratios
-from tprof.benchmarks.simulator.simulated_machine import RESPONSES
-from tprof.benchmarks.validation import known_responses
-from tprof.benchmarks.validation.paper_recomputed import recomputed, shares
+
+from benchmarks.published import HIGHEST_HZ, LOWEST_HZ, ratios
+from benchmarks.simulator.simulated_machine import RESPONSES
+from benchmarks.validation import known_responses
+from benchmarks.validation.paper_recomputed import recomputed, shares
 
 REFERENCE = Path(__file__).resolve().parents[3] / "shared" / "reference" / "tprof_dvfs.csv"
 

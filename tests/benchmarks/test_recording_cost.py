@@ -6,12 +6,12 @@ import os
 import pytest
 from tprof.benchmarks import measured_figures
 from tprof.benchmarks.measured_figures import Figure
-from tprof.benchmarks.overhead import call_cost as calls
-from tprof.benchmarks.overhead import recording_cost as overhead
-from tprof.benchmarks.overhead import sensor_thread_cost as sensor_thread
-from tprof.benchmarks.overhead import timing
 
 import tprof
+from benchmarks.overhead import call_cost as calls
+from benchmarks.overhead import recording_cost as overhead
+from benchmarks.overhead import sensor_thread_cost as sensor_thread
+from benchmarks.overhead import timing
 from tprof.errors import TprofError, UsageError
 
 
@@ -55,7 +55,7 @@ def test_the_paper_size_is_two_and_a_half_million_tasks():
 
 def test_a_limit_that_cannot_write_is_an_error(tmp_path):
     with pytest.raises(OSError, match="missing"):
-        calls.write_samples(tmp_path / "missing" / "limit", 1, True)  # noqa: FBT003 - a call of C
+        calls.time_limit(tmp_path / "missing", 1, by_ticks=True)
 
 
 def test_threads_hold_no_descriptors(result):

@@ -7,16 +7,16 @@ import threading
 
 import pytest
 from tprof.benchmarks import measured_figures
-from tprof.benchmarks.overhead import factoring, timing
-from tprof.benchmarks.overhead import runtime_cost as runtime
-from tprof.benchmarks.overhead.factoring import ONE_WORKER, RECORDED, TWO_WORKERS, Factored
-from tprof.benchmarks.overhead.native_cost import make_orders
-from tprof.benchmarks.peers import DASK, EXECUTOR, OURS, PEERS, BatchPeer, Peer, contract, native_libraries
 from tprof.benchmarks.programs import cholesky
 from tprof.benchmarks.programs.outcome import WrongResultError
 from tprof.runtime import Runtime
 
 import tprof
+from benchmarks.overhead import factoring, timing
+from benchmarks.overhead import runtime_cost as runtime
+from benchmarks.overhead.factoring import ONE_WORKER, RECORDED, TWO_WORKERS, Factored
+from benchmarks.overhead.native_cost import make_orders
+from benchmarks.peers import DASK, EXECUTOR, OURS, PEERS, BatchPeer, Peer, contract, native_libraries
 from tprof.errors import UsageError
 
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
-from tprof.benchmarks.overhead.scaling_simulation import HANDOVER_NS, Life, Section, simulate
+
+from benchmarks.overhead.scaling_simulation import HANDOVER_NS, Life, Section, simulate
 
 SECTIONS = st.lists(
     st.builds(Section, st.sampled_from(["", "mutex", "other"]), st.floats(1.0, 500.0)), min_size=1, max_size=4

@@ -8,12 +8,13 @@ import time
 from types import SimpleNamespace
 
 import pytest
-import tprof.benchmarks.simulator.simulated_machine as virtual
-from tprof.benchmarks.simulator.program import SLICE_S, body
-from tprof.benchmarks.simulator.simulated_machine import ENERGY, FIRST, IDLE_W, Package, Shape, make_tree
+
+import benchmarks.simulator.simulated_machine as virtual
+from benchmarks.simulator.program import SLICE_S, body
+from benchmarks.simulator.simulated_machine import ENERGY, FIRST, IDLE_W, Package, Shape, make_tree
 
 SHAPE = Shape((virtual.LOWEST_HZ, virtual.HIGHEST_HZ))
-PROGRAM = [sys.executable, "-P", "-m", "tprof.benchmarks.simulator.program"]
+PROGRAM = [sys.executable, "-P", "-m", "benchmarks.simulator.program"]
 
 
 @pytest.mark.parametrize("law", virtual.RESPONSES.values(), ids=lambda law: law.task)
@@ -31,7 +32,7 @@ def test_a_law_goes_through_both_ends_and_never_falls_between(law):
     ("words", "said"), [([], "name the command"), (["no-such-command"], "there is no command no-such-command")]
 )
 def test_a_machine_without_a_command_that_runs_says_how_it_is_used(words, said):
-    start = [sys.executable, "-P", "-m", "tprof.benchmarks.simulator"]
+    start = [sys.executable, "-P", "-m", "benchmarks.simulator"]
     done = subprocess.run([*start, *words], capture_output=True, text=True, check=False)
 
     assert done.returncode == 2

@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from tprof.benchmarks.measured_figures import NONE
 from tprof.benchmarks.programs.outcome import Outcome
-from tprof.benchmarks.published import PAPER
 from tprof.benchmarks.repeats import Runs
 from tprof.benchmarks.suite import SUITE, Suite, members, tables
+from tprof.benchmarks.suite.paper_programs import PAPER
 from tprof.benchmarks.suite.suite_tables import pooled, table_5, table_6
-from tprof.benchmarks.validation.validation_text import NONE
 
 import tprof
 from tprof.errors import UsageError

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from support.browser import opened
 from tprof.analysis import TABLE_1
-from tprof.benchmarks import processes, published
-from tprof.benchmarks.simulator import ICE_LAKE, STRESS, Law, Mix, Package, Run, random_mix, stated, truth_of, write
-from tprof.benchmarks.validation import CASES, chosen
-from tprof.benchmarks.validation import validate as validation
-from tprof.benchmarks.validation.case_errors import population_j, run_case
-from tprof.benchmarks.validation.cases import WITH_COUNTERS
-from tprof.benchmarks.validation.kernel_pairs import Phases, calibrate, predicted_w, table_3, table_4
-from tprof.benchmarks.validation.targets import target_figures
-from tprof.benchmarks.validation.validation_text import tables, write_page
 
 import tprof
+from benchmarks import published
+from benchmarks.simulator import ICE_LAKE, STRESS, Law, Mix, Package, Run, random_mix, stated, truth_of, write
+from benchmarks.validation import CASES, chosen, processes
+from benchmarks.validation import validate as validation
+from benchmarks.validation.case_errors import population_j, run_case
+from benchmarks.validation.cases import WITH_COUNTERS
+from benchmarks.validation.kernel_pairs import Phases, calibrate, predicted_w, table_3, table_4
+from benchmarks.validation.targets import target_figures
+from benchmarks.validation.validation_text import tables, write_page
 from tprof.errors import UsageError
 
 TASK = stated("work", 1e-3, 6.0)

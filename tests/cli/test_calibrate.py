@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from support.command_line import tprof as run_tprof
 from tprof.analysis.models.linear import stored_model
-from tprof.benchmarks.simulator import STRESS, Law, Package
-from tprof.benchmarks.validation.kernel_pairs import Phases
 
 import tprof
+from benchmarks.simulator import STRESS, Law, Package
+from benchmarks.validation.kernel_pairs import Phases
 from tprof.doctor.sensor_facts import model_facts
 from tprof.sensors.topology import describe_host
 from tprof.trace.power_model import model_path, read_model, write_model
@@ -115,7 +115,7 @@ def test_a_simulated_sessions_model_is_shown_and_not_kept(tmp_path):
 
 
 def test_a_session_without_idle_time_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("tprof.benchmarks.validation.kernel_pairs.IDLE_S", 0.0)
+    monkeypatch.setattr("benchmarks.validation.kernel_pairs.IDLE_S", 0.0)
     phases = Phases(STRESS[:4], busy=(1, 2, 4), phase_s=0.1)
     phases.record(tmp_path / "virtual.tprof", Package(Law()), seed=1)
 

@@ -8,13 +8,13 @@ import sys
 
 import pandas as pd
 import pytest
-import tprof.benchmarks.simulator.simulated_machine as virtual
 from support.browser import opened
 from support.fake_sensor import wait_for
 from support.properties import THOROUGH
 from support.sweeps import QUICK, begun, environment, state, sweep
-from tprof.benchmarks.simulator.simulated_machine import FIRST, Shape, make_tree
 
+import benchmarks.simulator.simulated_machine as virtual
+from benchmarks.simulator.simulated_machine import FIRST, Shape, make_tree
 from tprof.cli import main
 from tprof.errors import SensorError
 from tprof.frequency import Bounds, find_policies, read_bounds
@@ -39,7 +39,7 @@ def swept(tmp_path_factory):
         tasks = ("--tasks", "merge,task_a", "--instances", "4", "--seconds", seconds)
         done = sweep(
             folder, "--workers", "1", "--repeat", "2", "--seed", "7", "-o", "out",
-            "-m", "tprof.benchmarks.simulator.program", *tasks, env=machine.environment,
+            "-m", "benchmarks.simulator.program", *tasks, env=machine.environment,
         )  # fmt: skip
         (policy,) = find_policies(folder / "machine")
         held = read_bounds(policy)

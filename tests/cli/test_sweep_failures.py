@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from support.fake_sensor import wait_for
 from support.sweeps import QUICK, begun, environment, points, state, sweep
-from tprof.benchmarks.simulator.simulated_machine import Shape, make_tree
 
+from benchmarks.simulator.simulated_machine import Shape, make_tree
 from tprof.frequency import Bounds, find_policies, read_bounds
 
 ENDS = (1_600_000_000, 3_600_000_000)

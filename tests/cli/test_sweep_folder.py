@@ -6,7 +6,8 @@ import shutil
 import pytest
 from support.fake_sensor import wait_for
 from support.sweeps import QUICK, begun, environment, points, state, sweep
-from tprof.benchmarks.simulator.simulated_machine import FIRST, Shape, make_tree
+
+from benchmarks.simulator.simulated_machine import FIRST, Shape, make_tree
 
 ENDS = (1_600_000_000, 3_600_000_000)
 COUNTS = "import os\nopen(os.environ['SEEN'], 'a').write('x')\n"

@@ -4,9 +4,9 @@ import json
 
 import pytest
 from support.command_line import tprof as command
-from tprof.benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
 
 import tprof
+from benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
 
 MIX = Mix(cores=2, duration_s=0.5)
 STEADY, RISEN = {"a": 8.0, "b": 8.0}, {"a": 8.0, "b": 8.8}

@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 from tprof.analysis.compare import compare_runs, figures_of
-from tprof.benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
 
 import tprof
+from benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
 
 BEFORE = (stated("short", 50e-6, 6.0), stated("middle", 200e-6, 8.0), stated("long", 800e-6, 12.0))
 AFTER = (BEFORE[0], stated("middle", 200e-6, 10.0), BEFORE[2])

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from support.estimated_runs import IDLE_FACTOR, IDLE_W, PER_CORE_FACTOR, PER_CORE_W, write_estimate
 from support.properties import examples
 from tprof.analysis.compare.two_tasks import IDLE, two_tasks
-from tprof.benchmarks.simulator import Core, Mix, random_mix, stated
 
 import tprof
+from benchmarks.simulator import Core, Mix, random_mix, stated
 from tprof.cli.two_tasks import show_two_tasks
 
 CALL_S = 0.004

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from support import fake_trees
-from tprof.benchmarks.simulator.simulated_machine import FIRST, Shape, make_tree
 
+from benchmarks.simulator.simulated_machine import FIRST, Shape, make_tree
 from tprof.counters import processor_pmus
 from tprof.counters.groups import HARDWARE
 from tprof.doctor import State

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tprof.benchmarks.simulator.simulated_machine import Shape, make_tree
 
+from benchmarks.simulator.simulated_machine import Shape, make_tree
 from tprof.errors import SensorError
 from tprof.frequency import Bounds, find_policies, hold, read_bounds, refusal
 from tprof.frequency.cpufreq import in_order

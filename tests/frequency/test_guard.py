@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from support.fake_sensor import wait_for
 from support.programs import start
-from tprof.benchmarks.simulator.simulated_machine import Shape, make_tree
 
+from benchmarks.simulator.simulated_machine import Shape, make_tree
 from tprof.errors import SensorError
 from tprof.frequency import Bounds, Guard, find_policies, hold, read_bounds
 

@@ -1,4 +1,4 @@
-"""`tprof validate --gpu`, on a fake GPU; where there is none it says so in a sentence."""
+"""`scripts/bench validate --gpu`, on a fake GPU; where there is none it says so in a sentence."""
 
 import sys
 from statistics import median
@@ -6,12 +6,12 @@ from types import ModuleType, SimpleNamespace
 from typing import ClassVar
 
 import pytest
-from support.command_line import tprof as run_tprof
+from support.command_line import bench as run_bench
 from support.fake_cuda import BUSY_W, IDLE_W, FakeDevice, FakeTorch, counting
 from support.fake_nvml import FakeGpu, FakeNvml
-from tprof.benchmarks.validation import gpu_series
-from tprof.benchmarks.validation.validation_text import gpu_series as table_of
 
+from benchmarks.validation import gpu_series
+from benchmarks.validation.validation_text import gpu_series as table_of
 from tprof.errors import UsageError
 
 
@@ -107,8 +107,8 @@ def test_without_a_gpu_it_says_so_in_a_sentence(tmp_path):
         pynvml.nvmlShutdown()
         pytest.skip("this machine has an NVIDIA driver")
 
-    done = run_tprof("validate", "--gpu", cwd=tmp_path)
+    done = run_bench("validate", "--gpu", cwd=tmp_path)
 
     assert done.returncode == 2
-    assert "tprof validate --gpu needs an NVIDIA GPU, and there is none to use here: cannot read" in done.stderr
+    assert "scripts/bench validate --gpu needs an NVIDIA GPU, and none can be used here: cannot read" in done.stderr
     assert "Traceback" not in done.stderr

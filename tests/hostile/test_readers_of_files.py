@@ -296,7 +296,6 @@ NAMES = {
     "roofline --machine gtx580 -o @/page.html": 2,
     "scaling matmul --machine @.toml": 2,
     "scaling matmul --plot @/page.html": 1,
-    "validate --plot @/page.html": 2,
     "summary @": 1,
     "report @": 1,
     "export @ csv -o out": 1,

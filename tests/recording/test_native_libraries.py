@@ -14,7 +14,7 @@ PROGRAM = """
 import os, sys, time
 import numpy as np
 import tprof
-from tprof.benchmarks.overhead.sensor_thread_cost import cpu_time_ns
+from benchmarks.overhead.sensor_thread_cost import cpu_time_ns
 {imports}
 
 x = np.random.default_rng(1).random((600, 600))

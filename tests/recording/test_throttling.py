@@ -12,11 +12,11 @@ from support import budgeted
 from support.browser import opened
 from support.budgeted import record, spin, spin_here_over
 from support.fake_sensor import wait_for
-from tprof.benchmarks.simulator.simulated_machine import FIRST, Shape, make_tree
 from tprof.runtime import Runtime
 
 import tprof
 import tprof.frequency
+from benchmarks.simulator.simulated_machine import FIRST, Shape, make_tree
 from tprof.budgets.response import Response
 from tprof.budgets.throttling import Pauses, Workers
 from tprof.errors import SensorError

@@ -13,7 +13,7 @@ PAGES = {
     "tprof.analysis.theory": ("model_page", "roofline"),
     "tprof.benchmarks.sweep": ("sweep",),
     "tprof.benchmarks.suite": ("suite",),
-    "tprof.benchmarks.validation": ("validate",),
+    "benchmarks.validation": ("validate",),
 }
 LEAST_CONTRAST = 3.0  # of what is no text, by the Web Content Accessibility Guidelines 2.1, criterion 1.4.11
 

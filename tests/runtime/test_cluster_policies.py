@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import cluster_tasks as tasks
 from support.properties import examples
-from tprof.benchmarks.simulator.policy_trials import Trial, capped_together, multisort
-from tprof.benchmarks.simulator.simulated_machine import Machine, Shape
 from tprof.runtime import Runtime
 from tprof.runtime.policy.shared_cap import HostPower, share_cap
 
+from benchmarks.simulator.policy_trials import Trial, capped_together, multisort
+from benchmarks.simulator.simulated_machine import Machine, Shape
 from tprof.errors import SensorError
 from tprof.frequency import Bounds, find_policies, read_bounds
 

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 from support.properties import examples
 from tprof.analysis.operating_points.curves import Knowledge, Point
 from tprof.analysis.operating_points.goals import Edp, Energy, MaxSlowdown, PowerCap
-from tprof.benchmarks.simulator.policy_trials import FREQUENCIES_HZ, MIXES, Trial, multisort, side_by_side
 from tprof.runtime.policy.control import BEGINS, ENDS, PAUSES, RESUMES, Control, MachineInterface
 from tprof.runtime.policy.decision import Decision, Thresholds
 from tprof.runtime.policy.learning import Learning
 from tprof.runtime.policy.power_estimator import PowerEstimator
 from tprof.runtime.policy.strategy import FixedFrequencies, FromTable
+
+from benchmarks.simulator.policy_trials import FREQUENCIES_HZ, MIXES, Trial, multisort, side_by_side
 
 LOWEST, HIGHEST = FREQUENCIES_HZ[0], FREQUENCIES_HZ[-1]
 MULTISORT = multisort(16)

@@ -8,11 +8,11 @@ import sys
 import pytest
 from support.browser import opened
 from support.fake_sensor import wait_for
-from tprof.benchmarks.simulator.simulated_machine import Machine, Shape, make_tree
 from tprof.runtime import Runtime
 from tprof.runtime.policy import fixed, power_cap
 
 import tprof
+from benchmarks.simulator.simulated_machine import Machine, Shape, make_tree
 from tprof.errors import SensorError
 from tprof.frequency import Bounds, find_policies, read_bounds
 
@@ -31,8 +31,8 @@ from tprof.runtime.policy import edp, fixed
 def sort(): pass
 """
 LEARNS = """
-from tprof.benchmarks.simulator.program import Machine, body
-from tprof.benchmarks.simulator.simulated_machine import RESPONSES
+from benchmarks.simulator.program import Machine, body
+from benchmarks.simulator.simulated_machine import RESPONSES
 machine = Machine()
 sort, merge = (body(machine, RESPONSES[name], 0.004) for name in ("sort", "merge"))
 with tprof.record(sys.argv[1], energy="powercap", counters="none"), Runtime(workers=2, policy=edp(instances=2)) as r:

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 from support.fake_sensor import wait_for
-from tprof.benchmarks.simulator.simulated_machine import ENERGY, RESPONSES, Shape, make_tree
 from tprof.runtime.policy import edp, fixed, policy_of, power_cap
 from tprof.runtime.policy.control import BEGINS, ENDS
 from tprof.runtime.policy.operator import CHECK_PERIOD_NS, Operator
 
+from benchmarks.simulator.simulated_machine import ENERGY, RESPONSES, Shape, make_tree
 from tprof.errors import SensorError, UsageError
 from tprof.frequency import Bounds, find_policies, read_bounds
 from tprof.frequency.cpufreq import CPUFREQ

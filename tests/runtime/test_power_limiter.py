@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.properties import examples
-from tprof.benchmarks.simulator.policy_trials import FREQUENCIES_HZ, MIXES, Trial
 from tprof.runtime.policy.power_limiter import SPAN_S, SPARE, TRY_AFTER, PowerLimiter
+
+from benchmarks.simulator.policy_trials import FREQUENCIES_HZ, MIXES, Trial
 
 LOWEST, HIGHEST = FREQUENCIES_HZ[0], FREQUENCIES_HZ[-1]
 STEP_NS = round(SPAN_S * 1e9)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from support import fake_trees
 from support.fake_sensor import FakeSensor, is_missing, joules_by_hand, raw_readings, wait_for
 from support.properties import examples
-from tprof.benchmarks.overhead.sensor_thread_cost import cpu_time_ns
 
 import tprof
+from benchmarks.overhead.sensor_thread_cost import cpu_time_ns
 from tprof.live import Meter
 
 MODULUS = fake_trees.RANGE_UJ + 1

@@ -61,7 +61,7 @@ print(json.dumps({"sensor": profile.info["sensor"], "joules": float(package.ener
 COST = """
 import json, sys
 from pathlib import Path
-from tprof.benchmarks.overhead.sensor_thread_cost import measure_pyrapl, pyrapl_problem
+from benchmarks.overhead.sensor_thread_cost import measure_pyrapl, pyrapl_problem
 print(json.dumps([pyrapl_problem(), measure_pyrapl(Path(sys.argv[1]), duration_s=0.05, rounds=2)]))
 """
 

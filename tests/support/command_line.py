@@ -10,26 +10,37 @@ import sys
 from typing import TYPE_CHECKING
 from unittest import mock
 
+from benchmarks.__main__ import main as bench_main
 from tprof.cli import main
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 
 def tprof(*arguments: object, cwd: Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run ``tprof ARGUMENTS`` in a folder, with these variables beside the present ones, not as a terminal."""
-    words = ["tprof", *map(str, arguments)]
+    return _run(main, ["tprof", *map(str, arguments)], cwd, env or {})
+
+
+def bench(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run ``scripts/bench ARGUMENTS`` in a folder, likewise."""
+    return _run(bench_main, ["bench", *map(str, arguments)], cwd, {})
+
+
+def _run(
+    command: Callable[[], None], words: list[str], cwd: Path, env: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
     out, err = io.StringIO(), io.StringIO()
     with (
         contextlib.chdir(cwd),
-        mock.patch.dict(os.environ, env or {}),
+        mock.patch.dict(os.environ, env),
         _as_users_have_it(),
         mock.patch.object(sys, "argv", words),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),
     ):
-        status = _status_of(main)
+        status = _status_of(command)
     return subprocess.CompletedProcess(words, status, out.getvalue(), err.getvalue())
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from tprof.benchmarks.simulator import Core
+    from benchmarks.simulator import Core
 
 IDLE_W, PER_CORE_W = 2.0, 3.0
 IDLE_FACTOR, PER_CORE_FACTOR = 2.0, 3.0

@@ -18,12 +18,12 @@ from tprof.analysis.theory import energy_scalability as cores
 from tprof.analysis.theory import strong_scaling as scaling
 from tprof.analysis.theory.roofline_machines import MACHINES, processor_of, read_machine
 from tprof.analysis.theory.strong_scaling.distributed_machine import constants
-from tprof.benchmarks.published import public_measurements as public_points
 from tprof.benchmarks.sweep import What
 from tprof.benchmarks.sweep.output import read_rows
 from tprof.benchmarks.sweep.plan import DONE, FAILED, Plan, Point, load_plan
 from tprof.benchmarks.sweep.sweep_tables import COLUMNS, SETTING
 
+from benchmarks.published import public_measurements as public_points
 from tprof.cli.options import read_coefficients
 from tprof.errors import TprofError
 from tprof.sensors.topology import describe_host

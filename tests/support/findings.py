@@ -6,9 +6,9 @@ import math
 from tprof.analysis.models.fitted.findings import Finding
 from tprof.analysis.profile.profile_warnings import fit_warnings
 from tprof.analysis.profile.provenance import describe
-from tprof.benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
 
 import tprof
+from benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
 
 TASKS = (stated("load", 50e-6, 4.0), stated("blur", 200e-6, 12.0))
 BESIDE = Finding("contention", ("blur", "load"), 0.15, 0.13, 0.17, "blur draws 15 % (13 … 17 %) more beside load")

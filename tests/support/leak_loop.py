@@ -259,7 +259,6 @@ COMMANDS = {
     "sweep": ["sweep --frequencies none --workers 1 -o swept program.py"],
     "advise": ["advise points.csv -o advice.html"],
     "calibrate": ["calibrate --from runs.csv --power watts --counters ipc --group kernel -o model.json"],
-    "validate": ["validate --published"],
     "roofline": ["roofline --machine gtx580 -o roofline.html"],
     "scaling": ["scaling matmul --plot scaling.html"],
     "doctor": ["doctor"],

@@ -12,17 +12,16 @@ from tprof.analysis.report.advice_page import render as render_advice
 from tprof.analysis.report.compare_page import write_page as write_comparison
 from tprof.analysis.theory.roofline_machines import MACHINES
 from tprof.analysis.theory.roofline_page import Shown, write_roofline
-from tprof.benchmarks import processes
 from tprof.benchmarks.programs.outcome import Outcome
 from tprof.benchmarks.repeats import Runs
 from tprof.benchmarks.suite import Suite, write_suite
 from tprof.benchmarks.sweep import What
 from tprof.benchmarks.sweep.plan import Plan
 from tprof.benchmarks.sweep.sweep_page import write_sweep_page
-from tprof.benchmarks.validation import chosen, validate
-from tprof.benchmarks.validation.validation_text import write_page as write_validation
 
 import tprof
+from benchmarks.validation import chosen, processes, validate
+from benchmarks.validation.validation_text import write_page as write_validation
 from tprof.trace.merge import merge
 
 from . import command_line, traces

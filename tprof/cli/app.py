@@ -39,16 +39,15 @@ PANELS = {
         "export": "Write a session for other tools.",
     },
     "Measure": {
-        "bench": "Profile benchmark programs, run the paper's suite, or measure what tprof itself costs.",
+        "bench": "Profile benchmark programs, or run the paper's suite.",
         "sweep": "Run a program or benchmark over processor frequencies, numbers of workers and repeats; write one "
         "table.",
         "calibrate": "Fit a power model to this machine, or to a table of counters and power.",
         "roofline": "Draw the roofline of energy of this machine, or of a known one, and place a session's tasks "
         "under it.",
     },
-    "Predict and check": {
+    "Predict": {
         "advise": "Advise on the frequency or power limit and the number of workers for each task and the program.",
-        "validate": "Simulate a processor with known power, and print each model's error beside the others'.",
         "scaling": "Calculate time and energy of a parallel algorithm from a machine's constants.",
     },
 }

@@ -1,4 +1,4 @@
-"""`tprof bench`: profile benchmark programs, run the paper's suite, or measure what tprof itself costs."""
+"""`tprof bench`: profile benchmark programs, or run the paper's suite."""
 
 from __future__ import annotations
 
@@ -12,41 +12,15 @@ from tprof.errors import UsageError
 from tprof.trace.plain_values import counted
 
 from .options import AsJson, Energy, Watts
-from .progress import RunProgress, status
+from .progress import RunProgress
 from .render import dump, show_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from tprof.benchmarks.repeats import Order, Runs
 
-
-MEASUREMENTS = {
-    "budget": "how soon a budget acts once its joules are used up, and what watching it costs",
-    "overhead": "what recording costs: a sample, a task, the import, the sensor thread; beside cProfile and others",
-    "analysis": "how fast 5 million samples are attributed, beside np.argsort; memory; size of the report",
-    "hosts": "how long the profile of 64 hosts takes, and its memory, by hosts and processes; --size paper: large ones",
-    "laws": "how long a million evaluations of each analytic model take",
-    "runtime": "what a task on the runtime costs, and a Cholesky, beside thread pools, dask and C++; a graph's memory",
-    "cluster": "what a task of the runtime and a Cholesky cost on a local dask cluster, beside the same by hand",
-    "dask": "what recording a dask cluster costs, on empty tasks and on 1 ms ones; the memory that brings traces home",
-    "advise": "how good tprof advise is: on known responses, and on public data in the folder TPROF_PUBLIC_DATA",
-    "policy": "what policies make of the paper's tasks, beside every fixed frequency (simulated), and what they cost",
-}
-_MODULES = {
-    "budget": "overhead.budget_reaction",
-    "overhead": "overhead.recording_cost",
-    "analysis": "overhead.attribution_speed",
-    "hosts": "overhead.hosts_speed",
-    "laws": "overhead.laws_speed",
-    "runtime": "overhead.runtime_cost",
-    "cluster": "overhead.cluster_cost",
-    "dask": "overhead.dask_cost",
-    "advise": "validation.advice_quality",
-    "policy": "overhead.policy_quality",
-}
-"""Below tprof.benchmarks; each has `measure`, and what is measured at most: `FULL` and `QUICK`."""
-_HELP = """Profile benchmark programs, run the paper's suite, or measure what tprof itself costs.
+_HELP = """Profile benchmark programs, or run the paper's suite.
 
 Examples:
 
@@ -55,8 +29,6 @@ Examples:
   tprof bench blackscholes stdlib_digest --size paper --repeat 5 -o out
 
   tprof bench --all --size paper -o suite
-
-  tprof bench overhead
 """
 
 
@@ -68,7 +40,7 @@ def register(app: typer.Typer) -> None:
 def bench(  # noqa: PLR0913 - one parameter an option
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Programs, budget, overhead, analysis, runtime, policy."),
+        typer.Argument(metavar="[NAME]...", help="Programs."),
     ] = None,
     listing: Annotated[bool, typer.Option("--list", help="List what there is; run nothing.")] = False,
     everything: Annotated[
@@ -87,9 +59,6 @@ def bench(  # noqa: PLR0913 - one parameter an option
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace earlier sessions and reports.")] = False,
     energy: Energy = "auto",
     watts: Watts = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Measurements: see that it works; no figures to quote.")
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run what is named, one after the other."""
@@ -102,21 +71,19 @@ def bench(  # noqa: PLR0913 - one parameter an option
     recording = {"energy": energy, "watts": watts}
     order = Order(output, size or "small", workers, repeat, overwrite=overwrite, recording=recording)
     if cluster is not None:
-        _use_cluster(cluster, workers, asked)
-    result = _run_suite(order, quiet=as_json) if everything else _run(asked, order, quick=quick, quiet=as_json)
+        _use_cluster(cluster, workers)
+    result = _run_suite(order, quiet=as_json) if everything else _run(asked, order, quiet=as_json)
     if as_json:
         dump(result)
 
 
-def _use_cluster(processes: int, workers: int | None, names: Sequence[str]) -> None:
+def _use_cluster(processes: int, workers: int | None) -> None:
     """Run programs on a cluster from now on. Raises UsageError."""
     from tprof.benchmarks.programs.outcome import CLUSTER_WORKERS, check_workers
 
     check_workers(processes)
     if workers is not None:
         raise UsageError("--workers counts threads and --cluster processes of one thread: give one of them")
-    if measurements := [name for name in names if name in MEASUREMENTS]:
-        raise UsageError(f"--cluster is for programs: {measurements[0]} chooses its own workers")
     CLUSTER_WORKERS.set(processes)
 
 
@@ -124,7 +91,7 @@ def _asked(names: Sequence[str], *, everything: bool, listing: bool) -> list[str
     """Return what is to be run or listed, each once."""
     from tprof.benchmarks import PROGRAMS
 
-    known = [*PROGRAMS, *MEASUREMENTS]
+    known = [*PROGRAMS]
     if everything and (names or listing):
         raise UsageError(f"--all is the whole suite: give {'--list' if listing else 'names'} or --all, not both")
     if not names and not everything and not listing:
@@ -152,9 +119,6 @@ def _show_list(names: Sequence[str], size: str | None, *, as_json: bool) -> None
         for one in sizes:
             instances = ", ".join(f"{count:,} {task}" for task, count in program["instances"][one].items())
             print(f"  --size {one}: {program['inputs'][one]}; tasks: {instances}")
-    for name, what in MEASUREMENTS.items():
-        if not names or name in names:
-            print(f"{name}: {what}")
 
 
 def _listed(name: str, sizes: Sequence[str]) -> dict[str, Any]:
@@ -188,69 +152,10 @@ def _run_suite(order: Order, *, quiet: bool) -> dict[str, Any]:
     return {"files": [str(path) for path in files], **suite.as_plain()}
 
 
-def _run(names: Sequence[str], order: Any, *, quick: bool, quiet: bool) -> dict[str, Any]:
-
-    programs = [name for name in names if name not in MEASUREMENTS]
-    if order.repeats != 1 and len(programs) < len(names):
-        raise UsageError(
-            f"--repeat is for programs: {' and '.join(sorted(set(names) - set(programs)))} repeats by itself"
-        )
-    prepare(programs, order)
-    progress = RunProgress(programs, order.repeats)
-    return {
-        name: profile(name, order, progress, quiet=quiet)
-        if name in programs
-        else _measure(name, order, quick=quick, quiet=quiet)
-        for name in names
-    }
-
-
-def _measure(name: str, order: Any, *, quick: bool, quiet: bool) -> dict[str, Any]:
-    from importlib import import_module
-
-    benchmark = import_module(f"tprof.benchmarks.{_MODULES[name]}")
-    extent = _extent(benchmark, order, quick=quick)
-    with status(f"measuring {name}; this takes a few minutes"):
-        result: dict[str, Any] = benchmark.measure(extent)
-    if not quiet:
-        _print(name, result)
-        if quick:
-            print("quick: too short for figures to quote")
-    return result
-
-
-def _extent(benchmark: Any, order: Any, *, quick: bool) -> Any:
-    """Return how much is measured; only some measurements work at the paper's size or on workers."""
-    from dataclasses import replace
-
-    from tprof.benchmarks.programs.outcome import check_size, check_workers
-
-    check_size(order.size)
-    full = getattr(benchmark, "PAPER", benchmark.FULL) if order.size == "paper" else benchmark.FULL
-    extent = benchmark.QUICK if quick else full
-    if order.workers is None or not hasattr(extent, "workers"):
-        return extent
-    check_workers(order.workers)
-    return replace(extent, workers=order.workers)
-
-
-def _print(name: str, result: Mapping[str, Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    from tprof.benchmarks import measured_figures
-
-    console = Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else 160)
-    table = Table(title=f"tprof bench {name}", title_justify="left", caption=measured_figures.heading(result))
-    table.add_column("what", overflow="fold")
-    for heading in ("median", "rounds from … to", "unit", "target"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("")
-    table.add_column("note", overflow="fold")
-    for row in measured_figures.rows(result):
-        met = {True: "met", False: "MISSED", None: ""}[row.met]
-        table.add_row(row.name, row.value, row.spread, row.unit, row.target, met, row.note)
-    console.print(table)
+def _run(names: Sequence[str], order: Order, *, quiet: bool) -> dict[str, Any]:
+    prepare(names, order)
+    progress = RunProgress(names, order.repeats)
+    return {name: profile(name, order, progress, quiet=quiet) for name in names}
 
 
 def prepare(names: Sequence[str], order: Order) -> None:

@@ -31,10 +31,19 @@ def main() -> None:
     except ImportError as error:
         sys.exit(f"tprof: {error}")
     start: Callable[[], None] | None = None
-    try:
+    with errors_as_lines():
         launch = _launch_of(sys.argv[1:])
         if launch is not None:
             start = _prepare(launch)
+    if start is not None:
+        start()
+
+
+@contextmanager
+def errors_as_lines() -> Iterator[None]:
+    """Print what a command raises for its user as one line, and end with its status."""
+    try:
+        yield
     except TprofError as error:
         from .render import clean
 
@@ -56,8 +65,6 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(ERROR_STATUS)
-    if start is not None:
-        start()
 
 
 def _prepare(launch: Launch) -> Callable[[], None]:

@@ -1,9 +1,7 @@
 /* The least that a recorder can cost which writes the samples of tprof without counters: the same 40 bytes into a mapped
  * window of the same size, the time, the processor's number, a read of the page that shows whether the thread lost its
- * processor, and a write(2) of each full window. Nothing is looked up, checked or counted. */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-
+ * processor, and a write(2) of each full window. Nothing is looked up, checked or counted. call_cost.py compiles and
+ * loads it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -107,51 +105,14 @@ static int run(int fd, uint64_t count, enum clock clock, uint64_t *took_ns)
     return error;
 }
 
-static PyObject *write_samples(PyObject *self, PyObject *args)
+/* Writes `count` samples into a file and returns the nanoseconds for all, or -errno. */
+int64_t write_samples(const char *path, uint64_t count, int by_ticks)
 {
-    PyObject *path;
-    unsigned long long count;
-    int by_ticks, error;
     uint64_t took_ns = 0;
-    (void)self;
-    if (!PyArg_ParseTuple(args, "O&Kp", PyUnicode_FSConverter, &path, &count, &by_ticks))
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    const int fd = open(PyBytes_AS_STRING(path), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    error = fd < 0 ? errno : run(fd, count, by_ticks ? CLOCK_TICKS : CLOCK_CALL, &took_ns);
-    if (fd >= 0)
-        close(fd);
-    Py_END_ALLOW_THREADS
-    if (error != 0) {
-        errno = error;
-        PyErr_SetFromErrnoWithFilename(PyExc_OSError, PyBytes_AS_STRING(path));
-        Py_DECREF(path);
-        return NULL;
-    }
-    Py_DECREF(path);
-    return PyFloat_FromDouble((double)took_ns);
-}
-
-static PyMethodDef methods[] = {
-    {"write_samples", write_samples, METH_VARARGS,
-     "write_samples(path, count, by_ticks) -> nanoseconds for all: by the counter of ticks, or by clock_gettime"},
-    {NULL, NULL, 0, NULL},
-};
-
-static PyModuleDef_Slot slots[] = {
-#if PY_VERSION_HEX >= 0x030C0000
-    {Py_mod_multiple_interpreters, Py_MOD_PER_INTERPRETER_GIL_SUPPORTED},
-#endif
-#if PY_VERSION_HEX >= 0x030D0000
-    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
-#endif
-    {0, NULL},
-};
-
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "tprof.benchmarks.overhead._limit",
-                                        .m_methods = methods, .m_slots = slots};
-
-PyMODINIT_FUNC PyInit__limit(void)
-{
-    return PyModuleDef_Init(&definition);
+    const int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -errno;
+    const int error = run(fd, count, by_ticks ? CLOCK_TICKS : CLOCK_CALL, &took_ns);
+    close(fd);
+    return error != 0 ? -error : (int64_t)took_ns;
 }

@@ -14,10 +14,10 @@ from tprof.analysis.operating_points.advice import advise, of_task
 from tprof.analysis.operating_points.choice import Objective
 from tprof.analysis.operating_points.table import check
 from tprof.analysis.report.advice_page import render
-from tprof.benchmarks.published import public_measurements, ratios
-from tprof.benchmarks.validation import advice_quality as benchmark
-from tprof.benchmarks.validation import advice_trials, known_responses
 
+from benchmarks.published import public_measurements, ratios
+from benchmarks.validation import advice_quality as benchmark
+from benchmarks.validation import advice_trials, known_responses
 from tprof.errors import UsageError
 
 TOP = 3.3e9

@@ -10,9 +10,10 @@ from scipy.optimize import nnls
 from support.properties import examples
 from tprof.analysis.operating_points.curves import Point
 from tprof.analysis.operating_points.fit import filled, nonnegative
-from tprof.benchmarks.simulator.policy_trials import FREQUENCIES_HZ
-from tprof.benchmarks.simulator.simulated_machine import RESPONSES
 from tprof.runtime.policy.controls import spread
+
+from benchmarks.simulator.policy_trials import FREQUENCIES_HZ
+from benchmarks.simulator.simulated_machine import RESPONSES
 
 TRIED = spread(FREQUENCIES_HZ, 3)
 

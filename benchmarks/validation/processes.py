@@ -12,8 +12,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
 from threadpoolctl import threadpool_limits
-
-from .machine_description import usable_cpus
+from tprof.benchmarks.machine_description import usable_cpus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

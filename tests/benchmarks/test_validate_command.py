@@ -1,19 +1,21 @@
-"""`tprof validate` prints what it found, and refuses before it works what it cannot do."""
+"""`scripts/bench validate` prints what it found, and refuses before it works what it cannot do."""
 
 import json
 import os
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
-from support.command_line import tprof as run_tprof
-from support.programs import DEADLINE_S, TPROF
-from tprof.benchmarks.validation import validate as validation
+from support.command_line import bench as run_bench
+from support.programs import DEADLINE_S
+
+from benchmarks.validation import validate as validation
 
 
 def validate(folder, *words):
-    return run_tprof("validate", *words, cwd=folder)
+    return run_bench("validate", *words, cwd=folder)
 
 
 @pytest.fixture(scope="module")
@@ -108,8 +110,8 @@ def test_an_interrupt_ends_it_and_its_processes_without_a_traceback(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONSAFEPATH"}
     environment["TMPDIR"] = str(tmp_path)
     process = subprocess.Popen(
-        [TPROF, "validate", "--case", "steady"], cwd=tmp_path, env=environment, text=True, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        [sys.executable, "-m", "benchmarks", "validate", "--case", "steady"], cwd=tmp_path, env=environment,
+        text=True, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     deadline_s = time.monotonic() + 60
     # The first simulation has begun once its session's folder is there.

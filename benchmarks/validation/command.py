@@ -1,4 +1,4 @@
-"""`tprof validate`: how wrong each model is where the truth is known, and pairs of kernels where it is measured."""
+"""`scripts/bench validate`: how wrong each model is where the truth is known, and measured pairs of kernels."""
 
 from __future__ import annotations
 
@@ -11,19 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tprof.cli.options import AsJson, Quick
+from tprof.cli.progress import bar, status
+from tprof.cli.render import dump, show_tables
 from tprof.errors import UsageError
-
-from .options import AsJson, Quick
-from .progress import bar, status
-from .render import dump, show_tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("validate")(validate)
 
 
 def validate(  # noqa: PLR0913 - one parameter an option
@@ -83,9 +77,9 @@ def validate(  # noqa: PLR0913 - one parameter an option
     if mode == "assumptions":
         _try_assumptions(tuple(case or ()), seeds, keep, quick=quick, as_json=as_json)
         return
-    from tprof.benchmarks.validation import chosen
-    from tprof.benchmarks.validation import validate as validation
-    from tprof.benchmarks.validation.validation_text import tables
+    from benchmarks.validation import chosen
+    from benchmarks.validation import validate as validation
+    from benchmarks.validation.validation_text import tables
 
     extent = validation.QUICK if quick else validation.FULL
     if seeds is not None:
@@ -96,7 +90,7 @@ def validate(  # noqa: PLR0913 - one parameter an option
     with bar("simulating") as report:
         result = validation.measure(extent, cases=cases, progress=partial(report, "simulating"))
     if plot is not None:
-        from tprof.benchmarks.validation.validation_text import write_page
+        from benchmarks.validation.validation_text import write_page
 
         write_page(result, plot)
     if as_json:
@@ -137,7 +131,7 @@ def _mode(modes: Mapping[str, bool], options: Mapping[str, object]) -> str | Non
 
 
 def _recompute_paper(*, as_json: bool) -> None:
-    from tprof.benchmarks.validation import paper_recomputed
+    from benchmarks.validation import paper_recomputed
 
     found = paper_recomputed.recomputed()
     if as_json:
@@ -147,8 +141,8 @@ def _recompute_paper(*, as_json: bool) -> None:
 
 
 def _try_assumed_watts(*, as_json: bool) -> None:
-    from tprof.benchmarks.validation import assumed_watts
-    from tprof.benchmarks.validation.validation_text import assumed_watts as assumed_watts_tables
+    from benchmarks.validation import assumed_watts
+    from benchmarks.validation.validation_text import assumed_watts as assumed_watts_tables
 
     result = assumed_watts.result()
     if as_json:
@@ -158,8 +152,8 @@ def _try_assumed_watts(*, as_json: bool) -> None:
 
 
 def _try_native_pools(*, as_json: bool) -> None:
-    from tprof.benchmarks.validation.native_pools import measure, skipped
-    from tprof.benchmarks.validation.validation_text import native_pools
+    from benchmarks.validation.native_pools import measure, skipped
+    from benchmarks.validation.validation_text import native_pools
 
     with status("running") as report:
         rows = measure(progress=lambda name, done, of: report(f"{name} ({done} of {of})"))
@@ -170,8 +164,8 @@ def _try_native_pools(*, as_json: bool) -> None:
 
 
 def _measure_gpu(*, as_json: bool) -> None:
-    from tprof.benchmarks.validation.gpu_series import measure
-    from tprof.benchmarks.validation.validation_text import gpu_series
+    from benchmarks.validation.gpu_series import measure
+    from benchmarks.validation.validation_text import gpu_series
 
     with status("measuring") as report:
         rows = measure(progress=lambda name, done, of: report(f"{name} ({done} of {of})"))
@@ -192,9 +186,9 @@ _WITHOUT_OPTIONS = {
 def _try_assumptions(
     keys: tuple[str, ...], seeds: int | None, keep: Path | None, *, quick: bool, as_json: bool
 ) -> None:
-    from tprof.benchmarks.validation import assumption_runs
-    from tprof.benchmarks.validation.assumptions import chosen_assumptions
-    from tprof.benchmarks.validation.validation_text import assumptions_table
+    from benchmarks.validation import assumption_runs
+    from benchmarks.validation.assumptions import chosen_assumptions
+    from benchmarks.validation.validation_text import assumptions_table
 
     series = assumption_runs.QUICK if quick else assumption_runs.FULL
     if seeds is not None:
@@ -211,9 +205,9 @@ def _try_assumptions(
 def _measure_pairs(session: Path | None, *, as_json: bool) -> None:
     import tempfile
 
-    from tprof.benchmarks import published
-    from tprof.benchmarks.validation.pairs_here import record_pairs, slice_pairs
-    from tprof.benchmarks.validation.validation_text import measured_pairs
+    from benchmarks import published
+    from benchmarks.validation.pairs_here import record_pairs, slice_pairs
+    from benchmarks.validation.validation_text import measured_pairs
     from tprof.sensors.topology import describe_host
     from tprof.trace import load_session
 
