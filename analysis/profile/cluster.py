@@ -93,20 +93,16 @@ class Job:
         self, call: Callable[[str, Profile], Found], progress: Progress | None = None
     ) -> Iterator[tuple[PartTables, Found]]:
         """Read parts again: yields those that are there, with what a function returns for name and profile of each."""
-        yield from self._asked(self.analysis, call, progress)
+        known = {one.part: one for one in self.present}
+        parts = [one for one in self.trace.hosts if one.name in known]
+        for part, found in zip(parts, self.analysis.ask(call, parts, progress), strict=True):
+            if found is not None:
+                yield known[part.name], found
 
     def profiles(self) -> Iterator[tuple[PartTables, Profile]]:
         """Read parts again in this process, one after the other: yields those that are there, with their profiles."""
-        yield from self._asked(replace(self.analysis, map=None), lambda _, profile: profile)
-
-    def _asked(
-        self, analysis: Analysis, call: Callable[[str, Profile], Found], progress: Progress | None = None
-    ) -> Iterator[tuple[PartTables, Found]]:
-        known = {one.part: one for one in self.present}
-        parts = [one for one in self.trace.hosts if one.name in known]
-        for part, found in zip(parts, analysis.ask(call, parts, progress), strict=True):
-            if found is not None:
-                yield known[part.name], found
+        here = replace(self, analysis=replace(self.analysis, map=None))
+        return here.again(lambda _, profile: profile)
 
     def each(
         self, call: Callable[..., Found], progress: Progress | None = None

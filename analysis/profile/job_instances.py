@@ -13,10 +13,10 @@ from tprof.errors import UsageError
 from .instances import ROW_BYTES
 from .memory import available_bytes, size_text
 from .part_tables import with_own
-from .stored_instances import Piece, StoredInstances, scanned
+from .stored_instances import Piece, scanned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from .cluster import Job
     from .part_tables import PartTables
     from .profile import Profile
-    from .stack_shares import StoredStacks
     from .stored_instances import Progress
     from .task_sums import TaskSums
 
@@ -77,13 +76,7 @@ class JobInstances:
         tasks = pd.DataFrame(columns=["host", *columns_of(columns)])
         return Piece(tasks, tasks["own_s"].to_numpy(float))
 
-    def share(
-        self,
-        sink: Callable[[Piece], None],
-        progress: Progress | None = None,
-        stacks: StoredStacks | None = None,  # noqa: ARG002 - each host has its own
-        /,
-    ) -> None:
+    def share(self, sink: Callable[[Piece], None], progress: Progress | None = None) -> None:
         """Give them to a sink, one host after the other, as they end."""
         columns = JobColumns.of([one.columns for one in self.job.parts if one.columns is not None])
         hosts = [one.host for one in self.job.parts]
@@ -96,14 +89,6 @@ class JobInstances:
                 sink(Piece(columns.fitted(tasks, hosts), piece.own_s))
 
             profile.instances.share(add, progress)
-
-    def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
-        """Yield them in pieces, with some of the columns `KEPT`. Raises TprofError if there is no space."""
-        yield from self._stored.pieces(columns)
-
-    @cached_property
-    def _stored(self) -> StoredInstances:
-        return StoredInstances(self.share)
 
     @cached_property
     def dataset(self) -> Any:

@@ -159,7 +159,7 @@ def longest(profile: Profile, hosts: int = 1) -> pd.DataFrame:
     """
     columns = ["task", "start_s", "duration_s", *_FACTS]
     parts: list[pd.DataFrame] = []
-    for piece in profile.instances.pieces(columns):
+    for piece in profile.host_instances.pieces(columns):
         parts.append(piece.tasks[columns].assign(own_s=piece.own_s))
         table = parts[0] if len(parts) == 1 else pd.concat(parts)
         parts = [table.iloc[_longest_rows(table, hosts)]]

@@ -82,7 +82,7 @@ class Page:
     @property
     def instances(self) -> dict[str, Any] | None:
         """Energy and duration of the instances of one host; None without them."""
-        return instances(partial(self.profile.instances.pieces, COLUMNS)) if self.profile.has_samples else None
+        return instances(partial(self.profile.host_instances.pieces, COLUMNS)) if self.profile.has_samples else None
 
 
 @dataclass(frozen=True)
