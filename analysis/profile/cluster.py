@@ -19,12 +19,11 @@ from tprof.errors import TraceError, UsageError
 from tprof.trace.directory import HOSTS
 from tprof.trace.estimate import EXACT
 
-from .absent import Absent
 from .host_figures import hosts_table
 from .job_instances import JobInstances
 from .part_reading import Analysis
 from .part_tables import part_tables
-from .profile import Profile
+from .profile import Absent, Profile
 from .summary import joined_quality, joined_sums
 from .task_graph import on_one_clock, path_through, read_instances
 

@@ -20,10 +20,9 @@ from tprof.trace.left_out import unread_sentences
 from tprof.trace.sums import DOMAIN_SUMS, TASK_SUMS, THREADS
 from tprof.trace.sums_trace import refusal
 
-from .absent import Absent
 from .grouped import GroupSums
 from .intervals import shared_error, widened
-from .profile import Profile
+from .profile import Absent, Profile
 from .provenance import assumed_text
 from .task_sums import TaskSums
 

@@ -51,6 +51,20 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 
 
+class Absent:
+    """Stands for what a profile lacks: all that is asked of it raises a UsageError, which says why."""
+
+    def __init__(self, why: str) -> None:
+        """Begin with a sentence on why it is not there, and what there is instead."""
+        self._why = why
+
+    def __getattr__(self, name: str) -> Any:
+        """Raise UsageError."""
+        if name.startswith("__"):  # asked by the interpreter and by pickle
+            raise AttributeError(name)
+        raise UsageError(self._why)
+
+
 @dataclass(frozen=True, repr=False)
 class Profile:
     """The joules of a recording by task: of one host, of a job of several hosts, or of sums that were kept.
@@ -303,10 +317,7 @@ class Profile:
 
     @cached_property
     def dependences(self) -> pd.DataFrame:
-        """Pairs of instances, increasing: `instance` had to wait for `waits_for`, which had not ended at its spawn.
-
-        A task of dask waits for those whose results it needs.
-        """
+        """Pairs, increasing: `instance` had to wait for `waits_for`, whose end its spawn or its data needed."""
         return self.dependence_columns.table()
 
     @cached_property
