@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from .instance_bounds import EdgeJoules
     from .instances import Joined
-    from .native_stream import CutPool
-    from .native_time import NativeSegments
+    from .natives.pools import CutPool
+    from .natives.segments import NativeSegments
     from .segments import JoinedSegments
     from .sharing import Sharing
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tprof.trace.sums import NO_THREAD
 
 from .load import part_on
-from .native_time import OF_TASK
+from .natives.segments import OF_TASK
 from .sharing import dynamic_rates, split_static, static_rates
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tprof.trace.increments import Increments
 
     from .hidden import Hidden
-    from .native_time import NativeSegments
+    from .natives.segments import NativeSegments
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]

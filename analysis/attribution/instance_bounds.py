@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tprof.analysis.engine.instance_table import Records
 
     from .accounts import Totals
-    from .native_time import NativeSegments
+    from .natives.segments import NativeSegments
     from .quanta import Quanta
     from .segment_energy import Shares
 

@@ -15,8 +15,8 @@ from tprof.trace.bounds import LEAST_BUSY_CORES
 from .blocks import read_whole
 from .hidden import OWN_SHARE, measure_hidden
 from .idle_power import LEAST_IDLE_S
-from .native_around import BY_CPU_TIME
-from .native_users import whole_pools
+from .natives.pools import BY_CPU_TIME
+from .natives.users import whole_pools
 from .segment_energy import LocatedSegments, spread
 from .segments import JoinedSegments, find_cut_off
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from tprof.trace import Trace
 
     from .hidden import HiddenTime
-    from .native_stream import CutPool
-    from .native_time import NativeSegments
+    from .natives.pools import CutPool
+    from .natives.segments import NativeSegments
     from .quanta import Quanta
     from .segments import Segments
 

@@ -18,7 +18,7 @@ from tprof.trace.long_arrays import blocks, empty, release
 from tprof.trace.metadata import MAX_NS
 from tprof.trace.stacks import Samples
 
-from .native_calls import Reach
+from .natives.calls import Reach
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

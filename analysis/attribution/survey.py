@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from . import _loops
 from .blocks import BlockReader
 from .load import Reach, hidden_time, part_on
-from .native_around import BY_CPU_TIME
+from .natives.pools import BY_CPU_TIME
 from .segments import find_cut_off, thread_end_ns
 from .windows import STEP, IndexedThread, cut_windows
 

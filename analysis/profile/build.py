@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 from tprof.analysis.attribution.load import idle_power_w
-from tprof.analysis.attribution.native_around import surroundings
-from tprof.analysis.attribution.native_density import cut_by_natives
-from tprof.analysis.attribution.native_stream import survey_pools
+from tprof.analysis.attribution.natives.pools import cut_by_natives, surroundings, survey_pools
 from tprof.analysis.attribution.segments import by_number
 from tprof.analysis.attribution.survey import survey
 from tprof.analysis.attribution.windows import PER_THREAD, STEP, Reach, cut_windows, most_at_once
@@ -46,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
-    from tprof.analysis.attribution.native_stream import StreamedPools
+    from tprof.analysis.attribution.natives.pools import StreamedPools
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.attribution.survey import Survey

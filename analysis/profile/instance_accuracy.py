@@ -29,7 +29,7 @@ from tprof.analysis.models.fitted.edges import estimate_edges
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.analysis.attribution.native_time import NativeSegments
+    from tprof.analysis.attribution.natives.segments import NativeSegments
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.attribution.sharing import Sharing

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.native_members import PYTHON
-from tprof.analysis.attribution.native_time import OF_TASK, OUTSIDE, SPINNING, UNIDENTIFIED
+from tprof.analysis.attribution.natives.clocks import PYTHON
+from tprof.analysis.attribution.natives.segments import OF_TASK, OUTSIDE, SPINNING, UNIDENTIFIED
 from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.names import places, shown
 from tprof.analysis.quantities import quantity
@@ -17,7 +17,7 @@ from tprof.analysis.quantities import quantity
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.analysis.attribution.native_users import FoundPool
+    from tprof.analysis.attribution.natives.users import FoundPool
 
 Floats = NDArray[np.float64]
 NOTABLE = 0.02

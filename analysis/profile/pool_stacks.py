@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.native_time import OF_TASK
+from tprof.analysis.attribution.natives.segments import OF_TASK
 
 from .stack_rows import NO_STACK, POOL, StackRows
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tprof.analysis.attribution.load import Activity
-    from tprof.analysis.attribution.native_time import NativeSegments
+    from tprof.analysis.attribution.natives.segments import NativeSegments
     from tprof.analysis.attribution.stack_samples import Key, ThreadStacks
     from tprof.analysis.attribution.windows import Window
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution.load import part_on
-from tprof.analysis.attribution.native_time import NativeSegments
+from tprof.analysis.attribution.natives.segments import NativeSegments
 from tprof.analysis.attribution.overlaps import has_overlaps, split_overlaps
 from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.attribution.windows import Reach
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from tprof.analysis.attribution.instances import InstanceRows
     from tprof.analysis.attribution.load import Activity, Load
-    from tprof.analysis.attribution.native_stream import StreamedPools
+    from tprof.analysis.attribution.natives.pools import StreamedPools
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.attribution.sharing import Sharing

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution.accounts import NativeTotals
-from tprof.analysis.attribution.native_stream import PoolJoules, joules_between_reads
-from tprof.analysis.attribution.native_time import TaskBounds
+from tprof.analysis.attribution.natives.pools import PoolJoules, joules_between_reads
+from tprof.analysis.attribution.natives.segments import TaskBounds
 from tprof.analysis.attribution.segment_energy import sum_by
 
 from .native_threads import NativeBounds, PoolFacts, native_facts
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tprof.analysis.attribution.instances import Joined
-    from tprof.analysis.attribution.native_stream import CutPool, StreamedPools, WindowPool
-    from tprof.analysis.attribution.native_time import NativeSegments
+    from tprof.analysis.attribution.natives.pools import CutPool, StreamedPools, WindowPool
+    from tprof.analysis.attribution.natives.segments import NativeSegments
     from tprof.analysis.attribution.windows import Window
 
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from tprof.analysis.attribution.instances import InstanceRows, Joined
 from tprof.analysis.attribution.load import Activity
-from tprof.analysis.attribution.native_around import Ran
+from tprof.analysis.attribution.natives.pools import Ran
 from tprof.analysis.attribution.segments import by_number
 from tprof.analysis.engine.instance_table import INSTANCE
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from tprof.analysis.attribution.blocks import BlockReader
-    from tprof.analysis.attribution.native_stream import CutPool, WindowPool
+    from tprof.analysis.attribution.natives.pools import CutPool, WindowPool
     from tprof.analysis.attribution.survey import Survey
     from tprof.analysis.attribution.windows import Window
     from tprof.analysis.engine.instance_table import InstanceTable, Records

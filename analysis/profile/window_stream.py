@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.blocks import BlockReader
     from tprof.analysis.attribution.instances import InstanceRows
     from tprof.analysis.attribution.load import Activity
-    from tprof.analysis.attribution.native_stream import StreamedPools, WindowPool
+    from tprof.analysis.attribution.natives.pools import StreamedPools, WindowPool
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.attribution.sharing import Sharing

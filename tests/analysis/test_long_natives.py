@@ -16,12 +16,12 @@ from support import nested_runs
 from support.native_truth import MS, Program
 from support.properties import examples
 from support.streamed_profiles import assert_same, streamed
-from tprof.analysis.attribution import native_density, native_onsets
-from tprof.analysis.attribution.native_calls import Reach, ThreadsCalls
-from tprof.analysis.attribution.native_counts import power_between_readings
-from tprof.analysis.attribution.native_onsets import Onsets
-from tprof.analysis.attribution.native_rates import Usage
-from tprof.analysis.attribution.native_time import Clock, Runs
+from tprof.analysis.attribution.natives import onsets, pools
+from tprof.analysis.attribution.natives.calls import Reach, ThreadsCalls
+from tprof.analysis.attribution.natives.clocks import power_between_readings
+from tprof.analysis.attribution.natives.cuts import Usage
+from tprof.analysis.attribution.natives.onsets import Onsets
+from tprof.analysis.attribution.natives.segments import Clock, Runs
 from tprof.analysis.models import choose_model
 from tprof.analysis.profile import build
 
@@ -44,7 +44,7 @@ def in_blocks(block: int) -> Iterator[None]:
         patch.setattr(long_arrays, "BLOCK", block)
         patch.setattr(long_arrays, "MOST_HELD", block)
         patch.setattr(stream, "PIECE", 3 * block)
-        patch.setattr(native_onsets, "AT_ONCE", 4 * block)
+        patch.setattr(onsets, "AT_ONCE", 4 * block)
         yield
 
 
@@ -214,14 +214,14 @@ def test_windows_have_few_records_of_native_threads(tmp_path, monkeypatch, noted
     cut: list[int] = []
 
     def counted(*given: object) -> object:
-        windows, samples = native_density.cut_by_natives(*given)
+        windows, samples = pools.cut_by_natives(*given)
         cut.append(len(windows))
         return windows, samples
 
     monkeypatch.setattr(build, "WINDOW_SAMPLES", 10_000)
     monkeypatch.setattr(build, "cut_by_natives", counted)
     for most in (10**9, 150):
-        monkeypatch.setattr(native_density, "MOST_RECORDS", most)
+        monkeypatch.setattr(pools, "MOST_RECORDS", most)
         assert_same(trace.profile("cputime"), streamed(trace, "cputime", samples=None))
 
     assert cut[3] > 4 * cut[1]

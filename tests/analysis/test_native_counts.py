@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from support.cut_pools import cut_pool
 from support.native_truth import MS, Program
 from support.properties import examples
-from tprof.analysis.attribution.native_counts import power_between_readings
-from tprof.analysis.attribution.native_time import OUTSIDE, Clock, Runs, power_of_pool
+from tprof.analysis.attribution.natives.clocks import power_between_readings
+from tprof.analysis.attribution.natives.segments import OUTSIDE, Clock, Runs, power_of_pool
 from tprof.analysis.attribution.segment_energy import LocatedSegments, attribute, spread
 from tprof.analysis.models import choose_model
 

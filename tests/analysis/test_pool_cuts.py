@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from support.cut_pools import cut_pool
-from tprof.analysis.attribution.native_rates import LONG_REST_NS
-from tprof.analysis.attribution.native_time import OF_TASK, UNIDENTIFIED, Clock, Runs
+from tprof.analysis.attribution.natives.cuts import LONG_REST_NS
+from tprof.analysis.attribution.natives.segments import OF_TASK, UNIDENTIFIED, Clock, Runs
 
 MS = 1_000_000
 READ_MS, END_MS = 5, 400

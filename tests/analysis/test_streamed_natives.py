@@ -75,7 +75,7 @@ def test_instances_of_a_task_whose_line_is_lost_stay_in_the_account(seed, sample
 def test_windows_of_time_are_read_in_parts_too(seed, samples, model, pools, times, around_ms, spins) -> None:
     """Pools are found in some time around the window, of which other instances may use them too."""
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tprof.analysis.attribution.native_around.AROUND_NS", around_ms * MS)
+        patch.setattr("tprof.analysis.attribution.natives.pools.AROUND_NS", around_ms * MS)
         path = nested_runs.write(Path(folder) / "x.tprof", np.random.default_rng(seed), domains=3, pools=pools)
         traces.set_json(path / "manifest.json", **({} if spins else SLEEPS))
         trace, window = tprof.load(path), {"start_s": times[0], "end_s": times[0] + times[1]}

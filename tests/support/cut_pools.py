@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.analysis.attribution.native_cuts import EVER, History, Rules
-from tprof.analysis.attribution.native_passes import Block, CutPass, Facts, OnTimesPass
-from tprof.analysis.attribution.native_rates import Usage
-from tprof.analysis.attribution.native_time import NativeSegments, Runs
+from tprof.analysis.attribution.natives.cuts import EVER, History, Rules, Usage
+from tprof.analysis.attribution.natives.passes import Block, CutPass, Facts, OnTimesPass
+from tprof.analysis.attribution.natives.segments import NativeSegments, Runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.analysis.attribution.native_time import Clock
+    from tprof.analysis.attribution.natives.segments import Clock
 
 
 @dataclass

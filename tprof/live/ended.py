@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tprof.analysis.attribution.native_time import NativeSegments
+    from tprof.analysis.attribution.natives.segments import NativeSegments
     from tprof.trace import Trace
 
     from .threads import Learn

@@ -15,15 +15,17 @@ from numpy.typing import NDArray
 from tprof.trace.long_arrays import AppendedColumns, blocks, empty, release
 from tprof.trace.long_sorts import sorted_arrays
 
-from .native_time import OUTSIDE, SPINNING, Runs, row_offsets, tasks_of
+from .segments import OUTSIDE, SPINNING, Runs, row_offsets, tasks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from tprof.analysis.attribution.segments import Segments
+
     from tprof.trace import PoolCalls
 
-    from .native_time import NativeSegments
-    from .segments import Segments
+    from .segments import NativeSegments
+
 
 Times = NDArray[np.int64]
 Marks = NDArray[np.bool_]

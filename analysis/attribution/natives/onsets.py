@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from tprof.trace.long_arrays import computed, kept, median, release, running_sums
 from tprof.trace.long_sorts import without_repeats
 
-from .native_rates import IDLE, long_spells
+from .cuts import IDLE, long_spells
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .native_rates import Usage
-    from .native_time import Clock, Runs
+    from .cuts import Usage
+    from .segments import Clock, Runs
+
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]

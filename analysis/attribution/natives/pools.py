@@ -1,42 +1,52 @@
 """The pools of a long recording, whose segments are found window by window.
 
-Passes over the windows find who uses each pool, and how it comes into each window (`native_passes`). Then a window
+Passes over the windows find who uses each pool, and how it comes into each window (`passes.py`). Then a window
 gives the pools' segments whatever the others hold, with what is known of it: the reads and calls around it, and the
 instances after which a pool still spins, some of which ended in windows before.
+
+Around a window of time the passes read some seconds on either side too: a clock that was read before the window and in
+it has CPU time of both, a pool may spin in it after a call before it, and few onsets tell nothing. A pool's segments
+there follow from what ran in a part of the window, and are cut to it afterwards. Clocks of native threads may be read
+far more often than sensors, and calls be noted: then windows have fewer samples, so that what a pool did fits into
+memory.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from tprof.analysis.attribution.segment_energy import sum_by
+from tprof.analysis.attribution.segments import by_number
+from tprof.analysis.attribution.windows import Window, cut_windows
 
-from tprof.trace.long_arrays import release, zeros
+from tprof.trace.long_arrays import blocks, release, zeros
 from tprof.trace.long_sorts import distinct_values
+from tprof.trace.metadata import MAX_NS
 
-from .native_around import limited_window, parts_of, read_around
-from .native_calls import Reach
-from .native_cuts import History
-from .native_members import ran_in
-from .native_passes import Block, Facts, bare_row
-from .native_time import SPINNING, RunBounds, power_of_pool, power_of_tasks
-from .native_users import Recorded, find_pools
-from .segment_energy import sum_by
-from .windows import Window
+from .calls import MOST_PIECES, Reach
+from .clocks import ran_in
+from .cuts import History
+from .passes import Block, Facts, bare_row
+from .segments import SPINNING, RunBounds, power_of_pool, power_of_tasks
+from .users import Recorded, find_pools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from .instances import InstanceRows
-    from .native_around import Parts, Ran
-    from .native_passes import CutPass
-    from .native_time import NativeSegments
-    from .native_users import FoundPool
-    from .segments import Model, Segments
-    from .survey import Survey
+    from tprof.analysis.attribution.instances import InstanceRows
+    from tprof.analysis.attribution.segments import Model, Segments
+    from tprof.analysis.attribution.survey import Survey
+
+    from tprof.trace import Trace
+
+    from .passes import CutPass
+    from .segments import NativeSegments
+    from .users import FoundPool
 
     Read = Callable[[Window], Sequence[Segments | None]]
 
@@ -344,3 +354,190 @@ class _TaskPowers:
     def found(self) -> Floats:
         """Return it by task, and last that of none: the mean of all."""
         return power_of_tasks(self._modelled, self._cpu_s)
+
+
+Rows = NDArray[np.int64]
+AROUND_NS = 10_000_000_000
+"""On either side: at the shortest interval of readings thousands of them, and far longer than any pool spins."""
+
+
+class _ByCpuTime:
+    columns: tuple[str, ...] = ()
+
+    @staticmethod
+    def modelled(_: Mapping[str, Floats], cpu_s: Floats) -> Floats:
+        return cpu_s
+
+
+BY_CPU_TIME = _ByCpuTime()
+"""A model that needs no counters, for what only asks when threads ran."""
+
+
+def surroundings(trace: Trace, whole: Trace) -> Trace:
+    """Return the window with what lies around it."""
+    begin_ns = max(trace.start_ns - AROUND_NS, whole.kept_ns)
+    return whole.window(begin_ns, min(trace.end_ns + AROUND_NS, whole.end_ns))
+
+
+class Parts(NamedTuple):
+    """The parts of a recording in which pools are found.
+
+    Attributes
+    ----------
+    windows : all of them, in order
+    lead : how many are before those in which pools count
+    within_ns : from when to when pools count; None: always
+    threads : numbers of the threads with samples in that time, -1: none
+    """
+
+    windows: Sequence[Window]
+    lead: int
+    within_ns: tuple[int, int] | None
+    threads: Rows
+
+    def began_before(self, row: InstanceRows) -> bool:
+        """Return whether an instance began before pools count, so that another sample may begin it then."""
+        return self.within_ns is not None and int(row.start_ns[0]) < self.within_ns[0]
+
+    def counted(self, row: InstanceRows) -> InstanceRows:
+        """Return another instance as it counts."""
+        if self.within_ns is None:
+            return row
+        end_ns, last_ns = (np.minimum(one, self.within_ns[1]) for one in (row.end_ns, row.last_ns))
+        return replace(row, end_ns=end_ns, last_ns=last_ns, thread=self.threads[row.numbers].astype(np.int32))
+
+
+def parts_of(found: Survey, windows: Sequence[Window], samples: int) -> Parts:
+    """Return the windows of a recording, and around those of a window of time others of about so many samples."""
+    if found.around is None:
+        return Parts(windows, 0, None, np.arange(len(found.threads)))
+    begin_ns, end_ns = within_ns = found.trace.reach_ns
+    cuts_ns = [one.own_ns[0] for one in cut_windows(found.around.threads, [], samples)]
+    before = _between([0, *(t_ns for t_ns in cuts_ns if 0 < t_ns < begin_ns), begin_ns])
+    after = _between([end_ns, *(t_ns for t_ns in cuts_ns if t_ns > end_ns), MAX_NS])
+    own = [limited_window(one, within_ns) for one in windows]
+    return Parts((*before, *own, *after), len(before), within_ns, _threads_of(found, found.around))
+
+
+def _threads_of(found: Survey, around: Survey) -> Rows:
+    """Return the numbers of threads around a window of time among those in it, -1: not there."""
+    numbers = {one.thread.ordinal: number for number, one in enumerate(found.threads)}
+    return np.array([numbers.get(one.thread.ordinal, -1) for one in around.threads], np.int64)
+
+
+def _between(edges_ns: Sequence[int]) -> list[Window]:
+    """Return a window between each two times, if they differ."""
+    return [Window((a, b), b, ()) for a, b in itertools.pairwise(edges_ns) if a < b]
+
+
+def limited_window(window: Window, within_ns: tuple[int, int] | None) -> Window:
+    """Return the part of a window between two times."""
+    if within_ns is None:
+        return window
+    (begin_ns, end_ns), (first_ns, last_ns) = window.own_ns, within_ns
+    own_ns = max(begin_ns, first_ns), min(end_ns, last_ns)
+    return replace(window, own_ns=own_ns, until_ns=min(window.until_ns, last_ns))
+
+
+def read_around(found: Survey, window: Window) -> list[Segments | None]:
+    """Read the segments of each thread in a window, by CPU time; None where it has none there.
+
+    Raises TraceError.
+    """
+    return by_number(found.by_cpu_time.read(window), len(found.threads))
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What ran in a window, from which the segments of pools follow.
+
+    Attributes
+    ----------
+    block : of the recording, with what lies around a window of time
+    rows : of its instances, their numbers among those of the window, -1: not there
+    count : how many instances the window has
+    within_ns : from when to when pools count; None: always
+    """
+
+    block: Block
+    rows: Rows
+    count: int
+    within_ns: tuple[int, int] | None
+
+    @classmethod
+    def of(cls, found: Survey, window: Window, segments: Sequence[Segments | None]) -> Ran:
+        """Take the segments of a window's threads, and read what lies around. Raises TraceError."""
+        own = Block((window.own_ns[0], window.until_ns), segments, window.is_last)
+        count = own.offsets[-1]
+        if found.around is None:
+            return cls(own, np.arange(count), count, None)
+        wide = limited_window(window, found.trace.reach_ns)
+        block = Block((wide.own_ns[0], wide.until_ns), read_around(found.around, wide), wide.is_last)
+        rows = _numbers(block, own, _threads_of(found, found.around))
+        return cls(block, rows, count, found.trace.reach_ns)
+
+    def limited(self, native: NativeSegments, numbers: Rows) -> NativeSegments | None:
+        """Return a pool's segments in the window of time, with other rows of instances; None if there are none."""
+        if self.within_ns is None:
+            return replace(native, row=np.append(numbers, -1)[native.row])
+        if native.t_ns[-1] <= self.within_ns[0] or native.t_ns[0] >= self.within_ns[1]:
+            return None
+        return native.between(*self.within_ns, numbers)
+
+
+def _numbers(block: Block, own: Block, threads: Rows) -> Rows:
+    """Return for each row of threads around a window its number among those of the window, -1 without."""
+    rows = np.full(block.offsets[-1], -1)
+    for place, (number, wide) in enumerate(zip(threads.tolist(), block.segments, strict=True)):
+        one = own.segments[number] if number >= 0 else None
+        if one is None or wide is None or not len(wide.rows):
+            continue
+        order = np.argsort(wide.rows.instance, kind="stable")
+        ids = wide.rows.instance[order]
+        at = np.minimum(np.searchsorted(ids, one.rows.instance), len(ids) - 1)
+        same = np.flatnonzero(ids[at] == one.rows.instance)
+        rows[block.offsets[place] + order[at[same]]] = own.offsets[number] + same
+    return rows
+
+
+MOST_RECORDS = 100_000
+"""Of a window, about: each takes some hundred bytes while its CPU time is cut."""
+TRIES = 4
+
+
+def cut_by_natives(
+    trace: Trace, samples: int, cut: Callable[[int], Sequence[Window]]
+) -> tuple[tuple[Window, ...], int]:
+    """Return windows of so many samples, or of fewer if native threads have many records in one; and how many.
+
+    Parameters
+    ----------
+    trace : whose native threads are followed
+    samples : of a window, about
+    cut : returns windows of so many samples
+    """
+    windows = tuple(cut(samples))
+    for _ in range(TRIES):
+        most = int(_records_in(trace, windows).max())
+        if most <= 2 * MOST_RECORDS or samples == 1:
+            break
+        samples = max(samples * MOST_RECORDS // most, 1)
+        windows = tuple(cut(samples))
+    return windows, samples
+
+
+def _records_in(trace: Trace, windows: Sequence[Window]) -> NDArray[np.int64]:
+    """Return how many readings and pieces of calls are in each window."""
+    begins_ns = np.array([one.own_ns[0] for one in windows], np.int64)
+    found = np.zeros(len(windows), np.int64)
+    for thread in trace.native_threads:
+        found += np.diff(np.searchsorted(thread.t_ns, begins_ns), append=len(thread.t_ns))
+        release(thread.t_ns)
+    first_ns, last_ns = trace.reach_ns
+    for calls in trace.native_calls:
+        for at in blocks(len(calls.begin_ns), calls.begin_ns):
+            begin_ns = calls.begin_ns[at]
+            inside = begin_ns[(begin_ns >= first_ns) & (begin_ns < last_ns)]
+            place = np.maximum(np.searchsorted(begins_ns, inside, side="right") - 1, 0)
+            found += MOST_PIECES * np.bincount(place, minlength=len(windows))
+    return found

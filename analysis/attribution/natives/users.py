@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .native_calls import MOST_UNEXPLAINED, Explained, Reach, ThreadsCalls
-from .native_cuts import EVER, History, Rules
-from .native_members import (
+from .calls import MOST_UNEXPLAINED, Explained, Reach, ThreadsCalls
+from .clocks import (
     CALLER_COMPUTES,
     INHERITED,
     Member,
@@ -31,17 +30,18 @@ from .native_members import (
     ran_in,
     spins_ns,
 )
-from .native_onsets import Onsets
-from .native_passes import Block, CallRuns, CutPass, Facts, OnTimesPass, TaskRuns
-from .native_rates import Usage
+from .cuts import EVER, History, Rules, Usage
+from .onsets import Onsets
+from .passes import Block, CallRuns, CutPass, Facts, OnTimesPass, TaskRuns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
+    from tprof.analysis.attribution.segments import Model, Segments
+
     from tprof.trace import PoolCalls, Trace
 
-    from .native_time import NativeSegments
-    from .segments import Model, Segments
+    from .segments import NativeSegments
 
     Pass = OnTimesPass | CutPass
     Search = Generator[Pass, None, "FoundPool | None"]
