@@ -172,6 +172,7 @@ class BlockReader:
         self._uncounted: float | None = None
         self._tasks: dict[int, NDArray[np.uint32] | None] = {}
         self._window: Window | None = None
+        self._over: NDArray[np.bool_] | None = None
         self._begin(0)
 
     def _begin(self, t_ns: int) -> None:
@@ -214,14 +215,14 @@ class BlockReader:
     def over(self) -> NDArray[np.bool_]:
         """Return which instances ended with the window and are not held: no later window has a part of them."""
         records, window = self.instances.records, self._window
-        if window is None or window.is_last:
-            return np.ones(len(records), bool)
-        end_ns = window.own_ns[1]
-        # Those that end there have a segment in the next window too.
-        over = records["ended"] & (records["end_ns"] < end_ns)
-        held = self.instances.find(self.held)
-        over[held[held >= 0]] = False
-        return np.asarray(over)
+        if self._over is None and (window is None or window.is_last):
+            self._over = np.ones(len(records), bool)
+        elif self._over is None:
+            # Those that end there have a segment in the next window too.
+            self._over = np.asarray(records["ended"] & (records["end_ns"] < window.own_ns[1]))
+            held = self.instances.find(self.held)
+            self._over[held[held >= 0]] = False
+        return self._over
 
     def _forget(self) -> None:
         """Forget the instances that ended."""
@@ -240,7 +241,7 @@ class BlockReader:
             self._begin(window.own_ns[0])
         else:
             self._forget()
-        self._window = window
+        self._window, self._over = window, None
         before, begins = self._arrays, [(one.begin, one.end) for one in self._courses]
         stops = [self._stop(one, window.until_ns) for one in self._courses]
         room = before.count + sum(stop - one.at for one, stop in zip(self._courses, stops, strict=True))

@@ -1,18 +1,46 @@
-"""The ids of instances that have ended, of any number of them: a recorder counts them, so they are runs of numbers."""
+"""The ids of instances that have ended, of any number of them: a recorder counts them, so 64 neighbours are a word."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Ids = NDArray[np.uint64]
+BITS = np.uint64(6)
+"""An id's last bits say which bit of its word it is."""
+ONE, LAST = np.uint64(1), np.uint64(63)
+
+
+class _Words(NamedTuple):
+    """Ids: the number of each word, increasing, and its bits."""
+
+    number: Ids
+    bits: Ids
+
+    @classmethod
+    def of(cls, number: Ids, bits: Ids) -> _Words:
+        """Put words of the same number together."""
+        if not (number[1:] >= number[:-1]).all():
+            order = np.argsort(number, kind="stable")
+            number, bits = number[order], bits[order]
+        begins = np.flatnonzero(np.concatenate((np.ones(min(len(number), 1), bool), number[1:] != number[:-1])))
+        return cls(number[begins], np.bitwise_or.reduceat(bits, begins) if len(begins) else bits)
+
+    def have(self, number: Ids, bits: Ids) -> NDArray[np.bool_]:
+        """Return which words have bits that are here too."""
+        if not len(self.number):
+            return np.zeros(len(number), bool)
+        place = np.minimum(np.searchsorted(self.number, number), len(self.number) - 1)
+        return np.asarray((self.number[place] == number) & (self.bits[place] & bits != 0))
 
 
 class EndedIds:
-    """The ids, as runs of consecutive ones, 16 bytes each.
+    """The ids, 16 bytes for each word.
 
-    Runs that were added together, or joined since, are one batch; batches double in size, so that each run is joined as
-    often as the logarithm of their number.
+    Words that were added together, or joined since, are one batch; batches double in size, so that each word is joined
+    as often as the logarithm of their number.
 
     Attributes
     ----------
@@ -21,39 +49,17 @@ class EndedIds:
 
     def __init__(self) -> None:
         """Begin without any."""
-        self._batches: list[tuple[Ids, Ids]] = []
+        self._batches: list[_Words] = []
         self.again = np.empty(0, np.uint64)
 
     def add(self, ids: Ids) -> None:
         """Add some, each of which is there once."""
-        begin, end = _runs(ids)
-        if any(_overlap(batch, begin, end).any() for batch in self._batches):
-            is_known = np.any([_overlap(batch, ids, ids) for batch in self._batches], axis=0)
+        number, bit = ids >> BITS, ONE << (ids & LAST)
+        words = _Words.of(number, bit)
+        if any(batch.have(*words).any() for batch in self._batches):
+            is_known = np.any([batch.have(number, bit) for batch in self._batches], axis=0)
             self.again = np.union1d(self.again, ids[is_known])
-            begin, end = _runs(ids[~is_known])
-        while self._batches and len(self._batches[-1][0]) <= 2 * len(begin):
-            begin, end = _joined(self._batches.pop(), (begin, end))
-        self._batches.append((begin, end))
-
-
-def _overlap(batch: tuple[Ids, Ids], begin: Ids, end: Ids) -> NDArray[np.bool_]:
-    """Return which runs have ids of a batch."""
-    place = np.searchsorted(batch[0], end, side="right")
-    return np.asarray((place > 0) & (np.append(batch[1], np.uint64(0))[np.maximum(place, 1) - 1] >= begin))
-
-
-def _joined(ours: tuple[Ids, Ids], theirs: tuple[Ids, Ids]) -> tuple[Ids, Ids]:
-    """Return the runs of two batches that have no id in common."""
-    begin, end = (np.concatenate(both) for both in zip(ours, theirs, strict=True))
-    order = np.argsort(begin, kind="stable")
-    begin, end = begin[order], end[order]
-    apart = np.flatnonzero(begin[1:] - end[:-1] > 1)
-    return np.append(begin[:1], begin[apart + 1]), np.append(end[apart], end[-1:])
-
-
-def _runs(ids: Ids) -> tuple[Ids, Ids]:
-    """Return the first and the last of each run of consecutive ids."""
-    if not (ids[1:] > ids[:-1]).all():
-        ids = np.sort(ids, kind="stable")
-    breaks = np.flatnonzero(ids[1:] - ids[:-1] > 1)
-    return np.concatenate((ids[:1], ids[breaks + 1])), np.concatenate((ids[breaks], ids[-1:]))
+        while self._batches and len(self._batches[-1].number) <= 2 * len(words.number):
+            before = self._batches.pop()
+            words = _Words.of(*(np.concatenate(both) for both in zip(before, words, strict=True)))
+        self._batches.append(words)
