@@ -204,10 +204,10 @@ class BlockReader:
     @property
     def facts(self) -> ReadFacts:
         """What the samples show that were read."""
-        sums = (int(self._states[name].sum()) for name in ReadFacts._fields[:4])
+        disordered, aborted, starts, moved = (int(self._states[name].sum()) for name in ReadFacts._fields[:4])
         bare = sum(not self._is_counted(one.thread) for one in self._courses)
         guessed = sum(one.cut_off is not None and not one.cut_off.is_known for one in self._courses)
-        return ReadFacts(*sums, bare, guessed)
+        return ReadFacts(disordered, aborted, starts, moved, bare, guessed)
 
     def _is_counted(self, thread: Thread) -> bool:
         return set(self.model.columns) <= set(thread.columns)

@@ -59,7 +59,7 @@ class Activity:
     def load(self, quanta: Quanta) -> Load:
         """Locate all segments in the quanta of a domain."""
         edges_ns, package = quanta.edges_ns, quanta.package
-        groups = (self.ran, *(pool.segments for pool in self.pools))
+        groups: list[JoinedSegments | NativeSegments] = [self.ran, *(pool.segments for pool in self.pools)]
         weights = tuple(_weight(one, package, self.packages) for one in groups)
         located = tuple(
             LocatedSegments(

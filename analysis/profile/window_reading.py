@@ -61,9 +61,8 @@ def _rows_of(instances: InstanceTable, carried: Sequence[InstanceRows]) -> NDArr
     for record, instance in zip(records, missing.tolist(), strict=True):
         for name in ("instance", "parent", "task", "cpu", "start_ns", "end_ns", "last_ns", "begun", "failed", "ended"):
             record[name] = getattr(by_id[instance], name)[0]
-        record["thread"], record["package"] = by_id[instance].numbers[0], -1
-        if by_id[instance].package is not None:
-            record["package"] = by_id[instance].package[0]
+        package = by_id[instance].package
+        record["thread"], record["package"] = by_id[instance].numbers[0], -1 if package is None else package[0]
     if len(missing):
         instances.add(records)
         instances.extend_sums()

@@ -108,4 +108,8 @@ class _CpuTime:
                 rows = Rows.of(thread.follow(edges_ns.tobytes(), int(edges_ns[-1]), self._learn)[0])
                 cell = np.searchsorted(edges_ns, rows.begin_ns, side="right") + first
                 used_s += np.bincount(cell, weights=rows.cpu_s, minlength=len(grid_ns))
-        return np.asarray(np.cumsum(used_s) + sum((one.used_s(grid_ns) for one in self._pools), np.zeros(len(grid_ns))))
+        total_s = np.cumsum(used_s)
+        for one in self._pools:
+            of_pool_s = np.interp(grid_ns, one.t_ns, np.append(0.0, np.cumsum(one.cpu_s)))
+            total_s += of_pool_s - of_pool_s[0]
+        return total_s
