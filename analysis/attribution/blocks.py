@@ -214,14 +214,14 @@ class BlockReader:
 
     def over(self) -> NDArray[np.bool_]:
         """Return which instances ended with the window and are not held: no later window has a part of them."""
-        records, window = self.instances.records, self._window
-        if self._over is None and (window is None or window.is_last):
+        if self._over is None:
+            records, window = self.instances.records, self._window
             self._over = np.ones(len(records), bool)
-        elif self._over is None:
-            # Those that end there have a segment in the next window too.
-            self._over = np.asarray(records["ended"] & (records["end_ns"] < window.own_ns[1]))
-            held = self.instances.find(self.held)
-            self._over[held[held >= 0]] = False
+            if window is not None and not window.is_last:
+                # Those that end there have a segment in the next window too.
+                self._over = np.asarray(records["ended"] & (records["end_ns"] < window.own_ns[1]))
+                held = self.instances.find(self.held)
+                self._over[held[held >= 0]] = False
         return self._over
 
     def _forget(self) -> None:

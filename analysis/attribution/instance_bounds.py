@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tprof.analysis.engine import _engine
 
 from tprof.trace.long_arrays import blocks, release, zeros
 
-from .segment_energy import locate, sum_by
+from .segment_energy import sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.analysis.engine.instance_table import Records
+    from tprof.analysis.engine.instance_table import InstanceTable
 
     from .accounts import Totals
     from .natives.segments import NativeSegments
@@ -49,17 +50,14 @@ class EdgeJoules:
     last_j: Floats
 
     @classmethod
-    def begin(cls, kept: Floats, near: Quanta, offset: int, records: Records) -> EdgeJoules:
-        """Find the quanta, and note them in what is kept, (rows, WIDTH); `offset` quanta come before the block's."""
-        begin, end = (locate(t_ns, near.edges_ns) for t_ns in (records["start_ns"], records["end_ns"] - 1))
-        first = np.where(kept[:, 0] > 0, kept[:, 0], _numbers(begin, len(near), offset))
-        # Where an instance did not run on, its last quantum may lie before those of the block.
-        runs = (records["end_ns"] >= near.edges_ns[0]) | (kept[:, 1] == 0)
-        last = np.where(runs, _numbers(end, len(near), offset), kept[:, 1])
-        kept[kept[:, 1] != last, 3] = 0.0
-        kept[:, 0], kept[:, 1] = first, last
-        sums = np.zeros((2, len(records) + 1))
-        return cls(_here(first, len(near), offset), _here(last, len(near), offset), *sums)
+    def begin(cls, instances: InstanceTable, domain: int, near: Quanta, before: int) -> EdgeJoules:
+        """Find the quanta, and note them in what is kept of a domain; `before` quanta come before the block's."""
+        first, last = np.empty((2, instances.count), np.int32)
+        kept, edges_ns = instances.sums["edges"], np.ascontiguousarray(near.edges_ns)
+        plain = instances.records.view(np.uint8)
+        _engine.find_ends(plain, edges_ns, before, kept, WIDTH * domain, kept.shape[1], first, last)
+        sums = np.zeros((2, instances.count + 1))
+        return cls(first, last, *sums)
 
     def given(self, owner: NDArray[np.int32] | None) -> tuple[Any, ...]:
         """What the loops take; `owner` is that of `Sharing`."""
@@ -79,17 +77,6 @@ class EdgeJoules:
         kept[:, 2] += self.first_j[1:]
         kept[:, 3] += self.last_j[1:]
         kept[:, 4] += dynamic_j
-
-
-def _numbers(place: NDArray[np.int32], count: int, offset: int) -> Numbers:
-    """Return numbers as they are kept; those behind the block are not known."""
-    return np.where(place <= count, place.astype(np.int64) + offset + 1, 0)
-
-
-def _here(kept: Floats, count: int, offset: int) -> NDArray[np.int32]:
-    """Return padded numbers in the block."""
-    place = kept - 1 - offset
-    return np.where((kept > 0) & (place >= 1) & (place <= count), place, -1).astype(np.int32)
 
 
 class InstanceBounds:

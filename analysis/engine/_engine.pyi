@@ -43,6 +43,24 @@ def fill_index(table: tuple[Any, ...], /) -> None:
 def find(table: tuple[Any, ...], ids: NDArray[np.uint64], rows: NDArray[np.int32], /) -> None:
     """Set `rows`, (n,), to those of instances, -1 where they are not there."""
 
+def find_ends(
+    instances: NDArray[np.uint8],
+    edges_ns: NDArray[np.int64],
+    before: int,
+    kept: NDArray[np.float64],
+    begin: int,
+    width: int,
+    first: NDArray[np.int32],
+    last: NDArray[np.int32],
+    /,
+) -> None:
+    """Find in which intervals instances, (rows,), begin and end.
+
+    `before` intervals come before those between the edges. `kept`, (rows, width), has four numbers of each instance
+    from `begin` on: those of both intervals plus 1, which are set if they are known, and the joules in these. `first`
+    and `last`, (rows,), are set to places among these intervals, from 1, or -1.
+    """
+
 def gather(
     course: tuple[Any, ...],
     values: NDArray[np.float64],

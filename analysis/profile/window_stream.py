@@ -335,7 +335,7 @@ class _Run:
 
     def _edges(self, number: int, near: Quanta, before: int) -> EdgeJoules:
         """Find the instances' first and last quanta, as far as these are among some, before which so many come."""
-        return EdgeJoules.begin(self._kept(number), near, before, self.reader.instances.records)
+        return EdgeJoules.begin(self.reader.instances, number, near, before)
 
     def _kept(self, number: int) -> NDArray[np.float64]:
         return self.reader.instances.sums["edges"][:, number * WIDTH : (number + 1) * WIDTH]

@@ -100,9 +100,9 @@ struct tprof_engine_block {
     int64_t reach_ns[2]; /* segments are cut here */
 };
 
-/* Go on with a thread, number `number`, up to the first of its samples that is not before `until_ns`. Returns how many
- * samples were taken: fewer, if there is no room for more segments, parts or instances. `counts` are those of the running
- * sample, and as many that are overwritten, (2, columns). */
+/* Go on with a thread, number `number`, up to the first of its samples that is not before `until_ns`. Returns how
+ * many samples were taken: fewer, if there is no room for more segments, parts or instances. `counts` are those of
+ * the running sample, and as many that are overwritten, (2, columns). */
 size_t tprof_engine_take(struct tprof_engine_thread *thread, uint64_t *counts, int32_t number, const char *records,
                          size_t record_count, const struct tprof_engine_layout *layout,
                          const struct tprof_engine_block *block, struct tprof_engine_table *table,
@@ -150,6 +150,14 @@ bool tprof_engine_spread(const struct tprof_engine_course *course, const double 
 /* Set energies, (count,), to values times the rates, (edges + 1,), of the intervals that segments overlap. */
 void tprof_engine_gather(const struct tprof_engine_course *course, const double *values, const double *rates,
                          double *energies);
+
+/* Find in which of the intervals between edges instances begin and end, as far as these are known: numbers count the
+ * intervals before the first edge too, of which there are `before`, and that before all. `kept` has `width` numbers
+ * of each instance, of which the first two are 1 more than the first and the last interval, 0 as long as they lie
+ * behind the edges; the fourth is set to 0 if the last one is another than before. `first` and `last` are set to
+ * places among these intervals, from 1, or -1. */
+void tprof_engine_find_ends(const struct tprof_engine_instance *instances, size_t count, const int64_t *edges_ns,
+                            size_t edges, int64_t before, double *kept, size_t width, int32_t *first, int32_t *last);
 
 /* Whose a segment is, and where an owner's joules are added: those of no owner first. */
 struct tprof_engine_owners {

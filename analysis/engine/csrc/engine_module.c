@@ -522,18 +522,52 @@ error:
     return NULL;
 }
 
+static PyObject *find_ends(PyObject *self, PyObject *args)
+{
+    PyObject *records, *of_edges, *of_kept, *of_first, *of_last;
+    long long before;
+    Py_ssize_t from, width;
+    size_t count = 0, edges = 0;
+    struct tprof_arrays arrays = {.taken = 0};
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOLOnnOO", &records, &of_edges, &before, &of_kept, &from, &width, &of_first, &of_last))
+        return NULL;
+    const struct tprof_engine_instance *instances =
+        take_records(&arrays, records, "the instances", sizeof *instances, &count);
+    if (instances == NULL)
+        goto error;
+    if (from < 0 || from > INT32_MAX || width < from + 4 || width > INT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "four of the numbers that are kept must be there");
+        goto error;
+    }
+    const int64_t *edges_ns = take_any(&arrays, of_edges, "the edges", INT64, &edges);
+    if (edges_ns == NULL)
+        goto error;
+    double *kept = tprof_arrays_take(&arrays, of_kept, "what is kept", FLOAT64, WRITABLE, (Py_ssize_t)count * width);
+    if (kept == NULL)
+        goto error;
+    int32_t *first = tprof_arrays_take(&arrays, of_first, "the first intervals", INT32, WRITABLE, (Py_ssize_t)count);
+    if (first == NULL)
+        goto error;
+    int32_t *last = tprof_arrays_take(&arrays, of_last, "the last intervals", INT32, WRITABLE, (Py_ssize_t)count);
+    if (last == NULL)
+        goto error;
+    Py_BEGIN_ALLOW_THREADS
+    tprof_engine_find_ends(instances, count, edges_ns, edges, before, kept + from, (size_t)width, first, last);
+    Py_END_ALLOW_THREADS
+    return tprof_arrays_finished(&arrays, true);
+error:
+    tprof_arrays_release(&arrays);
+    return NULL;
+}
+
 static PyMethodDef methods[] = {
-    {"close", close_thread, METH_VARARGS, NULL},
-    {"count_running", count_running, METH_VARARGS, NULL},
-    {"end_part", end_part, METH_VARARGS, NULL},
-    {"fill_index", fill_index, METH_O, NULL},
-    {"find", find, METH_VARARGS, NULL},
-    {"gather", gather, METH_VARARGS, NULL},
-    {"retain", retain, METH_VARARGS, NULL},
-    {"share", share, METH_VARARGS, NULL},
-    {"spread", spread, METH_VARARGS, NULL},
-    {"take", take, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL},
+    {"close", close_thread, METH_VARARGS, NULL}, {"count_running", count_running, METH_VARARGS, NULL},
+    {"end_part", end_part, METH_VARARGS, NULL},  {"fill_index", fill_index, METH_O, NULL},
+    {"find", find, METH_VARARGS, NULL},          {"find_ends", find_ends, METH_VARARGS, NULL},
+    {"gather", gather, METH_VARARGS, NULL},      {"retain", retain, METH_VARARGS, NULL},
+    {"share", share, METH_VARARGS, NULL},        {"spread", spread, METH_VARARGS, NULL},
+    {"take", take, METH_VARARGS, NULL},          {NULL, NULL, 0, NULL},
 };
 
 static PyModuleDef_Slot slots[] = {

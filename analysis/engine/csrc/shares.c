@@ -176,3 +176,38 @@ void tprof_engine_count_running(const struct tprof_engine_course *course, const 
         }
     }
 }
+
+/* Return the number that is kept of an interval; of one behind the edges it is not known. */
+static double kept_number(size_t place, size_t edges, int64_t before)
+{
+    return place < edges ? (double)((int64_t)place + before + 1) : 0.0;
+}
+
+static int32_t place_of(double kept, size_t edges, int64_t before)
+{
+    const double place = kept - 1.0 - (double)before;
+    return kept > 0 && place >= 1 && place < (double)edges ? (int32_t)place : -1;
+}
+
+void tprof_engine_find_ends(const struct tprof_engine_instance *instances, size_t count, const int64_t *edges_ns,
+                            size_t edges, int64_t before, double *kept, size_t width, int32_t *first, int32_t *last)
+{
+    const struct tprof_engine_course course = {.edges_ns = edges_ns, .edges = edges};
+    size_t near_begin = 0, near_end = 0;
+    for (size_t row = 0; row < count; row++, kept += width) {
+        const int64_t end_ns = instances[row].end_ns;
+        if (!(kept[0] > 0)) {
+            near_begin = interval_at(&course, instances[row].start_ns, near_begin);
+            kept[0] = kept_number(near_begin, edges, before);
+        }
+        /* Where an instance did not run on, its last interval may lie before all of these. */
+        if (kept[1] == 0 || (edges > 0 && end_ns >= edges_ns[0])) {
+            near_end = interval_at(&course, end_ns - 1, near_end);
+            const double number = kept_number(near_end, edges, before);
+            kept[3] = number == kept[1] ? kept[3] : 0.0;
+            kept[1] = number;
+        }
+        first[row] = place_of(kept[0], edges, before);
+        last[row] = place_of(kept[1], edges, before);
+    }
+}
