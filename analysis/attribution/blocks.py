@@ -59,6 +59,7 @@ class _Arrays:
         self.package, self.package_end = np.empty((2, room), np.int16)
         self.increments = np.empty((columns, room))
         self.parts = np.empty(room, PART)
+        self._bytes = self.parts.view(np.uint8)
         self.count = self.part_count = 0
 
     @property
@@ -66,7 +67,7 @@ class _Arrays:
         """What the loops take."""
         return (
             self.t_ns, self.slot, self.cpu_s, self.cpu, self.package, self.package_end, self.increments,
-            self.parts.view(np.uint8), self.count, self.part_count,
+            self._bytes, self.count, self.part_count,
         )  # fmt: skip
 
 

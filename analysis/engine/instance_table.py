@@ -52,6 +52,7 @@ class InstanceTable:
     def __post_init__(self) -> None:
         """Begin without any."""
         self._records = np.zeros(LEAST_ROOM, INSTANCE)
+        self._bytes = self._records.view(np.uint8)
         self._counts = np.zeros((LEAST_ROOM, self.columns))
         self._index = np.full(2 * LEAST_ROOM, -1, np.int32)
         self.sums = {name: np.zeros((0, width)) for name, width in self.widths.items()}
@@ -69,7 +70,7 @@ class InstanceTable:
     @property
     def given(self) -> tuple[Any, ...]:
         """What the loops take."""
-        return self._records.view(np.uint8), self._counts, self._index, self.count, self.columns
+        return self._bytes, self._counts, self._index, self.count, self.columns
 
     def make_room(self, more: int) -> None:
         """Make room for so many more: twice as many as there was, or the next power of 2."""
@@ -78,7 +79,8 @@ class InstanceTable:
         room = 1 << (self.count + more - 1).bit_length()
         records, counts = np.empty(room, INSTANCE), np.empty((room, self.columns))
         records[: self.count], counts[: self.count] = self.records, self.counts
-        self._records, self._counts, self._index = records, counts, np.empty(2 * room, np.int32)
+        self._records, self._bytes, self._counts = records, records.view(np.uint8), counts
+        self._index = np.empty(2 * room, np.int32)
         _engine.fill_index(self.given)
 
     def begin_block(self) -> None:
