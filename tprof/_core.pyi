@@ -109,56 +109,23 @@ class Tail:
 
     done: int
     """Number of records read so far."""
-    def __new__(cls, path: str, record_bytes: int, body_at: int, first: int = 0) -> Self: ...
-    def read(self, most: int, /) -> tuple[bytes, bool]:
-        """Return at most `most` new records, and whether there are more. Raises OSError."""
-
-class Follower:
-    """A file of samples: the tasks that ran since the last step; see csrc/follow.h for the rows."""
-
-    first_ns: int | None
-    done: int
-    """Number of samples followed so far."""
-    ended: bool
-    """Whether the thread has, and all that it ran was followed."""
-    running: tuple[int, int, int, float] | None
-    """At the end of the last step: until when the thread was followed, the index of the task that it ran (-1: none),
-    since when without a break, and its CPU seconds since its first sample. None before that."""
+    end: tuple[int, tuple[int, ...] | None] | None
+    """When the stream ended, as of the last read, and its columns then, None after lost records; None: it may go on."""
     def __new__(
         cls,
-        *,
         path: str,
         record_bytes: int,
         body_at: int,
-        process: int,
-        pid: int,
-        tid: int,
-        own: bool,
-        column: int,
-        packages: bytes,
-        end_ns: int | None = None,
-        cut_off_ns: float = ...,
-        fetch: Callable[[int, int], bytes] | None = None,
         first: int = 0,
-        moments: bool = False,
-        resumes: bool = False,
-        stop: int | None = None,
+        fetch: Callable[[int, int], bytes] | None = None,
     ) -> Self:
-        """Begin at sample number `first`; `fetch` returns compressed records from a number on, at most so many.
+        """Begin at record number `first`; `fetch` returns compressed records from a number on, at most so many.
 
-        It returns none if they are gone. With `moments` begins and ends of instances are returned. One that `resumes`
-        counts nothing before the first step. With `stop`, samples from that number on do not count, nor does the
-        thread's end.
+        It returns none if they are gone.
         """
 
-    def follow(
-        self, edges_ns: bytes, now_ns: int, learn: Callable[[int], tuple[int, bool]], /
-    ) -> tuple[bytes, list[tuple[int, int]], bytes]:
-        """Return the rows between the edges, the number of begun instances of each task, and noted moments.
-
-        `learn` is called with each new task number, and returns the task's index and whether each of its instances
-        is to have rows of its own. Raises OSError if the file is gone.
-        """
+    def read(self, most: int, /) -> tuple[bytes, bool]:
+        """Return at most `most` new records, and whether there are more. Raises OSError, and what `fetch` raises."""
 
 class EnergyObserver:
     """The sum of energy counters that the sensor thread reads, beside those of a recording or alone, until `close`.
@@ -281,6 +248,9 @@ def session_threads() -> int:
 
 def used_ns() -> int:
     """Return the CPU time of this process in nanoseconds."""
+
+def thread_used_ns(pid: int, tid: int, own: bool, /) -> int:
+    """Return the CPU time of a thread in nanoseconds, `own`: of this process; 0 if it cannot be read."""
 
 def start(
     *,

@@ -48,7 +48,7 @@ INSTANCES_OF = 4
 _HEAD = ("t_ns", "instance", "task", "cpu", "kind", "flags")
 
 
-class _Arrays:
+class Arrays:
     """The segments of a block while they are written; see `JoinedSegments`."""
 
     def __init__(self, room: int, columns: int) -> None:
@@ -184,23 +184,18 @@ class BlockReader:
         counts = np.zeros((len(self.threads), 2, len(self.names)), np.uint64)
         self._courses = [
             _Course(
-                one, self._layout(one.thread), self._states[number : number + 1].view(np.uint8), counts[number],
+                one, layout_of(one.thread, self.names, self._tasks_of(one.thread), packages=self.packages),
+                self._states[number : number + 1].view(np.uint8), counts[number],
                 KnownCounts.of(one.thread, self.names), one.before(t_ns),
             )
             for number, one in enumerate(self.threads)
         ]  # fmt: skip
-        self._arrays = self._spare = _Arrays(1, len(self.names))
+        self._arrays = self._spare = Arrays(1, len(self.names))
 
-    def _layout(self, thread: Thread) -> tuple[Any, ...]:
-        """Return where the fields of a thread's samples are, and what its numbers of tasks and processors mean."""
-        places: Mapping[str, tuple[Any, ...]] = thread.dtype.fields or {}
-        offsets = [int(places[name][1]) for name in _HEAD]
-        columns = np.array([places[one][1] if one in thread.columns else -1 for one in self.names], np.int64)
-        cpu_ns = int(places["cpu_ns"][1]) if "cpu_ns" in thread.columns else -1
+    def _tasks_of(self, thread: Thread) -> NDArray[np.uint32] | None:
         if thread.process not in self._tasks:
             self._tasks[thread.process] = None if thread.has_known_tasks else thread.table.lookup(thread.process)
-        packages = np.ascontiguousarray(thread.packages_of_cpus, np.int16) if self.packages else None
-        return thread.dtype.itemsize, *offsets, cpu_ns, columns, self._tasks[thread.process], packages
+        return self._tasks[thread.process]
 
     @property
     def facts(self) -> ReadFacts:
@@ -275,11 +270,11 @@ class BlockReader:
                 self._reached(_engine.end_part(one.layout, block, self.instances.given, arrays.given))
         return self._joined(numbers)
 
-    def _room_for(self, count: int) -> _Arrays:
+    def _room_for(self, count: int) -> Arrays:
         """Return where so many segments are written: in the memory of the block before the last, if that will do."""
         self._arrays = self._spare
         if len(self._arrays.t_ns) < count:
-            self._arrays = _Arrays(count + count // 4, len(self.names))
+            self._arrays = Arrays(count + count // 4, len(self.names))
         self._arrays.count = self._arrays.part_count = 0
         return self._arrays
 
@@ -399,17 +394,27 @@ class BlockReader:
                 modelled[one.begin : one.end] *= self._uncounted
 
 
+def layout_of(
+    thread: Thread, names: Sequence[str], tasks: NDArray[np.uint32] | None, *, packages: bool
+) -> tuple[Any, ...]:
+    """Return where the fields of a thread's samples are, and what its numbers of tasks and processors mean.
+
+    Parameters
+    ----------
+    thread : of a trace
+    names : of the counters that are wanted
+    tasks : the index of each number of a task; None: the samples have indices
+    packages : whether the machine has more than one package
+    """
+    places: Mapping[str, tuple[Any, ...]] = thread.dtype.fields or {}
+    offsets = [int(places[name][1]) for name in _HEAD]
+    columns = np.array([places[one][1] if one in thread.columns else -1 for one in names], np.int64)
+    cpu_ns = int(places["cpu_ns"][1]) if "cpu_ns" in thread.columns else -1
+    of_cpus = np.ascontiguousarray(thread.packages_of_cpus, np.int16) if packages else None
+    return thread.dtype.itemsize, *offsets, cpu_ns, columns, tasks, of_cpus
+
+
 def counters_of(threads: Sequence[Thread]) -> list[str]:
     """Return the counters of threads in the order of a table of instances."""
     names = dict.fromkeys(name for one in threads for name in one.columns)
     return [name for name in names if name not in ("energy_uj", "cpu_ns")]
-
-
-def read_whole(trace: Trace, model: Model, cut_off: Mapping[int, CutOff]) -> JoinedSegments:
-    """Return all segments of all threads with samples. Raises TraceError."""
-    threads = []
-    for one in trace.threads:
-        if one.count:
-            first = one.stream.read_part(one.dtype, one.first, one.first + 1)
-            threads.append(IndexedThread.of(trace, one, first["t_ns"], one.count))
-    return BlockReader(trace, threads, model, packages=False, columns=(), cut_off=cut_off).read(WHOLE)

@@ -252,19 +252,20 @@ class HiddenSoFar:
         self.program: list[Growth] = []
         self._began_s: float | None = None
         self._other_began_s: float | None = None
-        self._seen_s = 0.0
         self._other, self._unseen = _Claims(TICKS_S), _Claims(SKEW_S)
         self._t_ns: list[int] = []
         self._other_s: list[float] = []
         self._unseen_s: list[float] = []
 
-    def extend(self, since_ns: int, until_ns: int, seen: SeenTime, *, first_ns: int | None) -> tuple[float, float]:
+    def extend(
+        self, since_ns: int, until_ns: int, seen_s: Callable[[int], float], *, first_ns: int | None
+    ) -> tuple[float, float]:
         """Go on to a time, and return the CPU seconds of other processes, and of our threads without samples.
 
         Parameters
         ----------
         since_ns, until_ns : of this step; CPU time of others before the first step does not count
-        seen : the samples' CPU time since the last step
+        seen_s : returns the samples' CPU seconds up to a time
         first_ns : of the first sample; CPU time of the program before it was our own start
         """
         counts = (*self.program, *self.busy)
@@ -276,14 +277,13 @@ class HiddenSoFar:
             program_s = sum(count.at(at_ns) for count in self.program)
             if self._began_s is None and first_ns is not None:
                 self._began_s = sum(count.at(min(first_ns, at_ns)) for count in self.program)
-            self._unseen.add(at_ns, program_s - (self._began_s or 0.0) - self._seen_s - seen.before(at_ns))
+            self._unseen.add(at_ns, program_s - (self._began_s or 0.0) - seen_s(at_ns))
             if self.busy:
                 if self._other_began_s is None:
                     self._other_began_s = self._other_at(min(since_ns, at_ns))
                 self._other.add(at_ns, self._other_at(at_ns) - self._other_began_s)
             for count in counts:
                 count.leave(at_ns)
-        self._seen_s += seen.whole_s
         self._other.claim(until_ns)
         self._unseen.claim(until_ns)
         self._append(until_ns)
@@ -316,17 +316,6 @@ class HiddenSoFar:
             per_ns = (total_s[1] - total_s[0]) / max(self._t_ns[1] - self._t_ns[0], 1)
             return np.diff(edges_ns) * per_ns
         return np.diff([_interpolated(self._t_ns, total_s, t_ns) for t_ns in edges_ns.tolist()])
-
-
-class SeenTime(Protocol):
-    """The CPU time of the samples of one step."""
-
-    @property
-    def whole_s(self) -> float:
-        """All CPU seconds."""
-
-    def before(self, t_ns: int) -> float:
-        """Return the CPU seconds up to a moment."""
 
 
 def _interpolated(t_ns: list[int], values: list[float], at_ns: int) -> float:

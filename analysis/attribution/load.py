@@ -12,13 +12,10 @@ from tprof.analysis.engine import _engine
 
 from tprof.trace.bounds import LEAST_BUSY_CORES
 
-from .blocks import read_whole
 from .hidden import OWN_SHARE, measure_hidden
 from .idle_power import LEAST_IDLE_S
-from .natives.pools import BY_CPU_TIME
-from .natives.users import whole_pools
 from .segment_energy import LocatedSegments, spread
-from .segments import JoinedSegments, find_cut_off
+from .segments import JoinedSegments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -107,13 +104,6 @@ def _most_own_s(trace: Trace, reaches: Sequence[Reach]) -> float:
         own = [one for one in reaches if one.pid == pid]
         read_ns += max((one.last_ns for one in own), default=0) - min((one.first_ns for one in own), default=0)
     return (OWN_SHARE * read_ns + float(trace.end.get("readers_cpu_ns", 0))) * 1e-9
-
-
-def read_pools(trace: Trace) -> list[tuple[int, NativeSegments]]:
-    """Return the processes and the CPU time of the pools that tasks use. Raises TraceError."""
-    if not trace.native_threads:
-        return []
-    return whole_pools(trace, list(read_whole(trace, BY_CPU_TIME, find_cut_off(trace)).apart()), BY_CPU_TIME)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Joules of a recording that still runs, and their agreement with the profile that is made of it afterwards."""
 
-import dataclasses
 import itertools
 import multiprocessing
 import threading
@@ -13,8 +12,6 @@ from hypothesis import strategies as st
 from support import fake_trees
 from support.fake_sensor import FakeSensor, wait_for
 from support.properties import examples
-from tprof.analysis.attribution.hidden import HiddenTime
-from tprof.analysis.attribution.incremental import GrowingQuanta, IncrementalSharing, Rows
 
 import tprof
 from tprof.live import Meter
@@ -234,63 +231,3 @@ def test_a_meter_gives_what_the_model_cputime_gives(tmp_path_factory, drawn):
         assert live.tasks[name].instances == begun[name]
         if np.isfinite(row["energy_j"]):
             assert live.tasks[name].energy_j == pytest.approx(row["energy_j"], rel=1e-4, abs=1e-6)
-
-
-@examples(50)
-@given(
-    st.lists(st.integers(1, 20), min_size=1, max_size=20),
-    st.lists(st.tuples(st.integers(0, 60), st.integers(1, 60), st.floats(0, 60), st.booleans()), max_size=20),
-    st.floats(0, 5),
-    st.floats(0, 5),
-)
-def test_joules_are_conserved_whoever_runs(lengths, segments, hidden_s, static_w):
-    edges_ns = np.concatenate(([0], np.cumsum(lengths))) * SECOND_NS
-    end = int(edges_ns[-1])
-    begin_ns = np.array([min(begin * SECOND_NS, end - 1) for begin, *_ in segments], np.int64)
-    edge_ns = edges_ns[np.searchsorted(edges_ns, begin_ns, side="right")]
-    end_ns = np.minimum(begin_ns + np.array([length for _, length, *_ in segments], np.int64) * SECOND_NS, edge_ns)
-    count = len(segments)
-    nothing = np.zeros(count, np.int32)
-    rows = Rows(
-        begin_ns, np.maximum(end_ns, begin_ns + 1), np.array([cpu for *_, cpu, _ in segments], float),
-        np.zeros(count),
-        np.array([0 if runs else -1 for *_, runs in segments], np.int64), np.ones(count, np.uint64),
-        nothing, nothing, nothing, np.zeros(count, bool), np.zeros(count, np.int64),
-    )  # fmt: skip
-    energy_j = np.linspace(0, 30, len(lengths))
-    hidden = HiddenTime(np.array([0, end]), {None: np.array([0, hidden_s])}, np.array([0, hidden_s / 2]), 0.0, hidden_s)
-
-    accounts, row_j = shared(rows, edges_ns, energy_j, hidden, static_w)
-
-    assert accounts.measured_j == pytest.approx(energy_j.sum())
-    assert balance(accounts) == pytest.approx(energy_j.sum())
-    assert (row_j >= 0).all()
-
-
-def shared(rows, edges_ns, energy_j, hidden, static_w):
-    """Return the accounts, and the joules of each row."""
-    domain = GrowingQuanta("package-0", 0, static_w)
-    domain.append(edges_ns, energy_j)
-    sharing, given = IncrementalSharing([domain], [0], process=0), []
-    sharing.listeners.append(lambda _, shared: given.append(shared.energy_j))
-    sharing.step(rows, int(edges_ns[-1]), hidden)
-    return sharing.accounts, np.concatenate(given)
-
-
-@examples(60)
-@given(st.lists(st.integers(1, 20), min_size=1, max_size=20), st.floats(0.001, 4), st.floats(0, 4), st.floats(0, 5))
-def test_a_process_gets_what_its_samples_would_get(lengths, cores, other_cores, static_w):
-    edges_ns = np.concatenate(([0], np.cumsum(lengths))) * SECOND_NS
-    end, total_s = int(edges_ns[-1]), sum(lengths)
-    energy_j = np.linspace(1, 30, len(lengths))
-    other_s = {None: np.array([0, other_cores * total_s])}
-    hidden = HiddenTime(np.array([0, end]), other_s, np.zeros(2), 0.0, 0.0)
-    rows = Rows.of_process(edges_ns, cores * total_s)
-    of_a_task = dataclasses.replace(rows, task=np.zeros(len(rows), np.int64))
-
-    process_j = shared(rows, edges_ns, energy_j, hidden, static_w)[0].runtime_j
-    by_samples_j = shared(of_a_task, edges_ns, energy_j, hidden, static_w)[0].tasks_j
-
-    assert process_j <= by_samples_j + 1e-9
-    if cores + other_cores > 1:
-        assert process_j == pytest.approx(by_samples_j)

@@ -20,7 +20,7 @@ from .response import Response
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tprof.live import Meter, Rows, Shared
+    from tprof.live import Block, Meter
     from tprof.session.membership import Membership
 
 EACH_S = 0.2
@@ -34,7 +34,6 @@ class InstanceBudgets:
         """Start the monitor. Raises TraceError."""
         self._meter: Meter = member.meter()
         self._process = member.process
-        self._open: dict[int, float] = {}
         self._exceeding: dict[int, int] = {}
         """By instance the task, of those over their budget that have not ended."""
         self._excesses: deque[tuple[int, int, float]] = deque()
@@ -132,33 +131,20 @@ class InstanceBudgets:
     def _how(self) -> str:
         return "by an ESTIMATE" if self._meter.quality == "estimated" else self._meter.quality
 
-    def _add(self, ran: Rows, shared: Shared) -> None:
-        """Add the joules of instances of tasks with a budget; called by the meter, under its lock."""
-        limits = self._limits_now()
-        of_ours = np.flatnonzero(np.isfinite(limits[np.maximum(ran.task, -1)]) & (ran.task >= 0))
-        if not len(of_ours):
-            return
-        ids, row = np.unique(ran.instance[of_ours], return_inverse=True)
-        task = np.zeros(len(ids), np.int64)
-        task[row] = ran.task[of_ours]
-        energy_j = np.bincount(row, shared.energy_j[of_ours], len(ids))
-        for instance, before_j in self._open.items():
-            place = int(np.searchsorted(ids, instance))
-            if place < len(ids) and ids[place] == instance:
-                energy_j[place] += before_j
-        ended = np.zeros(len(ids), bool)
-        ended[row[ran.ends[of_ours]]] = True
-        for place in np.flatnonzero(energy_j > limits[task]).tolist():
-            self._count(int(ids[place]), int(task[place]), float(energy_j[place]))
-        for instance in ids[ended].tolist():
-            for known in (self._open, self._exceeding, self._left):
-                known.pop(instance, None)
-        ids, task, energy_j = ids[~ended], task[~ended], energy_j[~ended]
-        self._open.update(zip(ids.tolist(), energy_j.tolist(), strict=True))
-        left_j = limits[task] - energy_j
-        self._left.update(zip(ids[left_j >= 0].tolist(), left_j[left_j >= 0].tolist(), strict=True))
-        for instance in ids[left_j < 0].tolist():
+    def _add(self, block: Block) -> None:
+        """Take the joules of instances of tasks with a budget; called by the meter, under its lock."""
+        limits, records = self._limits_now(), block.records
+        at = np.flatnonzero(np.isfinite(limits[np.minimum(records["task"].astype(np.int64), len(limits) - 1)]))
+        for row in at.tolist():
+            instance, task = int(records["instance"][row]), int(records["task"][row])
+            energy_j = float(records["dynamic_j"][row] + records["static_j"][row])
+            if energy_j > limits[task]:
+                self._count(instance, task, energy_j)
             self._left.pop(instance, None)
+            if block.over[row]:
+                self._exceeding.pop(instance, None)
+            elif energy_j <= limits[task]:
+                self._left[instance] = float(limits[task]) - energy_j
 
     def _count(self, instance: int, task: int, energy_j: float) -> None:
         self._worst_j[task] = max(self._worst_j.get(task, 0.0), energy_j)

@@ -57,11 +57,12 @@ PyObject *tprof_py_drive(PyObject *module, PyObject *args);
 /* binding_contexts.c */
 PyObject *tprof_py_follow_spans(PyObject *module, PyObject *args);
 
-/* binding_follow.c */
-extern PyType_Spec tprof_tail_spec, tprof_follower_spec, tprof_energy_observer_spec, tprof_reading_file_spec;
+/* binding_tail.c */
+extern PyType_Spec tprof_tail_spec, tprof_energy_observer_spec, tprof_reading_file_spec;
 extern PyType_Spec tprof_count_spec; /* binding_increments.c: the count of a domain, reading by reading */
 PyObject *tprof_py_session_threads(PyObject *module, PyObject *unused);
 PyObject *tprof_py_used_ns(PyObject *module, PyObject *unused);
+PyObject *tprof_py_thread_used_ns(PyObject *module, PyObject *args);
 
 /* binding_forks.c */
 PyObject *tprof_py_set_fork_work(PyObject *module, PyObject *functions);

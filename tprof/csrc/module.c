@@ -127,6 +127,7 @@ static PyMethodDef methods[] = {
     {"session_end", tprof_py_session_end, METH_NOARGS, NULL},
     {"session_threads", tprof_py_session_threads, METH_NOARGS, NULL},
     {"used_ns", tprof_py_used_ns, METH_NOARGS, NULL},
+    {"thread_used_ns", tprof_py_thread_used_ns, METH_VARARGS, NULL},
     {"start", (PyCFunction)(void (*)(void))tprof_py_start, METH_VARARGS | METH_KEYWORDS, NULL},
     {"stop", tprof_py_stop, METH_NOARGS, NULL},
     {"run_main", tprof_py_run_main, METH_VARARGS, NULL},
@@ -179,7 +180,7 @@ static int execute(PyObject *module)
     if (add_type(module, &tprof_task_spec) < 0 || add_type(module, &tprof_region_spec) < 0 ||
         tprof_add_driver_types(module) < 0 || add_type(module, &tprof_thread_task_spec) < 0 ||
         add_type(module, &tprof_span_spec) < 0 || add_type(module, &tprof_span_context_spec) < 0 ||
-        add_type(module, &tprof_tail_spec) < 0 || add_type(module, &tprof_follower_spec) < 0 ||
+        add_type(module, &tprof_tail_spec) < 0 ||
         add_type(module, &tprof_energy_observer_spec) < 0 || add_type(module, &tprof_reading_file_spec) < 0 ||
         add_type(module, &tprof_count_spec) < 0)
         return -1;

@@ -5,10 +5,9 @@ It reads the files of the session, like any reader, so the recording threads do 
 
 from __future__ import annotations
 
-from tprof.analysis.attribution.incremental import Rows, Shared
-
 from .energy import Energy, TaskEnergy
 from .meter import Meter
+from .shares import Block
 from .usage import Usage
 
-__all__ = ["Energy", "Meter", "Rows", "Shared", "TaskEnergy", "Usage"]
+__all__ = ["Block", "Energy", "Meter", "TaskEnergy", "Usage"]

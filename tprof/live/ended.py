@@ -3,77 +3,155 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tprof.analysis.attribution.hidden import measure_hidden
 from tprof.analysis.attribution.idle_power import idle_powers
-from tprof.analysis.attribution.incremental import Rows
-from tprof.analysis.attribution.load import read_pools
+from tprof.analysis.attribution.natives.pools import BY_CPU_TIME
 from tprof.analysis.attribution.quanta import build_quanta
 from tprof.analysis.attribution.segments import find_cut_off, thread_end_ns
 from tprof.analysis.attribution.sharing import static_watts
-from tprof.trace.kinds import EndReason
+from tprof.analysis.attribution.survey import survey
+from tprof.trace import load_session
+from tprof.trace.metric_names import ACCOUNTS
+from tprof.trace.reader import load_samples
+from tprof.trace.tasks import TaskTable
 
+from .blocks import FollowedThread
+from .energy import Energy, TaskEnergy
 from .readings import Readings
-from .threads import FollowedThread
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from tprof.analysis.attribution.natives.segments import NativeSegments
+    from tprof.analysis import Profile
     from tprof.trace import Trace
 
-    from .threads import Learn
 
-CELLS = 4096
-"""Of the grid of hidden CPU time, followed at a time."""
+@dataclass(frozen=True)
+class EndedFigures:
+    """The figures of a session, from its profile by the model `cputime`.
+
+    Attributes
+    ----------
+    energy : where the joules went
+    by_domain : the joules of each account, in the order of `ACCOUNTS`, by domain
+    static_w : static power that the manifest gives, by domain
+    table, readings : tasks and domains
+    start_ns, end_ns : of the recorded block
+    thread_count : threads with samples
+    """
+
+    energy: Energy
+    by_domain: dict[str, tuple[float, ...]]
+    static_w: dict[str, float]
+    table: TaskTable
+    readings: Readings
+    start_ns: int
+    end_ns: int
+    thread_count: int
+
+    @classmethod
+    def of(cls, session: Path) -> EndedFigures:
+        """Read the session. Raises TraceError."""
+        trace = load_session(session)
+        profile = trace.profile("cputime", tables=False)
+        columns = profile.sums.columns
+        tasks = {
+            name: TaskEnergy(float(energy_j), int(count))
+            for name, energy_j, count in zip(profile.sums.names, columns["energy_j"], columns["instances"], strict=True)
+            if count
+        }
+        accounts = profile.counted_accounts if profile.info["quality"] != "none" else {}
+        parts_j = {f"{name}_j": accounts.get(f"{name}_j", math.nan) for name in ("tasks", "runtime", "other", "idle")}
+        native_j = (accounts.get(name, math.nan) for name in ("spin_j", "unidentified_j"))
+        until_s = (trace.end_ns - trace.start_ns) * 1e-9
+        energy = Energy(
+            tasks, **parts_j, measured_j=accounts.get("measured_j", math.nan), quality=profile.info["quality"],
+            until_s=until_s, **dict(zip(("spin_j", "unidentified_j"), native_j, strict=True)),
+        )  # fmt: skip
+        table = trace.threads[0].table if trace.threads else TaskTable()
+        of_domains = profile.accounts[list(_COLUMNS)].astype(float)
+        by_domain = {
+            one.name: tuple(of_domains.loc[one.name].tolist())
+            for one in profile.quanta
+            if one.counted and len(one)
+        }
+        static_w = static_watts(trace.manifest)
+        count = sum(one.count > 0 for one in trace.threads)
+        return cls(energy, by_domain, static_w, table, _Domains(profile), trace.start_ns, trace.end_ns, count)
+
+    def energy_j(self, tasks: frozenset[str] | None) -> float:
+        """Return the joules of tasks with these names; None: of the program, whatever it ran."""
+        if tasks is None:
+            return self.energy.measured_j - self.energy.other_j - self.energy.idle_j
+        return sum(one.energy_j for name, one in self.energy.tasks.items() if name in tasks)
 
 
-class EndedReadings(Readings):
-    """The readings of a trace."""
+_COLUMNS = ("tasks_j", "runtime_j", "other_j", "idle_j", "spin_j", "unidentified_j")
+"""Of a profile's accounts, in the order of `ACCOUNTS`."""
+assert len(_COLUMNS) == len(ACCOUNTS)  # noqa: S101 - both are constants
 
-    def __init__(self, trace: Trace, learn: Learn) -> None:
+
+class _Domains(Readings):
+    """The domains of a profile, with the sums of their joules."""
+
+    def __init__(self, profile: Profile) -> None:
+        super().__init__(profile.host_instances.stream.found.hidden)
+        for quanta, whole in zip(profile.recipe.quanta, profile.recipe.whole, strict=True):
+            self._add_package(quanta.package)
+            if not len(quanta):
+                continue
+            if quanta.counted:
+                domain = self._enter(quanta.name, quanta.quality, quanta.package, {}, scope=quanta.scope)
+            else:
+                domain = self._show(quanta.name, quanta.quality, quanta.package)
+            domain.append(quanta.edges_ns[[0, -1]], np.array([quanta.energy_j.sum()]))
+            lead = whole.between(int(whole.edges_ns[0]), int(quanta.edges_ns[0]))[0]
+            domain.lead_in_j = float(lead.energy_j.sum())
+            domain.known_j += domain.lead_in_j
+
+
+class FinalReadings(Readings):
+    """The readings of a session whose samples are followed block after block, though it has ended.
+
+    Attributes
+    ----------
+    trace : the session
+    """
+
+    def __init__(self, session: Path) -> None:
         """Read them. Raises TraceError."""
-        self._end_ns = trace.end_ns
-        processes = {thread.pid: thread.process for thread in trace.threads}
-        self._pools = [(segments, processes.get(pid, 0)) for pid, segments in read_pools(trace)]
-        usage = _CpuTime(trace, learn, [segments for segments, _ in self._pools])
-        super().__init__(measure_hidden(trace.readings, usage.first_ns, usage.seen_s))
+        self.trace = trace = load_samples(session)
         energies = [one for one in trace.readings.values() if one.quantity == "energy"]
         wholes = [build_quanta(reading) for reading in sorted(energies, key=lambda one: one.name)]
+        packages = tuple(sorted({one.package for one in wholes if one.package is not None}))
+        super().__init__(survey(trace, BY_CPU_TIME, packages).hidden)
         idle = idle_powers(wholes, trace)
         static_w = static_watts(trace.manifest) | {name: one.watts for name, one in idle.items()}
         for whole in wholes:
             reading = trace.readings[whole.name]
             self._add_package(reading.package)
             quanta = whole.between(trace.start_ns, trace.end_ns)[0]
-            if reading.counted and len(quanta):
+            if not len(quanta):
+                continue
+            if reading.counted:
                 domain = self._enter(quanta.name, quanta.quality, quanta.package, static_w, scope=quanta.scope)
-                domain.append(quanta.edges_ns, quanta.energy_j)
                 domain.lead_in_j = float(whole.between(int(whole.edges_ns[0]), trace.start_ns)[0].energy_j.sum())
-                domain.known_j += domain.lead_in_j
-                domain.is_whole = True
-            elif len(quanta):
-                self._show(quanta.name, quanta.quality, quanta.package).append(quanta.edges_ns, quanta.energy_j)
+                domain.known_j = domain.lead_in_j
+            else:
+                domain = self._show(quanta.name, quanta.quality, quanta.package)
+            domain.append(quanta.edges_ns, quanta.energy_j)
 
     @property
     def last_ns(self) -> int | None:
-        """Time up to which everything is known."""
-        return self._end_ns
-
-    def native(self, edges_ns: NDArray[np.int64]) -> Rows:
-        """Return the rows of native threads between edges."""
-        rows = Rows.of(b"")
-        for segments, process in self._pools:
-            rows = rows.joined(Rows.of_native(segments, edges_ns, process))
-        return rows
+        """When the last quantum of any domain ended: no more will come."""
+        return max((domain.last_ns for domain in self.domains if domain.last_ns is not None), default=None)
 
 
-def followed(trace: Trace, *, moments: bool = False) -> list[FollowedThread]:
+def followed(trace: Trace) -> list[FollowedThread]:
     """Return the threads, from their first samples on. Raises TraceError."""
     cut_off = find_cut_off(trace)
     return [
@@ -81,35 +159,6 @@ def followed(trace: Trace, *, moments: bool = False) -> list[FollowedThread]:
             thread,
             end_ns=thread_end_ns(trace, thread),
             cut_off_s=cut_off[thread.ordinal].cpu_s if thread.ordinal in cut_off else math.inf,
-            moments=moments,
-            stops=thread.end_reason == EndReason.OPEN,
         )
         for thread in trace.threads
     ]
-
-
-class _CpuTime:
-    """Sums the CPU time of the samples, before they are followed for their joules."""
-
-    def __init__(self, trace: Trace, learn: Learn, pools: Sequence[NativeSegments]) -> None:
-        self._trace, self._learn, self._pools = trace, learn, pools
-        parts = [thread.stream.read_part(thread.dtype, 0, 1) for thread in trace.threads if thread.count]
-        ends = [thread_end_ns(trace, thread) for thread in trace.threads if thread.count]
-        firsts = [min(int(part["t_ns"][0]), end_ns) for part, end_ns in zip(parts, ends, strict=True) if len(part)]
-        self.first_ns = min(firsts, default=None)
-
-    def seen_s(self, grid_ns: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the CPU seconds of all segments and pools from the first of some times to each of them."""
-        used_s = np.zeros(len(grid_ns))
-        threads = followed(self._trace)
-        for first in range(0, len(grid_ns) - 1, CELLS):
-            edges_ns = grid_ns[first : first + CELLS + 1]
-            for thread in threads:
-                rows = Rows.of(thread.follow(edges_ns.tobytes(), int(edges_ns[-1]), self._learn)[0])
-                cell = np.searchsorted(edges_ns, rows.begin_ns, side="right") + first
-                used_s += np.bincount(cell, weights=rows.cpu_s, minlength=len(grid_ns))
-        total_s = np.cumsum(used_s)
-        for one in self._pools:
-            of_pool_s = np.interp(grid_ns, one.t_ns, np.append(0.0, np.cumsum(one.cpu_s)))
-            total_s += of_pool_s - of_pool_s[0]
-        return total_s

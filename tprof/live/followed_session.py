@@ -28,8 +28,8 @@ from .snapshot import AccountFigures, DomainFigures, HostFigures, State, TaskFig
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .blocks import FollowedThread
     from .energy import Energy
-    from .threads import FollowedThread
 
 SLICE_NS = 1_000_000_000
 """Of the recording, a step: about as much is new at each read."""

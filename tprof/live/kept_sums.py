@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tprof.analysis.attribution.instance_sums import InstanceSums, joined
+from tprof.analysis.attribution.instance_sums import joined
 from tprof.errors import TraceError
-from tprof.trace.estimate import most_watts
 from tprof.trace.freeing import remove_records, remove_stream
 from tprof.trace.manifest import read_manifest
 from tprof.trace.metadata import sound_manifest, start_ns_of
 from tprof.trace.sums import DOMAIN_SUMS, THREAD, THREADS, Block, SumsFile, SumsReader
 
+from .kept_rows import KeptRows
 from .meter import Meter
 from .processes import records_into
 from .readings import RunningReadings
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from .threads import FollowedThread
+    from .blocks import FollowedThread
 
     Table = NDArray[np.void]
 
@@ -69,12 +69,9 @@ class KeptSums:
         self._file = SumsFile(session, start_ns_of(manifest) or 0, span_ns)
         resume_ns = self._file.until_ns
         self._written_ns = self._resumed_ns = self._file.begin_ns if resume_ns is None else resume_ns
-        qualities = {str(one.get("quality")) for one in manifest.get("domains", ()) if one.get("counted")}
-        most_w = most_watts(manifest) if qualities == {"estimated"} else np.inf
-        is_resumed = resume_ns is not None
-        self._sums = InstanceSums(self._file.begin_ns, self._file.span_ns, most_w, resumes=is_resumed)
         self._places = {str(one.get("name")): place for place, one in enumerate(manifest.get("domains", ()))}
         by_thread = manifest.get("keep") == THREADS
+        self._sums = KeptRows(self._file.begin_ns, self._file.span_ns, by_thread=by_thread, resume_ns=resume_ns)
         self._named = {(one["process"], one["thread"]) for one in _threads_in(session)} if by_thread else None
         self._meter = Meter(
             session,
@@ -106,7 +103,7 @@ class KeptSums:
 
     def step(self) -> bool:
         """Follow a part of the recording; returns whether there is more. Raises TraceError."""
-        at_ns = self._meter.read_ns
+        at_ns = self._meter.until_ns
         span_end_ns = self._begin_of(self._sums.span_of(at_ns) + 1)
         more = self._meter.step(min(LONGEST_STEP_NS, span_end_ns - at_ns))
         self._note_domains()
@@ -118,7 +115,7 @@ class KeptSums:
         """Follow what is left of a session that has ended, and write its sums. Raises TraceError."""
         while self.step():
             pass
-        self._sums.finish(self._meter.until_ns)
+        self._sums.finish()
         self._write()
         if self.problem is None:
             try:

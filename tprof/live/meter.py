@@ -2,8 +2,7 @@
 
 Joules are shared up to the last time with known load and known energy: a millisecond ago with a sensor, up to 20 with
 an estimate. A running task counts by its thread's CPU clock. A read proceeds in steps of a slice of the recording, so
-that budgets can act between steps. The core gathers the samples of a step into a row for each task and quantum
-(csrc/follow.h); the work in Python is proportional to these rows.
+that budgets can act between steps.
 
 Of a session that has ended everything is known, so its figures are those of the profile by the model `cputime`.
 """
@@ -17,30 +16,34 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tprof import _core
-from tprof.analysis.attribution.incremental import IncrementalSharing, Rows, all_edges
 from tprof.analysis.attribution.sharing import static_watts
 from tprof.errors import TraceError
-from tprof.trace import load_session
+from tprof.trace.estimate import most_watts
 from tprof.trace.gone import read_gone
 from tprof.trace.manifest import END, read_manifest
 from tprof.trace.metadata import packages_of_cpus, sound_manifest, start_ns_of
-from tprof.trace.reader import load_samples
-from tprof.trace.sums import NO_THREAD, keeps_summary
+from tprof.trace.sums import keeps_summary
 from tprof.trace.sums_trace import await_last
 from tprof.trace.tasks import TaskTable
 from tprof.trace.thread import open_thread
 
+from .blocks import FollowedThread, LiveBlocks
 from .energy import Energy, TaskEnergy
 from .readings import Readings, RunningReadings
 from .resumed import Resumed
-from .threads import FollowedThread
+from .shares import LiveSharing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
-    from tprof.analysis.attribution.instance_sums import InstanceSums
+    from numpy.typing import NDArray
+
+    from .ended import EndedFigures
+    from .kept_rows import KeptRows
 
 
 OUTSIDE = -1
@@ -71,7 +74,7 @@ class Meter:
         count_threads: Callable[[], int] | None = None,
         has_clock: Callable[[int], bool] = lambda _: True,
         is_over: bool | None = None,
-        sums: InstanceSums | None = None,
+        sums: KeptRows | None = None,
         by_thread: bool = False,
         resume_ns: int | None = None,
     ) -> None:
@@ -102,29 +105,39 @@ class Meter:
         self._files: set[str] = set()
         self._ended_threads = 0
         self._sums, self._resume_ns = sums, resume_ns
-        self._by_thread = by_thread
         self.left: list[FollowedThread] = []
         """With `sums`: threads that have ended, and whose files nobody needs any more once their joules are shared."""
         self._first_ns: int | None = None
         self._stepped_ns: int | None = None
-        self._shared_ns: int | None = None
         self._slice_ns = SLICE_NS
         self._cheapest_s = math.inf
         self._lock = threading.Lock()
+        self._blocks: LiveBlocks | None = None
+        self._reached_ns = 0
+        self._processes: dict[int, int] = {}
         is_over = (session / END).exists() if is_over is None else is_over
         self._resumed: Resumed | None = None
-        if sums is None and keeps_summary(read_manifest(session)):
+        self._ended: EndedFigures | None = None
+        manifest, _ = sound_manifest(read_manifest(session))
+        if sums is None and keeps_summary(manifest):
             self._resume(is_over=is_over)
-        elif is_over:
+        elif is_over and sums is None:
             self._read_ended()
+        elif is_over:
+            self._follow_ended()
         else:
             self._follow_running(all_domains=process == OUTSIDE)
-        self._sharing = IncrementalSharing(self.readings.domains, self.readings.packages, process, self.readings.gpus)
+        qualities = {str(one.get("quality")) for one in manifest.get("domains", ()) if one.get("counted")}
+        self._sharing = LiveSharing(
+            self.readings.domains, self.readings.packages, self.readings.gpus, process=process,
+            processes=self._processes, most_w=most_watts(manifest) if qualities == {"estimated"} else math.inf,
+            by_thread=by_thread,
+        )  # fmt: skip
         self.accounts, self.listeners = self._sharing.accounts, self._sharing.listeners
         if sums is not None:
             self.listeners.append(sums.add)
         if self._resumed is not None:
-            self._resumed.enter(self.accounts, self._sharing.by_domain, lambda *key: self._learn(*key)[0])
+            self._resumed.enter(self.accounts, self._sharing.by_domain, self._index)
 
     def _follow_running(self, *, all_domains: bool) -> None:
         manifest, _ = sound_manifest(read_manifest(self.session))
@@ -136,7 +149,6 @@ class Meter:
         self._end_ns: int | None = None
         self._packages_of_cpus = packages_of_cpus(manifest)
         self._threads: list[FollowedThread] = []
-        self._left_out: frozenset[int] = frozenset()
 
     def _resume(self, *, is_over: bool) -> None:
         """Begin with the sums that are kept of the session."""
@@ -145,24 +157,34 @@ class Meter:
         self._follow_running(all_domains=self._process == OUTSIDE)
         self._resumed = Resumed.read(self.session, sound_manifest(read_manifest(self.session))[0])
         if self._resumed is not None:
-            self._resume_ns = self._shared_ns = self._resumed.until_ns
+            self._resume_ns = self._stepped_ns = self._resumed.until_ns
         if is_over:
             self._end_ns = self.until_ns
 
     def _read_ended(self) -> None:
-        from .ended import EndedReadings, followed  # noqa: PLC0415 - a recording that runs does without
+        from .ended import EndedFigures  # noqa: PLC0415 - a recording that runs does without
 
-        trace = load_session(self.session) if self._sums is None else load_samples(self.session)
+        self._ended = EndedFigures.of(self.session)
+        self.static_w, self.table, self.readings = self._ended.static_w, self._ended.table, self._ended.readings
+        self._start_ns, self._end_ns = self._ended.start_ns, self._ended.end_ns
+        self._threads = []
+
+    def _follow_ended(self) -> None:
+        from .ended import FinalReadings, followed  # noqa: PLC0415 - see above
+
+        self.readings = FinalReadings(self.session)
+        trace = self.readings.trace
         self.static_w = static_watts(trace.manifest)
         self.table = trace.threads[0].table if trace.threads else TaskTable()
         self._start_ns, self._end_ns = trace.start_ns, trace.end_ns
-        self._left_out = frozenset(self.table.left_out())
-        self.readings = EndedReadings(trace, self._learn)
-        self._threads = followed(trace, moments=self._sums is not None)
+        self._threads = followed(trace)
+        self._processes.update({one.ordinal: one.process for one in self._threads})
 
     @property
     def quality(self) -> str:
         """Quality of the joules; `none` without any."""
+        if self._ended is not None:
+            return self._ended.energy.quality
         return self._resumed.quality if self._resumed is not None else self.readings.quality
 
     @property
@@ -184,16 +206,13 @@ class Meter:
     @property
     def thread_count(self) -> int:
         """Number of threads with samples so far, those that have ended too."""
-        return len(self._threads) + self._ended_threads
+        return self._ended.thread_count if self._ended is not None else len(self._threads) + self._ended_threads
 
     @property
     def until_ns(self) -> int:
         """Time up to which the joules are shared."""
-        return self._start_ns if self._shared_ns is None else self._shared_ns
-
-    @property
-    def read_ns(self) -> int:
-        """Time up to which samples are read; their joules are shared once the sensors' readings reach beyond."""
+        if self._ended is not None:
+            return self._ended.end_ns
         return self._start_ns if self._stepped_ns is None else self._stepped_ns
 
     def energy(self) -> Energy:
@@ -211,6 +230,8 @@ class Meter:
     def shared_j(self, tasks: frozenset[str] | None) -> float:
         """Return the shared joules of tasks with these names; None: of this whole process."""
         with self._lock:
+            if self._ended is not None:
+                return self._ended.energy_j(tasks)
             if tasks is None:
                 return self.accounts.own_j
             task_j = self.accounts.task_j
@@ -231,11 +252,11 @@ class Meter:
         begin_s = before_s = time.thread_time()
         more = True
         while more and before_s - begin_s < most_s:
-            until_ns = self.read_ns
+            until_ns = self.until_ns
             more = self.step(self._slice_ns)
             now_s = time.thread_time()
-            if self.read_ns > until_ns:
-                self._fit_slice(now_s - before_s, self.read_ns - until_ns)
+            if self.until_ns > until_ns:
+                self._fit_slice(now_s - before_s, self.until_ns - until_ns)
             before_s = now_s
             yield
 
@@ -253,6 +274,8 @@ class Meter:
             return self._figures()
 
     def _figures(self) -> Energy:
+        if self._ended is not None:
+            return self._ended.energy
         accounts = self.accounts
         tasks: dict[str, TaskEnergy] = {}
         for index, entry in enumerate(self.table.entries):
@@ -279,7 +302,7 @@ class Meter:
     def by_domain(self) -> dict[str, tuple[float, ...]]:
         """Return the joules of each account, in the order of `ACCOUNTS`, of each domain that has shared any."""
         with self._lock:
-            return dict(self._sharing.by_domain)
+            return dict(self._sharing.by_domain if self._ended is None else self._ended.by_domain)
 
     def _now_ns(self) -> int:
         return _core.now_ns() if self._end_ns is None else self._end_ns
@@ -299,6 +322,8 @@ class Meter:
             ) from error
 
     def _share_more(self, slice_ns: int) -> bool:
+        if self._ended is not None:
+            return False
         readings = self.readings
         more = readings.read()
         if readings.domains and readings.last_ns is None:
@@ -306,39 +331,42 @@ class Meter:
         now_ns = self._now_ns()
         # After reading the sensors: threads that began before have a file by now.
         self._find_threads()
-        if self._stepped_ns is None:
-            self._stepped_ns = max(readings.first_ns or 0, self._resume_ns or self._start_ns)
-            readings.find_static(self._start_ns)
-            readings.begin(self._stepped_ns)
-        since_ns = self._stepped_ns
-        until_ns = readings.until(since_ns, since_ns + slice_ns, now_ns)
-        if until_ns is None:
+        blocks = self._blocks or self._begin()
+        since_ns = self.until_ns
+        end_ns = readings.until(since_ns, since_ns + slice_ns, now_ns)
+        if end_ns is None:
             return more
-        rows = self._rows(since_ns, until_ns, now_ns)
-        readings.learn(since_ns, until_ns, rows, self._first_ns)
-        self._stepped_ns = until_ns
-        self._shared_ns = self._sharing.step(rows, until_ns, readings.hidden)
-        readings.leave(self._shared_ns)
-        if self._sums is not None:
-            self._sums.settle(self._shared_ns)
-        return more or until_ns < (readings.last_ns or now_ns)
+        until_ns = readings.reach(end_ns)
+        ran = blocks.read(self._threads, end_ns, until_ns, max(now_ns, until_ns), self._learn)
+        if self._first_ns is None:
+            self._first_ns = min((one.first_ns for one in self._threads if one.first_ns is not None), default=None)
+        if until_ns > self._reached_ns:
+            readings.learn(self._reached_ns, until_ns, blocks.seen_s, self._first_ns)
+            self._reached_ns = until_ns
+        self._sharing.step(blocks, ran, since_ns, end_ns, blocks.before, readings.hidden)
+        self._stepped_ns = end_ns
+        readings.leave(end_ns)
+        self._leave([thread for thread in self._threads if thread.is_over(end_ns)])
+        return more or end_ns < (readings.last_ns or now_ns)
 
-    def _rows(self, since_ns: int, until_ns: int, now_ns: int) -> Rows:
-        edges_ns = all_edges(self.readings.domains, since_ns, until_ns)
-        between = edges_ns.tobytes()
-        found = [(self._number(thread), self._follow(thread, between, now_ns)) for thread in tuple(self._threads)]
-        threads = [(number, len(rows)) for number, rows in found] if self._by_thread else ()
-        rows = Rows.of(b"".join(rows for _, rows in found), threads)
-        self._leave([thread for thread in self._threads if thread.has_ended])
-        return rows.joined(self.readings.native(edges_ns))
-
-    def _number(self, thread: FollowedThread) -> int:
-        return thread.ordinal if self._by_thread else NO_THREAD
+    def _begin(self) -> LiveBlocks:
+        """Begin with the first block."""
+        readings = self.readings
+        begin_ns = max(readings.first_ns or 0, self._resume_ns or self._start_ns)
+        self._stepped_ns = self._reached_ns = begin_ns
+        readings.find_static(self._start_ns)
+        readings.begin(begin_ns)
+        packages = len(readings.packages) > 1
+        self._blocks = LiveBlocks(begin_ns, packages=packages, domains=len(readings.domains))
+        return self._blocks
 
     def leave_processes(self, ended: Collection[int]) -> None:
         """Follow no thread any more of processes that were killed, which are read to their end."""
         with self._lock:
-            self._leave([one for one in self._threads if one.process in ended and one.done >= one.committed()])
+            gone = [one for one in self._threads if one.process in ended and one.done >= one.committed()]
+            if self._blocks is not None and gone:
+                self._blocks.end_of(one.ordinal for one in gone)
+            self._leave(gone)
 
     def forget(self, thread: FollowedThread) -> None:
         """Forget the name of a thread's file, which was removed."""
@@ -352,30 +380,20 @@ class Meter:
             if self._sums is not None:
                 self.left += threads
 
-    def _follow(self, thread: FollowedThread, edges_ns: bytes, now_ns: int) -> bytes:
-        try:
-            rows, starts, moments = thread.follow(edges_ns, now_ns, self._learn)
-        except OSError:
-            # The file was removed: its content is unknown.
-            self._threads.remove(thread)
-            return b""
-        self.accounts.count(starts)
-        if self._sums is not None:
-            self._sums.note(thread.process, moments, self._number(thread))
-        if self._first_ns is None:
-            self._first_ns = thread.first_ns
-        return rows
+    def _learn(self, process: int, numbers: NDArray[np.uint32]) -> None:
+        """Enter tasks with these numbers into the table; those whose names are not there have lost them."""
+        known = self.table.numbers(process)
+        missing = set(numbers.tolist()) - known.keys()
+        if not missing:
+            return
+        with suppress(TraceError):  # without a table they are lost names
+            self.table.read(self.session / "tasks" / f"{process:08d}.jsonl", process)
+        for number in sorted(missing - self.table.numbers(process).keys()):
+            self.table.lost(process, number)
 
-    def _learn(self, process: int, number: int) -> tuple[int, bool]:
-        """Return a task's index, and whether each of its instances has rows of its own."""
-        if number not in self.table.numbers(process):
-            with suppress(TraceError):  # without a table it is a lost name
-                self.table.read(self.session / "tasks" / f"{process:08d}.jsonl", process)
-            if number not in self.table.numbers(process):
-                self.table.lost(process, number)
-        index = self.table.numbers(process)[number]
-        is_watched = self._sums is not None or self.table.entries[index].budget_j is not None
-        return -1 if index in self._left_out else index, is_watched
+    def _index(self, process: int, number: int) -> int:
+        self._learn(process, np.array([number], np.uint32))
+        return self.table.numbers(process)[number]
 
     def _find_threads(self) -> None:
         """Open the files of threads that are new. To list a folder gives the interpreter's lock away."""
@@ -394,14 +412,6 @@ class Meter:
         except TraceError:
             return  # its header is not whole yet: next time
         own = thread.process == self._process
-        resumes = self._resume_ns is not None and thread.stream.number("start_ns") < self._resume_ns
-        self._threads.append(
-            FollowedThread(
-                thread,
-                own=own,
-                has_clock=own or self._has_clock(thread.pid),
-                moments=self._sums is not None,
-                resumes=resumes,
-            )
-        )
+        self._threads.append(FollowedThread(thread, own=own, has_clock=own or self._has_clock(thread.pid)))
+        self._processes[thread.ordinal] = thread.process
         self._files.add(name)

@@ -12,7 +12,6 @@ from tprof import _core
 from tprof.analysis.attribution.gpu_use import SCOPE as GPU
 from tprof.analysis.attribution.hidden import Growth, Hidden, HiddenSoFar
 from tprof.analysis.attribution.idle_power import idle_power, is_quiet, quanta_before
-from tprof.analysis.attribution.incremental import GrowingQuanta, Rows
 from tprof.errors import TraceError
 from tprof.trace import layout
 from tprof.trace.increments import Counter
@@ -20,13 +19,12 @@ from tprof.trace.kinds import Quality, ReadingFlag, StreamKind, least_certain
 from tprof.trace.readings import unit_of
 from tprof.trace.stream import open_stream
 
+from .quanta import GrowingQuanta
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from numpy.typing import NDArray
-
-    from tprof.analysis.attribution.hidden import SeenTime
     from tprof.trace.stream import Stream
 
 Records = np.ndarray[Any, np.dtype[np.void]]
@@ -100,18 +98,15 @@ class Readings:
         """Read what is new; returns whether there is more. Raises OSError."""
         return False
 
-    def learn(self, since_ns: int, until_ns: int, seen: SeenTime, first_ns: int | None) -> tuple[float, float]:
+    def learn(
+        self, since_ns: int, until_ns: int, seen_s: Callable[[int], float], first_ns: int | None
+    ) -> tuple[float, float]:
         """Learn the CPU time without samples in a step, if it is not known; as `HiddenSoFar.extend`."""
-        del since_ns, until_ns, seen, first_ns
+        del since_ns, until_ns, seen_s, first_ns
         return 0.0, 0.0
 
     def leave(self, t_ns: int) -> None:
         """Forget the CPU time without samples before a time."""
-
-    def native(self, edges_ns: NDArray[np.int64]) -> Rows:
-        """Return the rows of native threads between edges; none while a recording runs."""
-        del edges_ns
-        return Rows.of(b"")
 
     def until(self, since_ns: int, at_most_ns: int, now_ns: int) -> int | None:
         """Return the end of a step that begins at `since_ns`: the last edge not after `at_most_ns`.
@@ -119,11 +114,15 @@ class Readings:
         A step ends with its quantum if that is longer, and now without domains. None if nothing new is known after
         `since_ns`.
         """
-        last_ns = self.last_ns if self.domains else now_ns
+        last_ns = self.last_ns if self.domains else min(now_ns, at_most_ns)
         if last_ns is None or last_ns <= since_ns:
             return None
         ends = [end for domain in self.domains if (end := domain.edge(since_ns, at_most_ns)) is not None]
         return min(last_ns, max((end for end in ends if end <= at_most_ns), default=min(ends, default=last_ns)))
+
+    def reach(self, end_ns: int) -> int:
+        """Return where the last quantum of all domains ends that begins before a time."""
+        return max([end_ns, *(domain.end_of(end_ns) for domain in self.domains)])
 
     def _enter(
         self, name: str, quality: str, package: int | None, static_w: Mapping[str, float], *, scope: str
@@ -195,9 +194,11 @@ class RunningReadings(Readings):
         found = {self._directory / name: one for name, one in self._files.items()}
         return {path: one[0].done for path, one in found.items() if one is not None}
 
-    def learn(self, since_ns: int, until_ns: int, seen: SeenTime, first_ns: int | None) -> tuple[float, float]:
+    def learn(
+        self, since_ns: int, until_ns: int, seen_s: Callable[[int], float], first_ns: int | None
+    ) -> tuple[float, float]:
         """Learn the CPU time without samples in a step; as `HiddenSoFar.extend`."""
-        return self.so_far.extend(since_ns, until_ns, seen, first_ns=first_ns)
+        return self.so_far.extend(since_ns, until_ns, seen_s, first_ns=first_ns)
 
     def leave(self, t_ns: int) -> None:
         """Forget the CPU time without samples before a time."""

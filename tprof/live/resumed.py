@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tprof.analysis.attribution.incremental import added
 from tprof.analysis.attribution.instance_sums import joined
 from tprof.errors import TraceError
 from tprof.trace.kinds import least_certain
 from tprof.trace.sums import DOMAIN_SUMS, SumsReader
+
+from .shares import added
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tprof.analysis.attribution.incremental import Accounts
+    from .shares import Accounts
 
 ACCOUNTS = ("tasks_j", "runtime_j", "other_j", "idle_j")
 

@@ -6,11 +6,13 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tprof import _core
-from tprof.analysis.attribution.incremental import IncrementalSharing, Rows, all_edges
 from tprof.errors import TraceError
 
 from .readings import RunningReadings
+from .shares import process_joules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +45,9 @@ class ProcessMeter:
         self._cores = 0.0
         self._session = session
         self._readings = RunningReadings(session, static_w)
-        self._sharing = IncrementalSharing(self._readings.domains, self._readings.packages, process=0)
+        self._shared_j = self._own_j = 0.0
+        self._begun_ns: int | None = None
+        self._reached_ns = 0
         self._clock = deque([(_core.now_ns(), _core.used_ns())])
         self._points: deque[tuple[int, float]] = deque()
         self._stepped_ns = 0
@@ -57,7 +61,7 @@ class ProcessMeter:
     @property
     def read_j(self) -> float:
         """Joules of all domains from their first reading to `until_ns`."""
-        return sum(domain.lead_in_j for domain in self._readings.domains) + self._sharing.accounts.measured_j
+        return sum(domain.lead_in_j for domain in self._readings.domains) + self._shared_j
 
     def since(self, t_ns: int) -> float:
         """Return the joules since a time; times of successive calls must not decrease."""
@@ -92,19 +96,29 @@ class ProcessMeter:
             self._clock.popleft()
 
     def _share(self, since_ns: int, until_ns: int) -> None:
-        readings = self._readings
-        own_s = (_between(self._clock, until_ns) - _between(self._clock, since_ns)) * 1e-9
-        rows = Rows.of_process(all_edges(readings.domains, since_ns, until_ns), own_s)
-        hidden_s = readings.learn(since_ns, until_ns, rows, since_ns)
-        shared_ns = self._sharing.step(rows, until_ns, readings.hidden)
-        readings.leave(shared_ns)
+        readings, begun_ns = self._readings, self._clock[0][1] if self._begun_ns is None else self._begun_ns
+        self._begun_ns = begun_ns
+        reach_ns = readings.reach(until_ns)
+
+        def used_s(t_ns: int) -> float:
+            return (_between(self._clock, t_ns) - begun_ns) * 1e-9
+
+        hidden_s = readings.learn(since_ns, max(reach_ns, self._reached_ns), used_s, since_ns)
+        self._reached_ns = max(reach_ns, self._reached_ns)
+        for domain in readings.domains:
+            quanta = domain.take(until_ns)
+            if len(quanta):
+                own_s = np.diff([used_s(t_ns) for t_ns in quanta.edges_ns.tolist()])
+                share = 1 / len(readings.packages) if domain.package is not None and readings.packages else 1.0
+                self._own_j += process_joules(quanta, domain.static_w, own_s * share, readings.hidden)
+                self._shared_j += float(quanta.energy_j.sum())
+        readings.leave(until_ns)
         # Ticks are too coarse for the busy time of a few milliseconds.
-        cores = (own_s + sum(hidden_s)) / (until_ns - since_ns) * 1e9
+        cores = (used_s(until_ns) - used_s(since_ns) + sum(hidden_s)) / (until_ns - since_ns) * 1e9
         self._cores += (cores - self._cores) * min((until_ns - since_ns) / SMOOTHED_NS, 1.0)
         self.is_sure = self._cores >= BUSY_CORES
         self._stepped_ns = until_ns
-        if shared_ns > self.until_ns:
-            self._points.append((shared_ns, self._sharing.accounts.runtime_j))
+        self._points.append((until_ns, self._own_j))
 
 
 def _between(points: deque[tuple[int, float]] | deque[tuple[int, int]], t_ns: int) -> float:

@@ -89,10 +89,10 @@ class Figures:
         begin_s = time.thread_time()
         with suppress(TraceError, OSError):
             while time.thread_time() - begin_s < most_s:
-                before_ns = meter.read_ns
+                before_ns = meter.until_ns
                 for _ in meter.read():
                     pass
-                if meter.read_ns == before_ns:
+                if meter.until_ns == before_ns:
                     break
         self._now = self._values(meter)
 

@@ -27,21 +27,18 @@ from .clocks import (
     is_of,
     is_python,
     members_of,
-    ran_in,
     spins_ns,
 )
-from .cuts import EVER, History, Rules, Usage
+from .cuts import Rules, Usage
 from .onsets import Onsets
 from .passes import Block, CallRuns, CutPass, Facts, OnTimesPass, TaskRuns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
-    from tprof.analysis.attribution.segments import Model, Segments
+    from tprof.analysis.attribution.segments import Model
 
     from tprof.trace import PoolCalls, Trace
-
-    from .segments import NativeSegments
 
     Pass = OnTimesPass | CutPass
     Search = Generator[Pass, None, "FoundPool | None"]
@@ -98,18 +95,6 @@ class Recorded:
     sampled: Sequence[Reach]
     ran: Callable[[int, int, int], bool]
     facts: Facts
-
-
-def whole_pools(trace: Trace, segments: Sequence[Segments], model: Model) -> list[tuple[int, NativeSegments]]:
-    """Return the pools that tasks use in a recording of one part: their processes and CPU time. Raises TraceError."""
-    sampled = [Reach(one.thread.pid, one.thread.tid, int(one.t_ns[0]), int(one.t_ns[-1])) for one in segments]
-    nothing = np.empty(0, np.int64)
-    facts = Facts(len(trace.tasks), packages=False, grid_ns=nothing, cuts_ns=nothing)
-    recorded = Recorded(trace, model, sampled, lambda index, *times: ran_in(segments[index], *times), facts)
-    block = Block(EVER, segments, is_last=True)
-    found = find_pools(recorded, lambda: [block])
-    cut = ((one.process, one.cut.segments_after(block, History.none(), None)) for one in found)
-    return [(process, native) for process, native in cut if native is not None]
 
 
 def find_pools(recorded: Recorded, blocks: Callable[[], Iterable[Block]]) -> list[FoundPool]:

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import traces
 from support.properties import examples
-from test_incremental_sharing import written
-from tprof.analysis.attribution.incremental import MOMENT
-from tprof.analysis.attribution.instance_sums import InstanceSums, joined
+from test_live_shares import written
+from tprof.analysis.attribution.instance_sums import joined
 
 import tprof
 from tprof.live import Meter
+from tprof.live.kept_rows import KeptRows
 from tprof.live.kept_sums import KeptSums
 
 MS = 1_000_000
@@ -19,16 +19,16 @@ MS = 1_000_000
 
 def sums_of(path, slice_ns, span_ns):
     trace = tprof.load(path)
-    sums = InstanceSums(trace.start_ns, span_ns)
+    sums = KeptRows(trace.start_ns, span_ns, by_thread=False, resume_ns=None)
     meter = Meter(path, sums=sums)
     while meter.step(slice_ns):
         pass
-    sums.finish(trace.end_ns)
+    sums.finish()
     return meter, sums.take()
 
 
 @examples(40)
-@given(written(), st.sampled_from([7 * MS, 50 * MS, 3000 * MS]), st.sampled_from([10 * MS, 1000 * MS]))
+@given(written(most_native=0), st.sampled_from([7 * MS, 50 * MS, 3000 * MS]), st.sampled_from([10 * MS, 1000 * MS]))
 def test_sums_made_in_steps_are_those_of_the_profile(tmp_path_factory, write, slice_ns, span_ns):
     path = write(tmp_path_factory.mktemp("written") / "t.tprof")
 
@@ -42,44 +42,6 @@ def test_sums_made_in_steps_are_those_of_the_profile(tmp_path_factory, write, sl
     for name, group in tasks.groupby("task", observed=True):
         assert by_task[name]["energy_j"] == pytest.approx(group["energy_j"].sum(), **close)
         assert by_task[name]["dynamic_j"] == pytest.approx(group["dynamic_j"].sum(), **close)
-
-
-def noted(*moments):
-    """Return begins and ends as the core notes them: (milliseconds, instance, whether it ends), of one task."""
-    return np.array([(at * MS, instance, 0, ends) for at, instance, ends in moments], MOMENT).tobytes()
-
-
-def test_instances_are_open_from_their_begin_to_their_end_and_count_once():
-    sums = InstanceSums(0, 1000 * MS)
-    sums.note(0, noted((10, 1, False), (20, 2, False)))
-    sums.settle(30 * MS)
-    assert sums.open_count == 2
-
-    sums.note(0, noted((50, 1, True), (90, 3, False)))
-    sums.settle(60 * MS)
-    assert sums.open_count == 1
-    sums.finish(100 * MS)
-
-    assert sums.open_count == 0
-    (row,) = joined([sums.take()], ["task"])
-    assert (row["begun"], row["ended"]) == (3, 3)
-    assert row["ended_s"] == pytest.approx(0.04), "of 2 and 3 no time is known: no row names them"
-
-
-def test_of_too_many_open_instances_the_oldest_count_as_ended(monkeypatch):
-    monkeypatch.setattr("tprof.analysis.attribution.instance_sums.MOST_OPEN", 2)
-    sums = InstanceSums(0, 1000 * MS)
-
-    sums.note(0, noted((30, 1, False), (10, 2, False), (20, 3, False)))
-    sums.settle(40 * MS)
-    (row,) = sums.take()
-    sums.note(0, noted((50, 1, True), (60, 2, True), (70, 3, True)))
-    sums.settle(80 * MS)
-
-    assert (row["begun"], row["ended"]) == (3, 1)
-    (row,) = sums.take()
-    assert row["ended"] == 2
-    assert row["ended_s"] == pytest.approx(0.02 + 0.05)
 
 
 def thread_of(rng, number, steps=120):

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import traces
 from support.properties import examples
-from tprof.analysis.attribution.incremental import ROW, GrowingQuanta, IncrementalSharing, Rows
 
 import tprof
 from tprof.live import Meter
+from tprof.live.quanta import GrowingQuanta
 from tprof.trace import NativeThread, layout
 
 MS = 1_000_000
@@ -24,7 +24,7 @@ MISSING = 1
 
 def assert_as_the_profile(path, slice_ns):
     stepped, listened_j = Meter(path), []
-    stepped.listeners.append(lambda rows, shared: listened_j.append(shared.energy_j[rows.task >= 0].sum()))
+    stepped.listeners.append(lambda block: listened_j.append(block.energy_j.sum()))
     while stepped.step(slice_ns):
         pass
     trace = tprof.load(path)
@@ -95,7 +95,7 @@ def readings_of(rng, t_ns, value):
 
 
 @st.composite
-def written(draw):
+def written(draw, *, most_native=4):
     """Return a function that writes a trace with all that complicates one."""
     seed, machine = draw(st.integers(0, 2**32 - 1)), draw(st.sampled_from(["one package", "two packages", "wide"]))
     static_w, hidden = draw(st.sampled_from([0.0, 0.5, 20.0])), draw(st.booleans())
@@ -112,7 +112,7 @@ def written(draw):
         watts = dict.fromkeys(edges, static_w) if static_w else None
         tprof.write_trace(
             path, tasks=TASKS, threads=threads, energy=energy, static_power_w=watts, quality="measured",
-            native=[native_thread(rng, number) for number in range(int(rng.integers(0, 5)))],
+            native=[native_thread(rng, number) for number in range(int(rng.integers(0, most_native + 1)))],
         )  # fmt: skip
         for name, t_ns in edges.items():
             value = MODULUS - 40_000 + np.cumsum(rng.integers(0, 3000, len(t_ns)))
@@ -157,56 +157,6 @@ def add_hidden(path, rng, *, two):
 @given(written(), st.integers(MS, 500 * MS))
 def test_written_traces(tmp_path_factory, write, slice_ns):
     assert_as_the_profile(write(tmp_path_factory.mktemp("written") / "t.tprof"), slice_ns)
-
-
-class NothingHidden:
-    def between(self, edges_ns, package):
-        del package
-        return np.zeros((2, len(edges_ns) - 1))
-
-
-@pytest.mark.parametrize("steps_ms", [(30,), (15, 30), (5, 10, 20, 30)])
-def test_a_row_has_the_joules_of_its_quanta_and_the_time_when_the_last_of_them_began(steps_ms):
-    """Of two domains whose quanta end after 10, 20 and 30 ms, and after 15 and 30; one task runs on one core."""
-    domains = [GrowingQuanta("a", None, 0.0), GrowingQuanta("b", None, 0.0)]
-    domains[0].append(np.array([0, 10, 20, 30]) * MS, np.array([1.0, 2.0, 4.0]))
-    domains[1].append(np.array([0, 15, 30]) * MS, np.array([15.0, 30.0]))
-    edges_ms = sorted({0, 10, 15, 20, 30, *steps_ms})
-    rows = np.zeros(len(edges_ms) - 1, ROW)
-    rows["begin_ns"], rows["end_ns"] = np.array(edges_ms[:-1]) * MS, np.array(edges_ms[1:]) * MS
-    rows["cpu_s"] = rows["own_s"] = np.diff(edges_ms) * 1e-3
-    sharing, heard = IncrementalSharing(domains, [], 0), []
-    sharing.listeners.append(lambda rows, shared: heard.append((rows, shared)))
-
-    for begin_ms, end_ms in zip((0, *steps_ms), steps_ms, strict=False):
-        inside = (rows["begin_ns"] >= begin_ms * MS) & (rows["end_ns"] <= end_ms * MS)
-        sharing.step(Rows.of(rows[inside].tobytes()), end_ms * MS, NothingHidden())
-
-    found = {
-        int(at_ns): values
-        for of_step, shared in heard
-        for at_ns, *values in zip(of_step.begin_ns, shared.energy_j, shared.quantum_j, shared.quantum_ns, strict=True)
-    }
-    assert [found[at * MS][2] for at in (0, 10, 15, 20)] == [0, 10 * MS, 15 * MS, 20 * MS]
-    assert [found[at * MS][1] for at in (0, 10, 15, 20)] == pytest.approx([16.0, 17.0, 32.0, 34.0])
-    assert sum(values[0] for values in found.values()) == pytest.approx(52.0)
-    assert sharing.by_domain == {"a": pytest.approx((7.0, *[0.0] * 5)), "b": pytest.approx((45.0, *[0.0] * 5))}
-
-
-def test_a_row_drew_at_most_what_the_packages_on_which_it_ran_did():
-    domains = [GrowingQuanta(f"package-{number}", number, 0.0) for number in (0, 1)]
-    for domain, joules in zip(domains, (2.0, 3.0), strict=True):
-        domain.append(np.array([0, 10]) * MS, np.array([joules]))
-    rows = np.zeros(3, ROW)
-    rows["end_ns"], rows["cpu_s"], rows["package"], rows["package_end"] = 10 * MS, 0.01, [0, 1, 0], [0, 1, 1]
-    sharing, heard = IncrementalSharing(domains, [0, 1], 0), []
-    sharing.listeners.append(lambda _, shared: heard.append(shared))
-
-    sharing.step(Rows.of(rows.tobytes()), 10 * MS, NothingHidden())
-
-    (shared,) = heard
-    assert shared.quantum_j == pytest.approx([2.0, 3.0, 5.0])
-    assert shared.energy_j == pytest.approx([2 / 1.5, 3 / 1.5, 2 / 3 + 3 / 3])
 
 
 @tprof.task
@@ -299,16 +249,16 @@ def test_joules_before_the_block_are_the_lead_in_and_a_cut_quantum_keeps_its_par
     assert domain.lead_in_j == pytest.approx(lead_in_j)
     assert domain.known_j == pytest.approx(21.0)
     assert domain.first_ns == begin_ms * MS
-    edges_ns, energy_j = domain.take(60 * MS)
-    assert energy_j == pytest.approx(left_j)
-    assert edges_ns.tolist() == [begin_ms * MS, *range((begin_ms // 10 + 1) * 10 * MS, 60 * MS + 1, 10 * MS)]
+    quanta = domain.take(60 * MS)
+    assert quanta.energy_j == pytest.approx(left_j)
+    assert quanta.edges_ns.tolist() == [begin_ms * MS, *range((begin_ms // 10 + 1) * 10 * MS, 60 * MS + 1, 10 * MS)]
 
 
 def test_a_block_that_begins_after_all_quanta_leaves_none_of_them():
     domain = lead_in(75, (3, 3))
 
     assert domain.lead_in_j == pytest.approx(21.0)
-    assert domain.take(100 * MS)[1].tolist() == []
+    assert domain.take(100 * MS).energy_j.tolist() == []
     domain.append(np.array([80 * MS]), np.array([10.0]))
     assert domain.lead_in_j == pytest.approx(21.0 + 7.5)
-    assert domain.take(100 * MS)[1] == pytest.approx([2.5])
+    assert domain.take(100 * MS).energy_j == pytest.approx([2.5])

@@ -1,0 +1,405 @@
+"""What the threads of a session ran, block after block, from their files as far as these are committed.
+
+The engine's loops turn samples into segments and instances, as for a profile. A thread that runs on at the end of a
+block has no sample there, so its CPU clock stands in for one.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tprof import _core
+from tprof.analysis.attribution import _loops
+from tprof.analysis.attribution.blocks import NOTHING, THREAD, Arrays, layout_of
+from tprof.analysis.attribution.segments import JoinedSegments, Joints
+from tprof.analysis.engine import _engine
+from tprof.analysis.engine.instance_table import InstanceTable
+from tprof.errors import TraceError
+from tprof.trace import layout
+from tprof.trace.kinds import StreamKind
+from tprof.trace.metadata import MAX_NS
+from tprof.trace.packed import MOST_RECORDS
+from tprof.trace.segments import read_segment, segment_path
+from tprof.trace.stream import open_stream
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from tprof.trace import Thread
+    from tprof.trace.stream import Stream
+
+Learn = Callable[[int, "NDArray[np.uint32]"], None]
+"""Called with a process and the numbers of tasks of its samples, which the table then has."""
+MOST_READ = 4096
+"""Samples of a thread that are read at a time."""
+_NO_COUNTS = np.empty(0, np.uint64)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What a thread ran at the end of the last block.
+
+    Attributes
+    ----------
+    t_ns : until when it was followed
+    task : index in the table; None: none
+    since_ns : since when it has run that without a break
+    cpu_s : CPU time of the thread since its first sample
+    """
+
+    t_ns: int
+    task: int | None
+    since_ns: int
+    cpu_s: float
+
+
+class FollowedThread:
+    """One file of samples.
+
+    Attributes
+    ----------
+    pid, tid, process, name, ordinal, stream : as in the trace
+    first_ns : time of the first sample; None without one
+    begin, end : where its segments are in the block
+    has_ended : whether it has, and all that it ran was followed
+    """
+
+    def __init__(
+        self,
+        thread: Thread,
+        *,
+        own: bool = False,
+        has_clock: bool = True,
+        end_ns: int | None = None,
+        cut_off_s: float = math.inf,
+    ) -> None:
+        """Begin at its first sample.
+
+        Parameters
+        ----------
+        thread : of a trace
+        own : whether it is a thread of this process, whose clock can be read
+        has_clock : whether /proc has its clock: its numbers are those of this machine
+        end_ns : where its last segment ends; None: it may still run
+        cut_off_s : most CPU seconds of a last segment that nothing in the file closes
+        """
+        self.pid, self.tid, self.process = thread.pid, thread.tid, thread.process
+        self.name, self.ordinal, self.stream = thread.name, thread.ordinal, thread.stream
+        self.first_ns: int | None = None
+        self.begin = self.end = 0
+        self.has_ended = False
+        self.thread, self._own, self._has_clock, self._cut_off_s = thread, own, has_clock, cut_off_s
+        self._end_ns = end_ns
+        names = thread.dtype.names or ()
+        self._column = names.index("cpu_ns") - len(layout.SAMPLE_HEAD) if "cpu_ns" in thread.columns else -1
+        self._tail = _core.Tail(
+            os.fspath(thread.stream.path),
+            thread.dtype.itemsize,
+            layout.HEADER_BYTES + thread.stream.number("window_bytes"),
+            thread.stream.gone,
+            _fetch_of(thread.stream),
+        )
+        self.state = np.zeros(1, THREAD)
+        self.state["end_ns"] = MAX_NS if end_ns is None else end_ns
+        self.plain = self.state.view(np.uint8)
+        self.layout: tuple[Any, ...] = ()
+        self._records = np.empty(0, thread.dtype)
+        self._since_ns = self._first_cpu_ns = self._task = self._known = 0
+        self._has_indices = False
+
+    @property
+    def done(self) -> int:
+        """Number of samples followed so far."""
+        return self._tail.done - len(self._records)
+
+    def committed(self) -> int:
+        """Return the number of samples that it has recorded by now. Raises TraceError."""
+        return open_stream(self.stream.path, StreamKind.SAMPLES).number("committed")
+
+    @property
+    def running(self) -> Running | None:
+        """What it ran at the end of the last block; None before its first sample."""
+        if self.first_ns is None:
+            return None
+        t_ns, instance, task, cpu_ns = (int(self.state[name][0]) for name in ("t_ns", "instance", "task", "cpu_ns"))
+        is_known = instance != 0 and task != layout.NO_TASK and not self.has_ended
+        return Running(t_ns, task if is_known else None, self._since_ns, (cpu_ns - self._first_cpu_ns) * 1e-9)
+
+    def is_over(self, t_ns: int) -> bool:
+        """Whether it ended by then, so that a block that begins there has no segment of it."""
+        return self.has_ended and int(self.state["end_ns"][0]) < t_ns
+
+    def load(self, until_ns: int, learn: Learn) -> int:
+        """Read the samples up to a time, and some more; returns how many there are. Raises OSError, TraceError."""
+        parts, more = [self._records], not self.has_ended
+        while more and not (len(parts[-1]) and int(parts[-1]["t_ns"][-1]) >= until_ns):
+            read, more = self._tail.read(MOST_READ)
+            if not read:
+                break
+            records = np.frombuffer(read, self.thread.dtype)
+            learn(self.process, records["task"][records["instance"] != 0])
+            if self._has_indices:
+                records = records.copy()
+                records["task"] = self.thread.table.to_indices(self.process, records["task"])
+            parts.append(records)
+        self._records = np.concatenate(parts) if len(parts) > 1 else self._records
+        return len(self._records)
+
+    def find_layout(self, *, packages: bool) -> None:
+        """Find out what its numbers of tasks mean by now."""
+        table = self.thread.table
+        known = len(table.numbers(self.process))
+        if self.layout and known == self._known:
+            return
+        tasks = table.lookup(self.process)
+        if tasks is None:  # numbers far apart: samples get the index of each
+            self._records = self._records.copy()
+            self._records["task"] = table.to_indices(self.process, self._records["task"])
+        self._known, self._has_indices = known, tasks is None
+        self.layout = layout_of(self.thread, (), tasks, packages=packages)
+
+    def take(self, block: tuple[int, ...], now_ns: int, instances: InstanceTable, arrays: Arrays) -> None:
+        """Go on to the end of a block, with what was read."""
+        state, until_ns = self.state[0], block[1]
+        done, plain, size = 0, self._records.view(np.uint8), self.thread.dtype.itemsize
+        if len(self._records) and self.first_ns is None:
+            self.first_ns = int(self._records["t_ns"][0])
+            self._first_cpu_ns = int(self._records["cpu_ns"][0]) if self._column >= 0 else 0
+        while done < len(self._records) and not (state["is_running"] and state["t_ns"] >= until_ns):
+            taken = self._called(_engine.take, plain[done * size :], block, instances, arrays)
+            done += taken
+            if done < len(self._records) and state["t_ns"] < until_ns:
+                instances.make_room(instances.count + 1)
+        if done:
+            self._since_ns, self._task = int(state["t_ns"]), int(self._records["task"][done - 1])
+            self._records = self._records[done:]
+        if not len(self._records) and state["is_running"] and state["t_ns"] < until_ns:
+            self._go_on(block, now_ns, instances, arrays)
+
+    def _called(
+        self, loop: Callable[..., Any], records: NDArray[Any], block: tuple[int, ...], instances: InstanceTable,
+        arrays: Arrays,
+    ) -> int:  # fmt: skip
+        found = loop(self.plain, _NO_COUNTS, self.ordinal, records, self.layout, block, instances.given, arrays.given)
+        taken, instances.count, arrays.count, arrays.part_count = found
+        return int(taken)
+
+    def _go_on(self, block: tuple[int, ...], now_ns: int, instances: InstanceTable, arrays: Arrays) -> None:
+        """Let the running sample run to the end of the block, or to the thread's end if that is there."""
+        state, until_ns = self.state[0], block[1]
+        t_ns, cpu_ns, end = int(state["t_ns"]), int(state["cpu_ns"]), self._tail.end
+        end_ns = self._end_ns if self._end_ns is not None else None if end is None else min(end[0], MAX_NS)
+        if end_ns is not None and end_ns <= until_ns:
+            self._close(max(end_ns, t_ns), end, block, instances, arrays)
+            return
+        used_ns = 0
+        if self._column >= 0 and self._end_ns is None and (self._own or self._has_clock):
+            used_ns = max(_core.thread_used_ns(self.pid, self.tid, self._own) - cpu_ns, 0)
+        elif self._column >= 0 and end_ns is not None:
+            used_ns = max(self._end_cpu_ns(end_ns, end) - cpu_ns, 0)
+        length_ns = max((now_ns if end_ns is None else end_ns) - t_ns, until_ns - t_ns, 1)
+        stand_in = np.zeros(1, self.thread.dtype)
+        stand_in["t_ns"], stand_in["instance"], stand_in["cpu"] = until_ns, state["instance"], state["cpu"]
+        stand_in["task"] = self._task
+        if self._column >= 0:
+            stand_in["cpu_ns"] = cpu_ns + used_ns * (until_ns - t_ns) // length_ns
+        instances.make_room(1)
+        self._called(_engine.take, stand_in.view(np.uint8), block, instances, arrays)
+
+    def _end_cpu_ns(self, end_ns: int, end: tuple[int, tuple[int, ...] | None] | None) -> int:
+        """Return the thread's clock at its end, or what it may be."""
+        state = self.state[0]
+        if end is not None and end[1] is not None:
+            return end[1][self._column] if self._column >= 0 else 0
+        if not state["instance"]:
+            return int(state["cpu_ns"])
+        return int(state["cpu_ns"]) + round(min((end_ns - int(state["t_ns"])) * 1e-9, self._cut_off_s) * 1e9)
+
+    def _close(
+        self, end_ns: int, end: tuple[int, tuple[int, ...] | None] | None, block: tuple[int, ...],
+        instances: InstanceTable, arrays: Arrays,
+    ) -> None:  # fmt: skip
+        """Close the last segment; what it ran ends with it."""
+        state = self.state[0]
+        instance, cpu_ns = np.array([state["instance"]], np.uint64), self._end_cpu_ns(end_ns, end)
+        state["end_ns"] = end_ns
+        instances.make_room(1)
+        found = _engine.close(
+            self.plain, _NO_COUNTS, self.ordinal, cpu_ns, _NO_COUNTS, -1.0, self.layout, block, instances.given,
+            arrays.given,
+        )  # fmt: skip
+        instances.count, arrays.count, arrays.part_count = found
+        self.has_ended = True
+        if instance[0]:
+            row = int(instances.find(instance)[0])
+            if row >= 0:
+                instances.records["ended"][row] = True
+
+
+class LiveBlocks:
+    """The segments and instances of a session, block after block.
+
+    Attributes
+    ----------
+    instances : those that may run on
+    before : how many of these were there before the block
+    """
+
+    def __init__(self, begin_ns: int, *, packages: bool, domains: int) -> None:
+        """Begin at a time: what was before does not count."""
+        self.instances = InstanceTable(0, {"edges": 5 * domains, "most": 2 * domains})
+        self.before = 0
+        self._arrays, self._packages = Arrays(1, 0), packages
+        self._begin_ns, self._own_end_ns, self._gone_s = begin_ns, begin_ns, 0.0
+        self._ran: JoinedSegments | None = None
+
+    def seen_s(self, t_ns: int) -> float:
+        """Return the CPU seconds of all segments up to a time, not before the last block."""
+        if self._ran is None:
+            return 0.0
+        begin_ns, end_ns, cpu_s = self._ran.t_ns[:-1], self._ran.t_ns[1:], self._ran.cpu_s
+        part = np.divide(t_ns - begin_ns, end_ns - begin_ns, out=np.zeros(len(cpu_s)), where=end_ns > begin_ns)
+        return self._gone_s + float((np.clip(part, 0.0, 1.0) * cpu_s).sum())
+
+    def over(self) -> NDArray[np.bool_]:
+        """Return which instances ended in the block. Those that end with it have a segment in the next one too."""
+        records = self.instances.records
+        return np.asarray(records["ended"] & (records["end_ns"] < self._own_end_ns))
+
+    def end_of(self, ordinals: Iterable[int]) -> None:
+        """Let what threads ran last end, since they were killed."""
+        gone = np.isin(self.instances.records["thread"], np.fromiter(ordinals, np.int32))
+        self.instances.records["ended"][gone] = True
+
+    def read(
+        self, threads: Sequence[FollowedThread], end_ns: int, until_ns: int, now_ns: int, learn: Learn
+    ) -> JoinedSegments:
+        """Return the segments of the next block.
+
+        Parameters
+        ----------
+        threads : that have not ended before it
+        end_ns : its end: segments that begin before count in it
+        until_ns : the end of what its quanta hold, not before that
+        now_ns : not before `until_ns`
+        learn : called with the tasks of new samples
+
+        Raises
+        ------
+        OSError, TraceError
+            If a file cannot be read.
+        """
+        self._forget()
+        self.before = self.instances.count
+        before, since_ns = self._arrays, self._own_end_ns
+        counts = [one.load(until_ns, learn) for one in threads]
+        arrays = self._arrays = Arrays(before.count + sum(counts) + 4 * len(threads) + 4, 0)
+        self.instances.make_room(1)
+        self.instances.begin_block()
+        block = (since_ns, until_ns, since_ns, end_ns, self._begin_ns, MAX_NS)
+        there: list[FollowedThread] = []
+        bounds = [0]
+        for one in threads:
+            begin, end = one.begin, one.end
+            one.begin = one.end = arrays.count
+            one.find_layout(packages=self._packages)
+            if end > begin:
+                found = _engine.retain(
+                    one.plain, _NO_COUNTS, one.ordinal, before.given, begin, end, one.layout, block,
+                    self.instances.given, arrays.given,
+                )  # fmt: skip
+                self.instances.count, arrays.count, arrays.part_count = found
+            one.take(block, now_ns, self.instances, arrays)
+            one.end = arrays.count
+            if one.end > one.begin:
+                there.append(one)
+                found = _engine.end_part(one.layout, block, self.instances.given, arrays.given)
+                self.instances.count, arrays.count, arrays.part_count = found
+                bounds.append(arrays.part_count)
+        self._own_end_ns = end_ns
+        self._ran = self._joined(there, bounds)
+        return self._ran
+
+    def _forget(self) -> None:
+        """Forget the instances that ended, and count the CPU time of segments that the next block does not need."""
+        if self._ran is None:
+            return
+        begin_ns, end_ns, since_ns = self._ran.t_ns[:-1], self._ran.t_ns[1:], self._own_end_ns
+        gone = (end_ns <= since_ns) & (begin_ns < since_ns) & (end_ns > begin_ns)
+        self._gone_s += float(self._ran.cpu_s[gone].sum())
+        is_over = self.over()
+        if is_over.any():
+            rows = self.instances.keep(~is_over)
+            parts = self._arrays.parts[: self._arrays.part_count]
+            parts["row"] = rows[parts["row"]]
+
+    def _joined(self, threads: Sequence[FollowedThread], bounds: Sequence[int]) -> JoinedSegments:
+        arrays = self._arrays
+        at = slice(0, max(arrays.count - 1, 0))
+        joints = Joints(
+            *np.array([[one.begin for one in threads], [one.end for one in threads]], np.int64).reshape(2, -1)
+        )
+        t_ns, cpu_s = arrays.t_ns[: arrays.count], arrays.cpu_s[at]
+        modelled = cpu_s.copy()
+        if len(modelled):
+            _loops.weigh(t_ns, cpu_s, NOTHING, modelled)
+            modelled[joints.end[:-1]] = 0.0
+        package, package_end = (one[at] if self._packages else None for one in (arrays.package, arrays.package_end))
+        self.instances.extend_sums()
+        return JoinedSegments(
+            [one.thread for one in threads], [one.ordinal for one in threads], joints, t_ns, arrays.slot[at], cpu_s,
+            modelled, [True] * len(threads), arrays.cpu[at], package, package_end, arrays.parts[: arrays.part_count],
+            bounds, self.instances, [0.0] * len(threads),
+        )  # fmt: skip
+
+
+def _fetch_of(stream: Stream) -> Callable[[int, int], bytes] | None:
+    """Return what gives records that the core cannot read, because they are or may be compressed."""
+    if stream.segments is not None:
+        return _Segments(stream).fetch
+    return None if stream.packed is None else _Packed(stream).fetch
+
+
+class _Segments:
+    """The compressed segments of a stream."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._path, self._size = stream.path, stream.number("record_bytes")
+        self._records = stream.number("segment_records")
+
+    def fetch(self, first: int, most: int) -> bytes:
+        """Return records of one segment from `first` on; none if it is gone. Raises TraceError."""
+        number, at = divmod(first, self._records)
+        records = np.empty((most, self._size), np.uint8)
+        path = segment_path(self._path, number)
+        damaged = read_segment(path, records, at)
+        if damaged:
+            raise TraceError(f"{path} has a damaged block: its live figures end there; load the session instead")
+        return b"" if damaged is None else records.tobytes()
+
+
+class _Packed:
+    """The compressed records of a stream; keeps the last block."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._first = 0
+        self._records = np.empty((0, stream.number("record_bytes")), np.uint8)
+
+    def fetch(self, first: int, most: int) -> bytes:
+        """Return records from `first` on. Raises TraceError."""
+        at = first - self._first
+        if not 0 <= at < len(self._records):
+            size = self._stream.number("record_bytes")
+            self._first, at = first // MOST_RECORDS * MOST_RECORDS, first % MOST_RECORDS
+            records = self._stream.read_part(np.dtype((np.void, size)), self._first, self._first + MOST_RECORDS)
+            self._records = records.view(np.uint8).reshape(-1, size)
+        return self._records[at : at + most].tobytes()
