@@ -173,7 +173,7 @@ def _never_falling(cumulative_s: Floats) -> Floats:
 
 
 class Growth:
-    """A count of CPU time that grows, with its last values. Not searched by NumPy: see `added` in `incremental`."""
+    """A count of CPU time that grows, with its last values. Searched without NumPy, which is slow for few."""
 
     def __init__(self, unit: float, package: int | None) -> None:
         """Begin without values; `unit` is seconds of one count."""

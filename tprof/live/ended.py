@@ -75,9 +75,7 @@ class EndedFigures:
         table = trace.threads[0].table if trace.threads else TaskTable()
         of_domains = profile.accounts[list(_COLUMNS)].astype(float)
         by_domain = {
-            one.name: tuple(of_domains.loc[one.name].tolist())
-            for one in profile.quanta
-            if one.counted and len(one)
+            one.name: tuple(of_domains.loc[one.name].tolist()) for one in profile.quanta if one.counted and len(one)
         }
         static_w = static_watts(trace.manifest)
         count = sum(one.count > 0 for one in trace.threads)
