@@ -50,7 +50,7 @@ ALLOWED = {
     "doctor": "_core conflicts counters distribution errors frequency sensors session tprof trace",
     "frequency": "errors sensors session trace",
     "launch": "_core dask errors mpi otel ray session task trace",
-    "live": "_core attribution errors trace",
+    "live": "_core analysis attribution engine errors trace",
     "log": "",
     "metrics": "errors lazy_names live otel session trace",
     "mpi": "_core session",

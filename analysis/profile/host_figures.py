@@ -52,7 +52,7 @@ def counted_accounts(profile: Profile) -> dict[str, float]:
     elif len(profile.measured_by_quality) > 1:
         return {}
     else:
-        counted = profile.accounts[profile.accounts["counted"]].drop(columns="counted")
+        counted = profile.accounts[profile.accounts["counted"].astype(bool)].drop(columns="counted")
     sums = counted.drop(columns="quality").astype(float).sum(min_count=1)
     return {str(name): float(value) for name, value in sums.items()}
 

@@ -183,5 +183,6 @@ def test_what_stands_around_packages_may_draw_more_in_both_engines(tmp_path):
         (quanta,) = tprof.load(path).profile("cputime").quanta
 
         assert quanta.energy_j.sum() == pytest.approx(expected_j, rel=1e-6)
-        assert Meter(path).energy().measured_j == pytest.approx(expected_j, rel=1e-6)
+        measured_j = Meter(path).energy().measured_j
+        assert measured_j == pytest.approx(expected_j or np.nan, rel=1e-6, nan_ok=True), "no quantum is valid"
     assert max_power_of("measured", "machine") == max_power_of("measured", "psys") == 10_000

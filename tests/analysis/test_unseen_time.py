@@ -239,22 +239,6 @@ def test_packages_have_their_own_part_of_others_and_equal_parts_of_threads_witho
     assert [*hidden.between(edges_ns, None)] == [pytest.approx([3.0, 3.0]), pytest.approx([1.5, 1.5])]
 
 
-@dataclasses.dataclass
-class Seen:
-    """Samples that show so many cores throughout, since a time."""
-
-    cores: float
-    since_ns: int
-    until_ns: int
-
-    @property
-    def whole_s(self):
-        return self.before(self.until_ns)
-
-    def before(self, t_ns):
-        return self.cores * (t_ns - self.since_ns) * 1e-9
-
-
 @pytest.mark.parametrize("late_ms", [0, 35])
 def test_while_a_recording_runs_time_without_samples_is_claimed_but_for_a_margin(late_ms):
     """Counts of 0.75 cores of ours, of which samples show 0.5, and of 2 of all; they are read late by so much."""
@@ -267,7 +251,7 @@ def test_while_a_recording_runs_time_without_samples_is_claimed_but_for_a_margin
         program.add(read_ns, (read_ns * 0.75).astype(np.uint64))
         busy.add(read_ns, (read_ns * 2.0).astype(np.uint64))
         since_ns, until_ns = (end_ms - 10) * MS, end_ms * MS
-        more_s = hidden.extend(since_ns, until_ns, Seen(0.5, since_ns, until_ns), first_ns=0)
+        more_s = hidden.extend(since_ns, until_ns, lambda t_ns: 0.5e-9 * t_ns, first_ns=0)
         assert min(more_s) >= 0
         claimed_s += more_s
 

@@ -436,12 +436,13 @@ def test_the_summary_has_a_column_for_gpus_where_one_is_measured(tmp_path, capsy
     assert "GPU" not in capsys.readouterr().out
 
 
-def test_live_joules_of_a_gpu_are_the_runtimes(tmp_path):
-    """When it worked for whom is known once its events have come."""
+def test_live_joules_of_a_gpu_are_those_of_the_profile_once_the_recording_has_ended(tmp_path):
     write(tmp_path / "t", segments=[(0, 4, 1, 0, 0)])
     meter = Meter(tmp_path / "t")
 
     energy = meter.energy()
 
     assert energy.measured_j == pytest.approx(330.0 + 60.0)
-    assert energy.runtime_j >= 330.0
+    accounts = tprof.load(tmp_path / "t").profile("cputime").counted_accounts
+    assert (energy.tasks_j, energy.runtime_j) == pytest.approx((accounts["tasks_j"], accounts["runtime_j"]))
+    assert energy.tasks_j >= 310.0

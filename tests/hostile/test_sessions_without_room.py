@@ -159,7 +159,7 @@ from pathlib import Path
 
 @tprof.task
 def work():
-    sum(range(2000))
+    sum(range(50_000))  # its samples leave room until sums are kept
 
 def fill(path):
     fd = os.open(path, os.O_WRONLY | os.O_CREAT)
@@ -174,7 +174,8 @@ def written():
 
 with tprof.record("disk/t.tprof", energy="estimate", counters="none", keep="summary", span_s=0.1) as recording:
     count = 100
-    while sys.argv[1] == "late" and written() < 1000:
+    # Until the last page of the sums has no room for a block, and the samples' window has room for all that follow.
+    while sys.argv[1] == "late" and (written() % 4096 < 3900 or (count - 100) % 1536 > 1400):
         work()
         count += 1
     fill("disk/ballast")

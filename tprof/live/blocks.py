@@ -153,6 +153,11 @@ class FollowedThread:
         self._records = np.concatenate(parts) if len(parts) > 1 else self._records
         return len(self._records)
 
+    def last_ns(self, learn: Learn) -> int:
+        """Read all samples that are left; returns the time of the last one. Raises OSError, TraceError."""
+        self.load(MAX_NS, learn)
+        return int(self._records["t_ns"][-1] if len(self._records) else self.state["t_ns"][0])
+
     def find_layout(self, *, packages: bool) -> None:
         """Find out what its numbers of tasks mean by now."""
         table = self.thread.table

@@ -73,10 +73,10 @@ class EndedFigures:
             until_s=until_s, **dict(zip(("spin_j", "unidentified_j"), native_j, strict=True)),
         )  # fmt: skip
         table = trace.threads[0].table if trace.threads else TaskTable()
-        of_domains = profile.accounts[list(_COLUMNS)].astype(float)
-        by_domain = {
-            one.name: tuple(of_domains.loc[one.name].tolist()) for one in profile.quanta if one.counted and len(one)
-        }
+        there = {one.name for one in profile.quanta if one.counted and len(one)}
+        parts = profile.accounts[list(_COLUMNS)].to_numpy(float).tolist()
+        names = map(str, profile.accounts.index)
+        by_domain = {name: tuple(values) for name, values in zip(names, parts, strict=True) if name in there}
         static_w = static_watts(trace.manifest)
         count = sum(one.count > 0 for one in trace.threads)
         return cls(energy, by_domain, static_w, table, _Domains(profile), trace.start_ns, trace.end_ns, count)

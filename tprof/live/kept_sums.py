@@ -115,6 +115,7 @@ class KeptSums:
         """Follow what is left of a session that has ended, and write its sums. Raises TraceError."""
         while self.step():
             pass
+        self._meter.finish()
         self._sums.finish()
         self._write()
         if self.problem is None:

@@ -336,7 +336,24 @@ class Meter:
         end_ns = readings.until(since_ns, since_ns + slice_ns, now_ns)
         if end_ns is None:
             return more
-        until_ns = readings.reach(end_ns)
+        self._share_block(blocks, since_ns, end_ns, readings.reach(end_ns), now_ns)
+        self._stepped_ns = end_ns
+        readings.leave(end_ns)
+        self._leave([thread for thread in self._threads if thread.is_over(end_ns)])
+        return more or end_ns < (readings.last_ns or now_ns)
+
+    def finish(self) -> None:
+        """Follow the samples of a session that has ended after its last reading. Raises OSError, TraceError."""
+        with self._lock:
+            self._find_threads()
+            blocks = self._blocks or self._begin()
+            end_ns = 1 + max([self._end_ns or 0, *(one.last_ns(self._learn) for one in self._threads)])
+            if end_ns > self.until_ns:
+                self._share_block(blocks, self.until_ns - 1, end_ns, end_ns, end_ns)
+
+    def _share_block(self, blocks: LiveBlocks, since_ns: int, end_ns: int, until_ns: int, now_ns: int) -> None:
+        """Share the quanta that begin between two times, the last of which ends at `until_ns`."""
+        readings = self.readings
         ran = blocks.read(self._threads, end_ns, until_ns, max(now_ns, until_ns), self._learn)
         if self._first_ns is None:
             self._first_ns = min((one.first_ns for one in self._threads if one.first_ns is not None), default=None)
@@ -344,10 +361,6 @@ class Meter:
             readings.learn(self._reached_ns, until_ns, blocks.seen_s, self._first_ns)
             self._reached_ns = until_ns
         self._sharing.step(blocks, ran, since_ns, end_ns, blocks.before, readings.hidden)
-        self._stepped_ns = end_ns
-        readings.leave(end_ns)
-        self._leave([thread for thread in self._threads if thread.is_over(end_ns)])
-        return more or end_ns < (readings.last_ns or now_ns)
 
     def _begin(self) -> LiveBlocks:
         """Begin with the first block."""
