@@ -180,9 +180,8 @@ static int execute(PyObject *module)
     if (add_type(module, &tprof_task_spec) < 0 || add_type(module, &tprof_region_spec) < 0 ||
         tprof_add_driver_types(module) < 0 || add_type(module, &tprof_thread_task_spec) < 0 ||
         add_type(module, &tprof_span_spec) < 0 || add_type(module, &tprof_span_context_spec) < 0 ||
-        add_type(module, &tprof_tail_spec) < 0 ||
-        add_type(module, &tprof_energy_observer_spec) < 0 || add_type(module, &tprof_reading_file_spec) < 0 ||
-        add_type(module, &tprof_count_spec) < 0)
+        add_type(module, &tprof_tail_spec) < 0 || add_type(module, &tprof_energy_observer_spec) < 0 ||
+        add_type(module, &tprof_reading_file_spec) < 0 || add_type(module, &tprof_count_spec) < 0)
         return -1;
 #ifndef Py_GIL_DISABLED
     if (add_type(module, &tprof_stack_file_spec) < 0)
