@@ -70,6 +70,49 @@ class Arrays:
             self._bytes, self.count, self.part_count,
         )  # fmt: skip
 
+    @property
+    def segments_s(self) -> NDArray[np.float64]:
+        """The CPU seconds of all segments, joints between threads too."""
+        return self.cpu_s[: max(self.count - 1, 0)]
+
+    def reached(self, instances: InstanceTable, found: tuple[int, int, int]) -> None:
+        """Go on after what a loop wrote here and into a table of instances."""
+        instances.count, self.count, self.part_count = found
+
+    def forget(self, instances: InstanceTable, is_over: NDArray[np.bool_]) -> None:
+        """Forget some instances, of which no later block has a segment."""
+        if is_over.any():
+            rows = instances.keep(~is_over)
+            parts = self.parts[: self.part_count]
+            parts["row"] = rows[parts["row"]]
+
+    def joined(
+        self,
+        threads: Sequence[Thread],
+        numbers: Sequence[int],
+        places: Sequence[tuple[int, int, int]],
+        modelled: NDArray[np.float64],
+        instances: InstanceTable,
+        *,
+        counted: Sequence[bool],
+        earlier_s: Sequence[float],
+        packages: bool,
+    ) -> JoinedSegments:
+        """Return what was written; `places` are of each thread its first segment, its end and its first part."""
+        at = slice(0, max(self.count - 1, 0))
+        begin, end, part = np.array(places, np.int64).reshape(-1, 3).T
+        t_ns, cpu_s, joints = self.t_ns[: self.count], self.cpu_s[at], Joints(begin.copy(), end.copy())
+        if len(modelled):
+            # A segment of no length lies in no quantum; its counts stay with its instance.
+            _loops.weigh(t_ns, cpu_s, NOTHING, modelled)
+            modelled[joints.end[:-1]] = 0.0
+        package, package_end = (one[at] if packages else None for one in (self.package, self.package_end))
+        instances.extend_sums()
+        return JoinedSegments(
+            threads, numbers, joints, t_ns, self.slot[at], cpu_s, modelled, counted, self.cpu[at], package, package_end,
+            self.parts[: self.part_count], [*part.tolist(), self.part_count], instances, earlier_s,
+        )  # fmt: skip
+
 
 @dataclass
 class _Course:
@@ -220,14 +263,6 @@ class BlockReader:
                 self._over[held[held >= 0]] = False
         return self._over
 
-    def _forget(self) -> None:
-        """Forget the instances that ended."""
-        is_over = self.over()
-        if is_over.any():
-            rows = self.instances.keep(~is_over)
-            parts = self._arrays.parts[: self._arrays.part_count]
-            parts["row"] = rows[parts["row"]]
-
     def read(self, window: Window) -> JoinedSegments:
         """Return the segments in a window, none of them cut but by the trace. Raises TraceError.
 
@@ -236,7 +271,7 @@ class BlockReader:
         if self._window is None or window.own_ns[0] != self._window.own_ns[1]:
             self._begin(window.own_ns[0])
         else:
-            self._forget()
+            self._arrays.forget(self.instances, self.over())
         self._window, self._over = window, None
         before, begins = self._arrays, [(one.begin, one.end) for one in self._courses]
         stops = [self._stop(one, window.until_ns) for one in self._courses]
@@ -285,7 +320,7 @@ class BlockReader:
         return max(one.indexed.after(until_ns), one.at)
 
     def _reached(self, found: tuple[int, int, int]) -> None:
-        self.instances.count, self._arrays.count, self._arrays.part_count = found
+        self._arrays.reached(self.instances, found)
 
     def _take(self, number: int, one: _Course, stop: int, block: tuple[int, ...]) -> None:
         """Go on with a thread up to a sample, or to the end of the block, and to its end if that is there."""
@@ -342,30 +377,16 @@ class BlockReader:
     def _joined(self, numbers: Sequence[int]) -> JoinedSegments:
         """Return the block."""
         arrays, courses = self._arrays, [self._courses[number] for number in numbers]
-        places = slice(0, arrays.count)
-        of_segments = slice(0, max(arrays.count - 1, 0))
-        joints = Joints(
-            *np.array([[one.begin for one in courses], [one.end for one in courses]], np.int64).reshape(2, -1)
-        )
-        t_ns, cpu_s = arrays.t_ns[places], arrays.cpu_s[of_segments]
-        increments = {name: arrays.increments[at][of_segments] for at, name in enumerate(self.names)}
+        cpu_s = arrays.segments_s
+        increments = {name: arrays.increments[at][: len(cpu_s)] for at, name in enumerate(self.names)}
         counted = [self._is_counted(one.thread) for one in courses]
         modelled = self.model.modelled(increments, cpu_s) if any(counted) else cpu_s
         modelled = modelled.copy() if modelled is cpu_s else modelled
         self._complete(courses, counted, cpu_s, modelled)
-        if len(modelled):
-            # A segment of no length lies in no quantum; its counts stay with its instance.
-            _loops.weigh(t_ns, cpu_s, NOTHING, modelled)
-            modelled[joints.end[:-1]] = 0.0
-        earlier_s = [int(self._states["earlier_ns"][number]) * 1e-9 for number in numbers]
-        package, package_end = (
-            one[of_segments] if self.packages else None for one in (arrays.package, arrays.package_end)
-        )
-        self.instances.extend_sums()
-        return JoinedSegments(
-            [one.thread for one in courses], numbers, joints, t_ns, arrays.slot[of_segments], cpu_s, modelled, counted,
-            arrays.cpu[of_segments], package, package_end, arrays.parts[: arrays.part_count],
-            [*(one.part for one in courses), arrays.part_count], self.instances, earlier_s,
+        return arrays.joined(
+            [one.thread for one in courses], numbers, [(one.begin, one.end, one.part) for one in courses], modelled,
+            self.instances, counted=counted,
+            earlier_s=[int(self._states["earlier_ns"][number]) * 1e-9 for number in numbers], packages=self.packages,
         )  # fmt: skip
 
     def _complete(

@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tprof import _core
-from tprof.analysis.attribution import _loops
-from tprof.analysis.attribution.blocks import NOTHING, THREAD, Arrays, layout_of
-from tprof.analysis.attribution.segments import JoinedSegments, Joints
+from tprof.analysis.attribution.blocks import THREAD, Arrays, layout_of
 from tprof.analysis.engine import _engine
 from tprof.analysis.engine.instance_table import InstanceTable
 from tprof.errors import TraceError
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from tprof.analysis.attribution.segments import JoinedSegments
     from tprof.trace import Thread
     from tprof.trace.stream import Stream
 
@@ -193,8 +192,10 @@ class FollowedThread:
         self, loop: Callable[..., Any], records: NDArray[Any], block: tuple[int, ...], instances: InstanceTable,
         arrays: Arrays,
     ) -> int:  # fmt: skip
-        found = loop(self.plain, _NO_COUNTS, self.ordinal, records, self.layout, block, instances.given, arrays.given)
-        taken, instances.count, arrays.count, arrays.part_count = found
+        taken, *found = loop(
+            self.plain, _NO_COUNTS, self.ordinal, records, self.layout, block, instances.given, arrays.given
+        )
+        arrays.reached(instances, (found[0], found[1], found[2]))
         return int(taken)
 
     def _go_on(self, block: tuple[int, ...], now_ns: int, instances: InstanceTable, arrays: Arrays) -> None:
@@ -241,7 +242,7 @@ class FollowedThread:
             self.plain, _NO_COUNTS, self.ordinal, cpu_ns, _NO_COUNTS, -1.0, self.layout, block, instances.given,
             arrays.given,
         )  # fmt: skip
-        instances.count, arrays.count, arrays.part_count = found
+        arrays.reached(instances, found)
         self.has_ended = True
         if instance[0]:
             row = int(instances.find(instance)[0])
@@ -310,27 +311,29 @@ class LiveBlocks:
         self.instances.make_room(1)
         self.instances.begin_block()
         block = (since_ns, until_ns, since_ns, end_ns, self._begin_ns, MAX_NS)
-        there: list[FollowedThread] = []
-        bounds = [0]
+        there: list[tuple[FollowedThread, int]] = []
         for one in threads:
             begin, end = one.begin, one.end
             one.begin = one.end = arrays.count
+            part = arrays.part_count
             one.find_layout(packages=self._packages)
             if end > begin:
                 found = _engine.retain(
                     one.plain, _NO_COUNTS, one.ordinal, before.given, begin, end, one.layout, block,
                     self.instances.given, arrays.given,
                 )  # fmt: skip
-                self.instances.count, arrays.count, arrays.part_count = found
+                arrays.reached(self.instances, found)
             one.take(block, now_ns, self.instances, arrays)
             one.end = arrays.count
             if one.end > one.begin:
-                there.append(one)
-                found = _engine.end_part(one.layout, block, self.instances.given, arrays.given)
-                self.instances.count, arrays.count, arrays.part_count = found
-                bounds.append(arrays.part_count)
+                there.append((one, part))
+                arrays.reached(self.instances, _engine.end_part(one.layout, block, self.instances.given, arrays.given))
         self._own_end_ns = end_ns
-        self._ran = self._joined(there, bounds)
+        self._ran = arrays.joined(
+            [one.thread for one, _ in there], [one.ordinal for one, _ in there],
+            [(one.begin, one.end, part) for one, part in there], arrays.segments_s.copy(), self.instances,
+            counted=[True] * len(there), earlier_s=[0.0] * len(there), packages=self._packages,
+        )  # fmt: skip
         return self._ran
 
     def _forget(self) -> None:
@@ -340,30 +343,7 @@ class LiveBlocks:
         begin_ns, end_ns, since_ns = self._ran.t_ns[:-1], self._ran.t_ns[1:], self._own_end_ns
         gone = (end_ns <= since_ns) & (begin_ns < since_ns) & (end_ns > begin_ns)
         self._gone_s += float(self._ran.cpu_s[gone].sum())
-        is_over = self.over()
-        if is_over.any():
-            rows = self.instances.keep(~is_over)
-            parts = self._arrays.parts[: self._arrays.part_count]
-            parts["row"] = rows[parts["row"]]
-
-    def _joined(self, threads: Sequence[FollowedThread], bounds: Sequence[int]) -> JoinedSegments:
-        arrays = self._arrays
-        at = slice(0, max(arrays.count - 1, 0))
-        joints = Joints(
-            *np.array([[one.begin for one in threads], [one.end for one in threads]], np.int64).reshape(2, -1)
-        )
-        t_ns, cpu_s = arrays.t_ns[: arrays.count], arrays.cpu_s[at]
-        modelled = cpu_s.copy()
-        if len(modelled):
-            _loops.weigh(t_ns, cpu_s, NOTHING, modelled)
-            modelled[joints.end[:-1]] = 0.0
-        package, package_end = (one[at] if self._packages else None for one in (arrays.package, arrays.package_end))
-        self.instances.extend_sums()
-        return JoinedSegments(
-            [one.thread for one in threads], [one.ordinal for one in threads], joints, t_ns, arrays.slot[at], cpu_s,
-            modelled, [True] * len(threads), arrays.cpu[at], package, package_end, arrays.parts[: arrays.part_count],
-            bounds, self.instances, [0.0] * len(threads),
-        )  # fmt: skip
+        self._arrays.forget(self.instances, self.over())
 
 
 def _fetch_of(stream: Stream) -> Callable[[int, int], bytes] | None:
