@@ -10,12 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import fake_trees
+from support import traces as support_traces
 from support.fake_sensor import FakeSensor, wait_for
 from support.properties import examples
 
 import tprof
-from tprof.live import Meter
+from tprof.live import Meter, blocks
 from tprof.live.readings import RunningReadings
+from tprof.trace import layout
+from tprof.trace.tasks import TaskTable
 
 MODULUS = fake_trees.RANGE_UJ + 1
 LONGEST_STEP_S = 0.02
@@ -231,3 +234,50 @@ def test_a_meter_gives_what_the_model_cputime_gives(tmp_path_factory, drawn):
         assert live.tasks[name].instances == begun[name]
         if np.isfinite(row["energy_j"]):
             assert live.tasks[name].energy_j == pytest.approx(row["energy_j"], rel=1e-4, abs=1e-6)
+
+
+def running(path, tasks, energy):
+    """Write two threads that run tasks one after the other on a core each, and no end: the recording goes on."""
+    count = len(tasks)
+    t_ns = np.arange(count + 1) * SECOND_NS // 100
+    ids = np.append(np.arange(1, count + 1), 0)
+    threads = [
+        {"t_ns": t_ns, "instance": ids + first * (ids > 0), "task": [*tasks, -1], "cpu_ns": t_ns}
+        for first in (0, count)
+    ]
+    tprof.write_trace(path, tasks=["a", "b", "c"], threads=threads, energy=energy)
+    (path / "end.json").unlink()
+
+
+def test_cpu_time_that_samples_show_counts_once_in_however_many_steps(tmp_path):
+    """The program used 3 cores, of which samples show 2."""
+    edges_ns = np.arange(51) * SECOND_NS // 50
+    path = tmp_path / "t.tprof"
+    running(path, [0] * 100, {"package-0": (edges_ns, np.arange(51) * 1.0)})
+    rows = np.zeros(51, layout.READING)
+    rows["t_ns"], rows["value"] = edges_ns, edges_ns * 3
+    support_traces.add_cpu_times(path, "program", quantity="program", package=None, readings=rows)
+    stepped, whole = Meter(path), Meter(path)
+
+    while stepped.step(SECOND_NS // 50):
+        pass
+    while whole.step(SECOND_NS):
+        pass
+
+    assert whole.figures().runtime_j == pytest.approx(50 / 3, rel=0.2)
+    assert stepped.figures().runtime_j == pytest.approx(whole.figures().runtime_j, rel=0.1)
+
+
+def test_numbers_of_tasks_that_lie_far_apart_and_come_later_are_those_of_their_tasks(tmp_path, monkeypatch):
+    path = tmp_path / "t.tprof"
+    edges_ns = np.arange(31) * SECOND_NS // 100
+    running(path, [2] * 10 + [0] * 10 + [1] * 10, {"package-0": (edges_ns, np.arange(31) * 1.0)})
+    monkeypatch.setattr(blocks, "MOST_READ", 3)
+    monkeypatch.setattr(TaskTable, "is_sparse", lambda *_: True)
+    meter = Meter(path)
+
+    while meter.step(SECOND_NS // 100):
+        pass
+
+    found = {name: (task.instances, task.energy_j) for name, task in meter.figures().tasks.items()}
+    assert found == {name: (20, pytest.approx(10.0)) for name in "abc"}

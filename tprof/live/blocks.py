@@ -164,9 +164,10 @@ class FollowedThread:
         if self.layout and known == self._known:
             return
         tasks = table.lookup(self.process)
-        if tasks is None:  # numbers far apart: samples get the index of each
+        if tasks is None and not self._has_indices:  # numbers far apart: samples get the index of each
             self._records = self._records.copy()
             self._records["task"] = table.to_indices(self.process, self._records["task"])
+            self._task = int(table.to_indices(self.process, np.array([self._task], np.uint32))[0])
         self._known, self._has_indices = known, tasks is None
         self.layout = layout_of(self.thread, (), tasks, packages=packages)
 
@@ -341,7 +342,7 @@ class LiveBlocks:
         if self._ran is None:
             return
         begin_ns, end_ns, since_ns = self._ran.t_ns[:-1], self._ran.t_ns[1:], self._own_end_ns
-        gone = (end_ns <= since_ns) & (begin_ns < since_ns) & (end_ns > begin_ns)
+        gone = (end_ns < since_ns) & (end_ns > begin_ns)  # those that end there are kept
         self._gone_s += float(self._ran.cpu_s[gone].sum())
         self._arrays.forget(self.instances, self.over())
 
