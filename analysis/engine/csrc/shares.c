@@ -1,11 +1,10 @@
 /* From the joules of intervals to those of segments and instances. See engine.h. */
 #include "engine.h"
 
-/* A piece of a segment: all of it or what lies in one interval, with its part of the segment's value. */
-struct piece {
-    size_t interval; /* how many edges are at or before it */
-    double value;
-};
+/* What is done with a piece of a segment, which is all of it or what lies in one interval: `interval` is how many edges
+ * are at or before it, `value` its part of the segment's, and `is_end` whether the segment begins in the interval, or ends
+ * within it. Returns whether to go on. */
+typedef bool piece_function(void *context, size_t segment, size_t interval, double value, bool is_end);
 
 /* Return how many edges are at or before a time, beginning with a number that is near. */
 static size_t interval_at(const struct tprof_engine_course *course, int64_t t_ns, size_t near)
@@ -30,19 +29,6 @@ static size_t interval_at(const struct tprof_engine_course *course, int64_t t_ns
     return low;
 }
 
-/* Take the next piece of a segment from `*from_ns` to `end_ns`, of which `per_ns` of its value is in a ns, and go on
- * after it. `*interval` is that of `*from_ns`. */
-static struct piece next_piece(const struct tprof_engine_course *course, int64_t *from_ns, int64_t end_ns,
-                               double per_ns, size_t *interval)
-{
-    const int64_t until_ns =
-        *interval < course->edges && course->edges_ns[*interval] < end_ns ? course->edges_ns[*interval] : end_ns;
-    const struct piece piece = {*interval, per_ns * (double)(until_ns - *from_ns)};
-    *from_ns = until_ns;
-    *interval += until_ns < end_ns;
-    return piece;
-}
-
 static bool is_inside(const struct tprof_engine_course *course, int64_t end_ns, size_t interval)
 {
     return interval == course->edges || end_ns <= course->edges_ns[interval];
@@ -58,8 +44,14 @@ static size_t thread_end(const struct tprof_engine_course *course, size_t thread
     return course->ends == NULL ? course->count : (size_t)course->ends[thread];
 }
 
-bool tprof_engine_spread(const struct tprof_engine_course *course, const double *values, const int32_t *row,
-                         size_t rows, double *sums)
+static bool is_edge(const struct tprof_engine_course *course, int64_t t_ns, size_t interval)
+{
+    return interval < course->edges && course->edges_ns[interval] == t_ns;
+}
+
+/* Cut the segments that have a value at the edges, thread after thread. Inline, so that no piece costs a call. */
+static inline bool each_piece(const struct tprof_engine_course *course, const double *values, piece_function *call,
+                              void *context)
 {
     for (size_t thread = 0; thread < course->threads; thread++) {
         size_t near = 0;
@@ -68,97 +60,105 @@ bool tprof_engine_spread(const struct tprof_engine_course *course, const double 
             const int64_t end_ns = course->t_ns[at + 1];
             if (values[at] == 0 || end_ns <= from_ns)
                 continue;
-            if (row != NULL && (uint32_t)row[at] >= rows)
-                return false;
-            double *of_row = row == NULL ? sums : sums + (size_t)row[at] * (course->edges + 1);
             near = interval_at(course, from_ns, near);
             if (is_inside(course, end_ns, near)) {
-                of_row[near] += values[at];
+                if (!call(context, at, near, values[at], true))
+                    return false;
                 continue;
             }
             const double per_ns = values[at] / (double)(end_ns - from_ns);
-            while (from_ns < end_ns) {
-                const struct piece piece = next_piece(course, &from_ns, end_ns, per_ns, &near);
-                of_row[piece.interval] += piece.value;
+            for (bool is_end = true; from_ns < end_ns; is_end = false) {
+                const bool is_last = is_inside(course, end_ns, near);
+                const int64_t until_ns = is_last ? end_ns : course->edges_ns[near];
+                is_end |= is_last && !is_edge(course, end_ns, near);
+                if (!call(context, at, near, per_ns * (double)(until_ns - from_ns), is_end))
+                    return false;
+                from_ns = until_ns;
+                near += !is_last;
             }
         }
     }
+    return true;
+}
+
+struct spreading {
+    const int32_t *row;
+    size_t rows, width;
+    double *sums;
+};
+
+static bool spread_piece(void *context, size_t segment, size_t interval, double value, bool is_end)
+{
+    const struct spreading *to = context;
+    const size_t row = to->row == NULL ? 0 : (uint32_t)to->row[segment];
+    (void)is_end;
+    if (row >= to->rows)
+        return false;
+    to->sums[row * to->width + interval] += value;
+    return true;
+}
+
+bool tprof_engine_spread(const struct tprof_engine_course *course, const double *values, const int32_t *row,
+                         size_t rows, double *sums)
+{
+    struct spreading to = {row, rows, course->edges + 1, sums};
+    return each_piece(course, values, spread_piece, &to);
+}
+
+struct gathering {
+    const double *rates;
+    double *energies;
+};
+
+static bool gather_piece(void *context, size_t segment, size_t interval, double value, bool is_end)
+{
+    const struct gathering *to = context;
+    (void)is_end;
+    to->energies[segment] += value * to->rates[interval];
     return true;
 }
 
 void tprof_engine_gather(const struct tprof_engine_course *course, const double *values, const double *rates,
                          double *energies)
 {
-    for (size_t thread = 0; thread < course->threads; thread++) {
-        size_t near = 0;
-        for (size_t at = thread_begin(course, thread); at < thread_end(course, thread); at++) {
-            int64_t from_ns = course->t_ns[at];
-            const int64_t end_ns = course->t_ns[at + 1];
+    for (size_t thread = 0; thread < course->threads; thread++)
+        for (size_t at = thread_begin(course, thread); at < thread_end(course, thread); at++)
             energies[at] = 0;
-            if (values[at] == 0 || end_ns <= from_ns)
-                continue;
-            near = interval_at(course, from_ns, near);
-            if (is_inside(course, end_ns, near)) {
-                energies[at] = values[at] * rates[near];
-                continue;
-            }
-            const double per_ns = values[at] / (double)(end_ns - from_ns);
-            while (from_ns < end_ns) {
-                const struct piece piece = next_piece(course, &from_ns, end_ns, per_ns, &near);
-                energies[at] += piece.value * rates[piece.interval];
-            }
-        }
-    }
+    struct gathering to = {rates, energies};
+    each_piece(course, values, gather_piece, &to);
 }
 
-/* Add the joules of a piece; `is_end`: whether its segment begins in its interval, or ends within it. */
-static void add_piece(const struct tprof_engine_owners *owners, int32_t row, size_t interval, double joules,
-                      bool is_end)
+struct sharing {
+    const double *rates;
+    const struct tprof_engine_owners *owners;
+};
+
+static bool share_piece(void *context, size_t segment, size_t interval, double value, bool is_end)
 {
+    const struct sharing *from = context;
+    const struct tprof_engine_owners *owners = from->owners;
+    if ((uint32_t)owners->slot[segment] >= owners->slots)
+        return false;
+    const int32_t row = owners->row[owners->slot[segment]];
+    if ((uint32_t)row >= owners->rows)
+        return false;
+    const double joules = value * from->rates[interval];
     owners->energy_j[row] += joules;
     if (owners->first == NULL || !is_end)
-        return;
+        return true;
     const int32_t number = owners->piece_of == NULL ? (int32_t)interval : owners->piece_of[interval];
     if (number == owners->first[row])
         owners->first_j[row] += joules;
     if (number == owners->last[row])
         owners->last_j[row] += joules;
-}
-
-static bool is_edge(const struct tprof_engine_course *course, int64_t t_ns, size_t interval)
-{
-    return interval < course->edges && course->edges_ns[interval] == t_ns;
+    return true;
 }
 
 bool tprof_engine_share(const struct tprof_engine_course *course, const double *values, const double *rates,
                         const struct tprof_engine_owners *owners)
 {
-    for (size_t thread = 0; thread < course->threads; thread++) {
-        size_t near = 0;
-        for (size_t at = thread_begin(course, thread); at < thread_end(course, thread); at++) {
-            int64_t from_ns = course->t_ns[at];
-            const int64_t end_ns = course->t_ns[at + 1];
-            if (values[at] == 0 || end_ns <= from_ns)
-                continue;
-            if ((uint32_t)owners->slot[at] >= owners->slots)
-                return false;
-            const int32_t row = owners->row[owners->slot[at]];
-            if ((uint32_t)row >= owners->rows)
-                return false;
-            near = interval_at(course, from_ns, near);
-            if (is_inside(course, end_ns, near)) {
-                add_piece(owners, row, near, values[at] * rates[near], true);
-                continue;
-            }
-            const double per_ns = values[at] / (double)(end_ns - from_ns);
-            for (bool is_end = true; from_ns < end_ns; is_end = false) {
-                const struct piece piece = next_piece(course, &from_ns, end_ns, per_ns, &near);
-                is_end |= from_ns == end_ns && !is_edge(course, end_ns, near);
-                add_piece(owners, row, piece.interval, piece.value * rates[piece.interval], is_end);
-            }
-        }
-    }
-    return true;
+    struct sharing from = {rates, owners};
+    return each_piece(course, values, share_piece, &from);
 }
 
 void tprof_engine_count_running(const struct tprof_engine_course *course, const int32_t *slot, int64_t *running)
