@@ -24,10 +24,14 @@ from .energy import Energy, TaskEnergy
 from .readings import Readings
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from tprof.analysis import Profile
+    from tprof.analysis.attribution.quanta import Quanta
     from tprof.trace import Trace
+
+    from .quanta import GrowingQuanta
 
 
 @dataclass(frozen=True)
@@ -93,26 +97,33 @@ _COLUMNS = ("tasks_j", "runtime_j", "other_j", "idle_j", "spin_j", "unidentified
 assert len(_COLUMNS) == len(ACCOUNTS)  # noqa: S101 - both are constants
 
 
-class _Domains(Readings):
+class _EndedReadings(Readings):
+    """The readings of a session that has ended."""
+
+    def _add(self, whole: Quanta, quanta: Quanta, static_w: Mapping[str, float]) -> GrowingQuanta:
+        """Return a new domain without quanta, of which `quanta` of `whole` lie in the block; there are some."""
+        if quanta.counted:
+            domain = self._enter(quanta.name, quanta.quality, quanta.package, static_w, scope=quanta.scope)
+        else:
+            domain = self._show(quanta.name, quanta.quality, quanta.package)
+        lead_in = whole.between(int(whole.edges_ns[0]), int(quanta.edges_ns[0]))[0]
+        domain.lead_in_j = domain.known_j = float(lead_in.energy_j.sum())
+        return domain
+
+
+class _Domains(_EndedReadings):
     """The domains of a profile, with the sums of their joules."""
 
     def __init__(self, profile: Profile) -> None:
         super().__init__(profile.host_instances.stream.found.hidden)
         for quanta, whole in zip(profile.recipe.quanta, profile.recipe.whole, strict=True):
             self._add_package(quanta.package)
-            if not len(quanta):
-                continue
-            if quanta.counted:
-                domain = self._enter(quanta.name, quanta.quality, quanta.package, {}, scope=quanta.scope)
-            else:
-                domain = self._show(quanta.name, quanta.quality, quanta.package)
-            domain.append(quanta.edges_ns[[0, -1]], np.array([quanta.energy_j.sum()]))
-            lead = whole.between(int(whole.edges_ns[0]), int(quanta.edges_ns[0]))[0]
-            domain.lead_in_j = float(lead.energy_j.sum())
-            domain.known_j += domain.lead_in_j
+            if len(quanta):
+                domain = self._add(whole, quanta, {})
+                domain.append(quanta.edges_ns[[0, -1]], np.array([quanta.energy_j.sum()]))
 
 
-class FinalReadings(Readings):
+class FinalReadings(_EndedReadings):
     """The readings of a session whose samples are followed block after block, though it has ended.
 
     Attributes
@@ -130,18 +141,10 @@ class FinalReadings(Readings):
         idle = idle_powers(wholes, trace)
         static_w = static_watts(trace.manifest) | {name: one.watts for name, one in idle.items()}
         for whole in wholes:
-            reading = trace.readings[whole.name]
-            self._add_package(reading.package)
+            self._add_package(whole.package)
             quanta = whole.between(trace.start_ns, trace.end_ns)[0]
-            if not len(quanta):
-                continue
-            if reading.counted:
-                domain = self._enter(quanta.name, quanta.quality, quanta.package, static_w, scope=quanta.scope)
-                domain.lead_in_j = float(whole.between(int(whole.edges_ns[0]), trace.start_ns)[0].energy_j.sum())
-                domain.known_j = domain.lead_in_j
-            else:
-                domain = self._show(quanta.name, quanta.quality, quanta.package)
-            domain.append(quanta.edges_ns, quanta.energy_j)
+            if len(quanta):
+                self._add(whole, quanta, static_w).append(quanta.edges_ns, quanta.energy_j)
 
     @property
     def last_ns(self) -> int | None:
