@@ -5,9 +5,8 @@ sample of its CPU time only at the end. So over a short interval the difference 
 large, or negative. The result is the largest non-decreasing curve below the difference: no later count
 contradicts it, and its total is right.
 
-While a recording runs, later counts are not known. `HiddenSoFar` then claims what is certain: at each reading the
-excess over the earlier claims and a margin of some ticks, never negative. The growth until the next reading is
-extrapolated.
+While a recording runs, later counts are not known. `HiddenSoFar` then claims the largest line of the present slope
+below the last counts: a tick more does not raise it, and it grows on between readings.
 """
 
 from __future__ import annotations
@@ -35,10 +34,8 @@ OWN_SHARE = 0.01
 """Part of one core that reading the sensors may take, and reading the clocks of a process's native threads as well."""
 _LOST_SHARE, _LEAST_LOST_S = 0.3, 0.5
 """So much less than the program's CPU time is more than ticks, or a hypervisor that takes the processor, explain."""
-TICKS_S = 0.02
-SKEW_S = 0.005
-"""Error of the CPU time at a moment inside a segment: its course within the segment is unknown."""
-LATELY_NS = 200_000_000
+LATELY_NS = 50_000_000
+"""Values of a running recording that are this much older say no more what is hidden: some ticks."""
 
 
 class Hidden(Protocol):
@@ -215,10 +212,9 @@ class Growth:
 class _Claims:
     """A growing quantity, and the part of it that was claimed."""
 
-    def __init__(self, margin_s: float) -> None:
-        """Begin without claims; `margin_s` is never claimed."""
+    def __init__(self) -> None:
+        """Begin without claims."""
         self.claimed_s = 0.0
-        self._margin_s = margin_s
         self._points: deque[tuple[int, float]] = deque()
 
     def add(self, t_ns: int, value_s: float) -> None:
@@ -230,11 +226,12 @@ class _Claims:
             points.popleft()
 
     def claim(self, until_ns: int) -> float:
-        """Claim the excess at a time over the earlier claims; returns all that is claimed."""
+        """Claim what the line says at a time, never less than before; returns it."""
         if self._points:
             (first_ns, first_s), (last_ns, last_s) = self._points[0], self._points[-1]
             per_ns = max(last_s - first_s, 0.0) / max(last_ns - first_ns, 1)
-            self.claimed_s = max(self.claimed_s, last_s + per_ns * (until_ns - last_ns) - self._margin_s)
+            least_s = min(value_s + per_ns * (until_ns - t_ns) for t_ns, value_s in self._points)
+            self.claimed_s = max(self.claimed_s, least_s)
         return self.claimed_s
 
 
@@ -252,7 +249,7 @@ class HiddenSoFar:
         self.program: list[Growth] = []
         self._began_s: float | None = None
         self._other_began_s: float | None = None
-        self._other, self._unseen = _Claims(TICKS_S), _Claims(SKEW_S)
+        self._other, self._unseen = _Claims(), _Claims()
         self._t_ns: list[int] = []
         self._other_s: list[float] = []
         self._unseen_s: list[float] = []

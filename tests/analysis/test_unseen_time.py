@@ -10,7 +10,7 @@ import pytest
 from support.fake_nvml import FakeGpu, FakeNvml
 from support.fake_sensor import wait_for
 from tprof.analysis import build_profile
-from tprof.analysis.attribution.hidden import SKEW_S, TICKS_S, Growth, HiddenSoFar, HiddenTime
+from tprof.analysis.attribution.hidden import Growth, HiddenSoFar, HiddenTime
 
 import tprof
 from tprof.trace import NativeThread, Quality, Readings
@@ -240,7 +240,7 @@ def test_packages_have_their_own_part_of_others_and_equal_parts_of_threads_witho
 
 
 @pytest.mark.parametrize("late_ms", [0, 35])
-def test_while_a_recording_runs_time_without_samples_is_claimed_but_for_a_margin(late_ms):
+def test_while_a_recording_runs_time_without_samples_is_claimed_in_whole(late_ms):
     """Counts of 0.75 cores of ours, of which samples show 0.5, and of 2 of all; they are read late by so much."""
     hidden, program, busy = HiddenSoFar(), Growth(1e-9, None), Growth(1e-9, None)
     hidden.program.append(program)
@@ -255,10 +255,27 @@ def test_while_a_recording_runs_time_without_samples_is_claimed_but_for_a_margin
         assert min(more_s) >= 0
         claimed_s += more_s
 
-    assert claimed_s == pytest.approx([1.25 - TICKS_S, 0.25 - SKEW_S], abs=0.02 if late_ms else 1e-9)
+    assert claimed_s == pytest.approx([1.25, 0.25], abs=0.02 if late_ms else 1e-9)
     in_quanta_s = hidden.between(np.array([200, 600, 1000]) * MS, None)
     assert in_quanta_s[0] == pytest.approx([0.5, 0.5], abs=0.02)
     assert in_quanta_s[1] == pytest.approx([0.1, 0.1], abs=0.02)
+
+
+@pytest.mark.parametrize("cores", [0.0, 0.3, 1.9])
+def test_a_tick_of_the_kernel_is_not_claimed_as_time_of_other_processes(cores):
+    """The machine's time is counted in ticks of 10 ms on each of two processors; others use so many cores."""
+    hidden, program, busy = HiddenSoFar(), Growth(1e-9, None), Growth(1e-9, None)
+    hidden.program.append(program)
+    hidden.busy.append(busy)
+    claimed_s = 0.0
+    for end_ms in range(4, 2004, 4):
+        read_ns = np.array([end_ms * MS])
+        program.add(read_ns, read_ns.astype(np.uint64))
+        ticks = [10 * MS * np.floor((read_ns * (1 + cores) / 2 + 3 * MS * cpu) / (10 * MS)) for cpu in (1, 2)]
+        busy.add(read_ns, sum(ticks).astype(np.uint64))
+        claimed_s += hidden.extend((end_ms - 4) * MS, end_ms * MS, lambda t_ns: 1e-9 * t_ns, first_ns=0)[0]
+
+    assert claimed_s == pytest.approx(2.0 * cores, abs=0.025)
 
 
 def test_tprof_reads_clocks_in_every_process(tmp_path):
