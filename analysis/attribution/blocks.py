@@ -75,6 +75,12 @@ class Arrays:
         """The CPU seconds of all segments, joints between threads too."""
         return self.cpu_s[: max(self.count - 1, 0)]
 
+    def with_room(self, count: int) -> Arrays:
+        """Return arrays without segments that have room for so many: these, if they have it."""
+        found = self if len(self.t_ns) >= count else Arrays(count + count // 4, len(self.increments))
+        found.count = found.part_count = 0
+        return found
+
     def reached(self, instances: InstanceTable, found: tuple[int, int, int]) -> None:
         """Go on after what a loop wrote here and into a table of instances."""
         instances.count, self.count, self.part_count = found
@@ -107,7 +113,6 @@ class Arrays:
             _loops.weigh(t_ns, cpu_s, NOTHING, modelled)
             modelled[joints.end[:-1]] = 0.0
         package, package_end = (one[at] if packages else None for one in (self.package, self.package_end))
-        instances.extend_sums()
         return JoinedSegments(
             threads, numbers, joints, t_ns, self.slot[at], cpu_s, modelled, counted, self.cpu[at], package, package_end,
             self.parts[: self.part_count], [*part.tolist(), self.part_count], instances, earlier_s,
@@ -276,7 +281,8 @@ class BlockReader:
         before, begins = self._arrays, [(one.begin, one.end) for one in self._courses]
         stops = [self._stop(one, window.until_ns) for one in self._courses]
         room = before.count + sum(stop - one.at for one, stop in zip(self._courses, stops, strict=True))
-        arrays, self._spare = self._room_for(room + 3 * len(self.threads) + 3), before
+        arrays = self._arrays = self._spare.with_room(room + 3 * len(self.threads) + 3)
+        self._spare = before
         self.instances.make_room(room // INSTANCES_OF)
         self.instances.begin_block()
         block = (window.own_ns[0], window.until_ns, *window.own_ns, *self.trace.reach_ns)
@@ -304,14 +310,6 @@ class BlockReader:
                 numbers.append(number)
                 self._reached(_engine.end_part(one.layout, block, self.instances.given, arrays.given))
         return self._joined(numbers)
-
-    def _room_for(self, count: int) -> Arrays:
-        """Return where so many segments are written: in the memory of the block before the last, if that will do."""
-        self._arrays = self._spare
-        if len(self._arrays.t_ns) < count:
-            self._arrays = Arrays(count + count // 4, len(self.names))
-        self._arrays.count = self._arrays.part_count = 0
-        return self._arrays
 
     def _stop(self, one: _Course, until_ns: int) -> int:
         """Return up to which sample a thread must be read, by the times that are known."""

@@ -40,14 +40,13 @@ class InstanceTable:
     Attributes
     ----------
     columns : counters that are summed
-    widths : further sums of each instance, and how many numbers each has: `sums` holds them, (count, width)
+    widths : further sums of each instance, and how many numbers each has
     count : of the instances
     """
 
     columns: int
     widths: Mapping[str, int] = field(default_factory=dict)
     count: int = 0
-    sums: dict[str, NDArray[np.float64]] = field(init=False)
 
     def __post_init__(self) -> None:
         """Begin without any."""
@@ -55,7 +54,7 @@ class InstanceTable:
         self._bytes = self._records.view(np.uint8)
         self._counts = np.zeros((LEAST_ROOM, self.columns))
         self._index = np.full(2 * LEAST_ROOM, -1, np.int32)
-        self.sums = {name: np.zeros((0, width)) for name, width in self.widths.items()}
+        self._sums = {name: np.zeros((LEAST_ROOM, width)) for name, width in self.widths.items()}
 
     @property
     def records(self) -> Records:
@@ -66,6 +65,11 @@ class InstanceTable:
     def counts(self) -> NDArray[np.float64]:
         """Their counts, (count, columns)."""
         return self._counts[: self.count]
+
+    @property
+    def sums(self) -> dict[str, NDArray[np.float64]]:
+        """Their further sums by name, (count, width)."""
+        return {name: values[: self.count] for name, values in self._sums.items()}
 
     @property
     def given(self) -> tuple[Any, ...]:
@@ -80,18 +84,15 @@ class InstanceTable:
         records, counts = np.empty(room, INSTANCE), np.empty((room, self.columns))
         records[: self.count], counts[: self.count] = self.records, self.counts
         self._records, self._bytes, self._counts = records, records.view(np.uint8), counts
+        for name, values in self._sums.items():
+            self._sums[name] = np.zeros((room, values.shape[1]))
+            self._sums[name][: self.count] = values[: self.count]
         self._index = np.empty(2 * room, np.int32)
         _engine.fill_index(self.given)
 
     def begin_block(self) -> None:
         """Let no instance have a part yet."""
         self.records["part"] = -1
-
-    def extend_sums(self) -> None:
-        """Let the further sums have a row for each instance."""
-        for name, values in self.sums.items():
-            if len(values) < self.count:
-                self.sums[name] = np.concatenate((values, np.zeros((self.count - len(values), values.shape[1]))))
 
     def find(self, ids: NDArray[np.uint64]) -> NDArray[np.int32]:
         """Return the row of each id, -1 without."""
@@ -122,9 +123,10 @@ class InstanceTable:
     def keep(self, which: NDArray[np.bool_]) -> NDArray[np.int32]:
         """Forget all others; returns the new row of each, -1 without."""
         rows = np.where(which, np.cumsum(which, dtype=np.int32) - np.int32(1), np.int32(-1))
-        self.extend_sums()
-        records, counts, self.sums = self.taken(which)
-        self.count = len(records)
+        records, counts, sums = self.taken(which)
+        before, self.count = self.count, len(records)
         self._records[: self.count], self._counts[: self.count] = records, counts
+        for name, values in self._sums.items():
+            values[: self.count], values[self.count : before] = sums[name], 0.0  # zeros for those to come
         _engine.fill_index(self.given)
         return rows

@@ -65,7 +65,6 @@ def _rows_of(instances: InstanceTable, carried: Sequence[InstanceRows]) -> NDArr
         record["thread"], record["package"] = by_id[instance].numbers[0], -1 if package is None else package[0]
     if len(missing):
         instances.add(records)
-        instances.extend_sums()
     return instances.find(ids)
 
 

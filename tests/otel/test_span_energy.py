@@ -5,6 +5,7 @@ import time
 import pytest
 
 import tprof
+import tprof.metrics
 
 pytest.importorskip("opentelemetry.sdk")
 
@@ -73,7 +74,8 @@ def service(tmp_path_factory):
         live = recording.energy()
     with tracer.start_as_current_span("after"):
         pass
-    return exporter.get_finished_spans(), (points, live), recording.profile()
+    yield exporter.get_finished_spans(), (points, live), recording.profile()
+    tprof.metrics.stop()  # else it follows the recordings of all later tests
 
 
 def test_a_span_carries_its_own_energy_without_that_of_its_children(service):

@@ -22,7 +22,7 @@ MODULUS = fake_trees.RANGE_UJ + 1
 LONGEST_STEP_S = 0.02
 """Of the fake sensor: where it got no processor for longer it does not jump."""
 SECOND_NS = 10**9
-MANY = 3_000_000
+MANY = 20_000_000
 STEP_COST_S = 0.006
 """More than a step may take that has no such cost."""
 

@@ -272,7 +272,7 @@ def test_numbers_of_tasks_that_lie_far_apart_and_come_later_are_those_of_their_t
     path = tmp_path / "t.tprof"
     edges_ns = np.arange(31) * SECOND_NS // 100
     running(path, [2] * 10 + [0] * 10 + [1] * 10, {"package-0": (edges_ns, np.arange(31) * 1.0)})
-    monkeypatch.setattr(blocks, "MOST_READ", 3)
+    monkeypatch.setattr(blocks, "MOST_IN_BLOCK", 3)
     monkeypatch.setattr(TaskTable, "is_sparse", lambda *_: True)
     meter = Meter(path)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
 
 Learn = Callable[[int, "NDArray[np.uint32]"], None]
 """Called with a process and the numbers of tasks of its samples, which the table then has."""
-MOST_READ = 4096
-"""Samples of a thread that are read at a time."""
+MOST_IN_BLOCK = 1 << 15
+"""Samples of a block, unless a quantum has more, with some 200 bytes of memory each; so many are read at a time."""
 _NO_COUNTS = np.empty(0, np.uint64)
 
 
@@ -136,26 +137,40 @@ class FollowedThread:
         """Whether it ended by then, so that a block that begins there has no segment of it."""
         return self.has_ended and int(self.state["end_ns"][0]) < t_ns
 
-    def load(self, until_ns: int, learn: Learn) -> int:
-        """Read the samples up to a time, and some more; returns how many there are. Raises OSError, TraceError."""
-        parts, more = [self._records], not self.has_ended
-        while more and not (len(parts[-1]) and int(parts[-1]["t_ns"][-1]) >= until_ns):
-            read, more = self._tail.read(MOST_READ)
+    @property
+    def loaded_ns(self) -> int:
+        """Time of the last sample that was read."""
+        return int(self._records["t_ns"][-1] if len(self._records) else self.state["t_ns"][0])
+
+    def load(self, until_ns: int, learn: Learn, most: int = sys.maxsize) -> int:
+        """Read the samples up to a time, and some more; returns how many there are. Raises OSError, TraceError.
+
+        Given the most, it ends when it has as many.
+        """
+        parts, count, more = [self._records], len(self._records), not self.has_ended
+        while more and count < most and not (len(parts[-1]) and int(parts[-1]["t_ns"][-1]) >= until_ns):
+            read, more = self._tail.read(min(MOST_IN_BLOCK, most))
             if not read:
                 break
+            count += len(read) // self.thread.dtype.itemsize
             records = np.frombuffer(read, self.thread.dtype)
             learn(self.process, records["task"][records["instance"] != 0])
             if self._has_indices:
                 records = records.copy()
                 records["task"] = self.thread.table.to_indices(self.process, records["task"])
             parts.append(records)
-        self._records = np.concatenate(parts) if len(parts) > 1 else self._records
-        return len(self._records)
+        parts = [one for one in parts if len(one)]
+        if len(parts) > 1:
+            # As bytes: NumPy joins records field by field.
+            self._records = np.frombuffer(b"".join(one.data for one in parts), self.thread.dtype)
+        elif parts:
+            (self._records,) = parts
+        return count
 
     def last_ns(self, learn: Learn) -> int:
         """Read all samples that are left; returns the time of the last one. Raises OSError, TraceError."""
         self.load(MAX_NS, learn)
-        return int(self._records["t_ns"][-1] if len(self._records) else self.state["t_ns"][0])
+        return self.loaded_ns
 
     def find_layout(self, *, packages: bool) -> None:
         """Find out what its numbers of tasks mean by now."""
@@ -264,7 +279,8 @@ class LiveBlocks:
         """Begin at a time: what was before does not count."""
         self.instances = InstanceTable(0, {"edges": 5 * domains, "most": 2 * domains})
         self.before = 0
-        self._arrays, self._packages = Arrays(1, 0), packages
+        self._arrays = self._spare = Arrays(1, 0)
+        self._packages = packages
         self._begin_ns, self._own_end_ns, self._gone_s = begin_ns, begin_ns, 0.0
         self._ran: JoinedSegments | None = None
 
@@ -285,6 +301,11 @@ class LiveBlocks:
         """Let what threads ran last end, since they were killed."""
         gone = np.isin(self.instances.records["thread"], np.fromiter(ordinals, np.int32))
         self.instances.records["ended"][gone] = True
+
+    def full_ns(self, threads: Sequence[FollowedThread], end_ns: int, learn: Learn) -> int:
+        """Return when a block has enough samples, at most its end. Raises OSError, TraceError."""
+        most = max(MOST_IN_BLOCK // max(len(threads), 1), 1)
+        return min([end_ns, *(one.loaded_ns for one in threads if one.load(end_ns, learn, most) >= most)])
 
     def read(
         self, threads: Sequence[FollowedThread], end_ns: int, until_ns: int, now_ns: int, learn: Learn
@@ -308,7 +329,8 @@ class LiveBlocks:
         self.before = self.instances.count
         before, since_ns = self._arrays, self._own_end_ns
         counts = [one.load(until_ns, learn) for one in threads]
-        arrays = self._arrays = Arrays(before.count + sum(counts) + 4 * len(threads) + 4, 0)
+        arrays = self._arrays = self._spare.with_room(before.count + sum(counts) + 4 * len(threads) + 4)
+        self._spare = before
         self.instances.make_room(1)
         self.instances.begin_block()
         block = (since_ns, until_ns, since_ns, end_ns, self._begin_ns, MAX_NS)

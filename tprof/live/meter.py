@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 OUTSIDE = -1
 SAMPLES = ".samples"
 SLICE_NS = 100_000_000
+MOST_NUMBERS = 1 << 16
+"""Of tasks, for which a count of each is made; they are seldom larger."""
 READ_S = 0.002
 """CPU time of one `read`, unless more was saved; the rest is left to the next one."""
 SHORTEST_NS, LONGEST_NS = 10_000_000, 1_000_000_000
@@ -336,6 +338,9 @@ class Meter:
         end_ns = readings.until(since_ns, since_ns + slice_ns, now_ns)
         if end_ns is None:
             return more
+        full_ns = blocks.full_ns(self._threads, end_ns, self._learn)
+        if full_ns < end_ns:
+            end_ns = readings.until(since_ns, full_ns, now_ns) or end_ns
         self._share_block(blocks, since_ns, end_ns, readings.reach(end_ns), now_ns)
         self._stepped_ns = end_ns
         readings.leave(end_ns)
@@ -396,7 +401,7 @@ class Meter:
     def _learn(self, process: int, numbers: NDArray[np.uint32]) -> None:
         """Enter tasks with these numbers into the table; those whose names are not there have lost them."""
         known = self.table.numbers(process)
-        missing = set(numbers.tolist()) - known.keys()
+        missing = set(_distinct(numbers)) - known.keys()
         if not missing:
             return
         with suppress(TraceError):  # without a table they are lost names
@@ -428,3 +433,10 @@ class Meter:
         self._threads.append(FollowedThread(thread, own=own, has_clock=own or self._has_clock(thread.pid)))
         self._processes[thread.ordinal] = thread.process
         self._files.add(name)
+
+
+def _distinct(numbers: NDArray[np.uint32]) -> list[int]:
+    """Return the different numbers, which are many and mostly small."""
+    many = len(numbers) > 0 and int(numbers.max()) < MOST_NUMBERS
+    found: list[int] = (np.flatnonzero(np.bincount(numbers)) if many else np.unique(numbers)).tolist()
+    return found

@@ -159,13 +159,14 @@ class LiveSharing:
         table = blocks.instances
         records, rows = table.records, table.count
         energy_j, dynamic_j = np.zeros((2, rows))
+        own = np.isin(records["thread"], [one for one, process in self._processes.items() if process == self._process])
         part_j = np.zeros((len(ran.parts), 2)) if self._by_thread else None
         activity = Activity(ran, [], hidden, tuple(self._packages))  # type: ignore[arg-type]
         for number, domain in enumerate(self._domains):
             offset, quanta = domain.taken, domain.take(end_ns)
             if len(quanta):
                 before_j = self.accounts.parts_j
-                found = self._share(activity, quanta, domain.static_w, number, offset, table, part_j)
+                found = self._share(activity, quanta, domain.static_w, number, offset, table, own, part_j)
                 energy_j += found[0] + found[1]
                 dynamic_j += found[0]
                 self._note(domain.name, before_j)
@@ -176,7 +177,7 @@ class LiveSharing:
         records["dynamic_j"] += dynamic_j
         records["static_j"] += energy_j - dynamic_j
         new, over = np.arange(rows) >= before, blocks.over()
-        self._add(records, energy_j, new)
+        self._add(records, energy_j, new, own)
         if self.listeners:
             half_j, resolved = self._bounds(records, table.sums)
             found_here = Block(begin_ns, ran, records, energy_j, dynamic_j, new, over, half_j, resolved, part_j)
@@ -197,6 +198,7 @@ class LiveSharing:
         number: int,
         offset: int,
         table: InstanceTable,
+        own: NDArray[np.bool_],
         part_j: Floats | None,
     ) -> tuple[Floats, Floats]:
         """Share the joules of a domain's quanta; returns the dynamic and the static ones of instances."""
@@ -220,10 +222,9 @@ class LiveSharing:
         accounts.unidentified_j += unidentified_j
         accounts.measured_j += float(quanta.energy_j.sum())
         outside_j = self._others_outside(plan, ran)
-        own = self._own(records)
-        energy_j = found.dynamic_j + found.static_j
-        accounts.own_j += float(energy_j[own].sum()) + runtime_j - outside_j
-        accounts.others_j += float(energy_j[~own].sum()) + outside_j
+        own_j = float((found.dynamic_j + found.static_j)[own].sum())
+        accounts.own_j += own_j + runtime_j - outside_j
+        accounts.others_j += tasks_j - own_j + outside_j
         if part_j is not None:
             parts = len(ran.parts) + 1
             dynamic_j = gather(plan.load.located[0], plan.rate)
@@ -233,10 +234,6 @@ class LiveSharing:
             for column, values in enumerate((all_j, dynamic_j)):
                 part_j[:, column] += np.bincount(ran.slot, weights=values, minlength=parts)[1:]
         return found.dynamic_j, found.static_j
-
-    def _own(self, records: Records) -> NDArray[np.bool_]:
-        of = self._processes
-        return np.array([of.get(one) == self._process for one in records["thread"].tolist()], bool)
 
     def _others_outside(self, plan: Sharing, ran: JoinedSegments) -> float:
         """Return the joules of other processes' threads outside tasks."""
@@ -248,13 +245,13 @@ class LiveSharing:
             if one.process != self._process
         )
 
-    def _add(self, records: Records, energy_j: Floats, new: NDArray[np.bool_]) -> None:
+    def _add(self, records: Records, energy_j: Floats, new: NDArray[np.bool_], own: NDArray[np.bool_]) -> None:
         """Add the joules of instances, and those that began, by task."""
         accounts, task = self.accounts, records["task"].astype(np.int64)
         known = task < np.iinfo(np.uint32).max
-        own = known & self._own(records)
+        mine = known & own
         accounts.task_j = added(accounts.task_j, task[known], energy_j[known])
-        accounts.own_task_j = added(accounts.own_task_j, task[own], energy_j[own])
+        accounts.own_task_j = added(accounts.own_task_j, task[mine], energy_j[mine])
         begun = known & new & records["begun"]
         accounts.starts = added(accounts.starts, task[begun], np.ones(int(begun.sum())))
 
