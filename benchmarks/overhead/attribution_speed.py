@@ -5,7 +5,6 @@ The model `fitted`, which finds a power for each task, is timed beside `cputime`
 
 from __future__ import annotations
 
-import resource
 import tempfile
 import time
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from tprof.benchmarks.measured_figures import Figure, result_of
 from benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
 from tprof.trace import load_session, write_trace
 
-from .children import in_child
+from .children import in_child, memory_bytes
 from .streamed_speed import over_bytes, recorded_figure, streamed_figures
 
 if TYPE_CHECKING:
@@ -225,7 +224,7 @@ def _profile(path: Path) -> tuple[float, float]:
     begin_s = time.perf_counter()
     len(trace.profile().tasks)
     seconds = time.perf_counter() - begin_s
-    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
+    return seconds, memory_bytes("VmHWM")
 
 
 def _report(path: Path, target: Path) -> tuple[float, float]:

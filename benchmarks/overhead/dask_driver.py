@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import resource
 import sys
 import time
 from pathlib import Path
@@ -16,20 +15,22 @@ from distributed import Client
 
 from tprof.dask.collecting import Cluster, Host, bring_home
 
+from .children import memory_bytes
+
 
 async def main(scheduler: str, worker: str, folder: Path) -> None:
     """Bring the part in `away` to `home`, both in the folder."""
     async with Client(scheduler, asynchronous=True) as client:
-        before_bytes = _peak_bytes()
+        before_bytes = memory_bytes("VmHWM")
         begin_s = time.perf_counter()
         host = Host("host", "", str(folder / "away"), is_shared=False, problem=None)
         await bring_home(Cluster(client), worker, host, folder / "home", "host")
-        found = {"took_s": time.perf_counter() - begin_s, "before_bytes": before_bytes, "peak_bytes": _peak_bytes()}
+        found = {
+            "took_s": time.perf_counter() - begin_s,
+            "before_bytes": before_bytes,
+            "peak_bytes": memory_bytes("VmHWM"),
+        }
         print(json.dumps(found))  # noqa: T201 - the answer
-
-
-def _peak_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
 if __name__ == "__main__":

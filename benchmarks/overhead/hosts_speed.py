@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import resource
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
@@ -24,7 +23,7 @@ from tprof.trace import ClusterTrace, HostPart, load, load_session
 from tprof.trace.cluster import write_hosts
 
 from .attribution_speed import write_synthetic
-from .children import in_child
+from .children import in_child, memory_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -148,7 +147,7 @@ def _analyse_part(part: Path) -> tuple[float, float, float]:
     import_module("tprof.analysis.profile")  # loading pandas is no part of the analysis
     clock = _Clock()
     load_session(part).profile().summary()
-    return *clock.read(), _peak_bytes(resource.RUSAGE_SELF)
+    return *clock.read(), memory_bytes("VmHWM")
 
 
 def _analyse(job: Path, workers: int) -> tuple[float, float, float]:
@@ -158,26 +157,28 @@ def _analyse(job: Path, workers: int) -> tuple[float, float, float]:
     if workers == 1:
         clock = _Clock()
         trace.profile(tables=False).summary()
-        return *clock.read(), _peak_bytes(resource.RUSAGE_SELF)
+        return *clock.read(), memory_bytes("VmHWM")
     with ProcessPoolExecutor(workers, multiprocessing.get_context("fork")) as pool:
         list(pool.map(abs, range(workers)))  # they are there
         spent_s: dict[int, float] = {}
+        peaks_bytes: dict[int, int] = {}
 
         def timed(analyse: Callable[[HostPart], Any], parts: Iterable[HostPart]) -> Iterator[Any]:
-            for found, pid, cpu_s in pool.map(partial(_timed, analyse), parts):
+            for found, pid, cpu_s, peak_bytes in pool.map(partial(_timed, analyse), parts):
                 spent_s[pid] = spent_s.get(pid, 0.0) + cpu_s
+                peaks_bytes[pid] = peak_bytes
                 yield found
 
         clock = _Clock()
         trace.profile(tables=False, map=timed).summary()
         own_s, seconds = clock.read()
-    return max(spent_s.values()) + own_s, seconds, _peak_bytes(resource.RUSAGE_CHILDREN)
+    return max(spent_s.values()) + own_s, seconds, max(peaks_bytes.values())
 
 
-def _timed(analyse: Callable[[HostPart], Any], part: HostPart) -> tuple[Any, int, float]:
-    """Analyse a part; returns the process too, and its CPU time."""
+def _timed(analyse: Callable[[HostPart], Any], part: HostPart) -> tuple[Any, int, float, int]:
+    """Analyse a part; returns the process too, its CPU time and its peak memory."""
     begin_s = time.process_time()
-    return analyse(part), os.getpid(), time.process_time() - begin_s
+    return analyse(part), os.getpid(), time.process_time() - begin_s, memory_bytes("VmHWM")
 
 
 class _Clock:
@@ -188,7 +189,3 @@ class _Clock:
 
     def read(self) -> tuple[float, float]:
         return time.process_time() - self._cpu_s, time.perf_counter() - self._begin_s
-
-
-def _peak_bytes(who: int) -> float:
-    return resource.getrusage(who).ru_maxrss * 1024.0

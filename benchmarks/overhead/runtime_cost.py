@@ -24,6 +24,7 @@ import tprof
 from benchmarks.peers import DASK, EXECUTOR, OURS, PEERS, BatchPeer, GraphPeer
 from benchmarks.peers.contract import grid_count, grid_side
 
+from .children import memory_bytes
 from .factoring import measure_factoring
 from .native_cost import CHAINS, measure_native
 from .scaling_simulation import simulate_scaling
@@ -262,7 +263,7 @@ def measure_live(tasks: int, workers: int) -> Peak:
 
 def _throttled(tasks: int, workers: int) -> Peak:
     chains = _chains()
-    before_bytes = _resident_bytes("VmRSS")
+    before_bytes = memory_bytes("VmRSS")
     with Runtime(workers=workers) as runtime:
         for index in range(tasks):
             link(chains[index % CHAINS])
@@ -274,7 +275,7 @@ def _throttled(tasks: int, workers: int) -> Peak:
 
 def _live(tasks: int, workers: int) -> Peak:
     chains, gate, is_open = _chains(), np.zeros(1), threading.Event()
-    before_bytes = _resident_bytes("VmRSS")
+    before_bytes = memory_bytes("VmRSS")
     with Runtime(workers=workers, max_pending=None) as runtime:
         hold(gate, is_open)
         for chain in chains:
@@ -291,13 +292,7 @@ def _chains() -> list[NDArray[np.float64]]:
 
 
 def _peak(runtime: Runtime, before_bytes: int) -> Peak:
-    return Peak(before_bytes, _resident_bytes("VmHWM"), runtime.counts()["peak_unfinished"])
-
-
-def _resident_bytes(field: str) -> int:
-    """Return this process's memory; not by `getrusage`, whose peak begins with that of the process that forked."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith(f"{field}:"))
+    return Peak(before_bytes, memory_bytes("VmHWM"), runtime.counts()["peak_unfinished"])
 
 
 def _in_child(work: Callable[[int, int], Peak], tasks: int, workers: int) -> Peak:

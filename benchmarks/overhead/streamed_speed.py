@@ -7,7 +7,6 @@ are smaller, and are read twice, since their CPU time is compared with that of t
 
 from __future__ import annotations
 
-import resource
 import time
 from dataclasses import dataclass
 from importlib import import_module
@@ -19,7 +18,7 @@ import tprof
 from tprof.trace import load_session
 
 from .call_cost import SAMPLES_PER_TASK, task
-from .children import in_child
+from .children import in_child, memory_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,4 +94,4 @@ def _summary(path: Path) -> tuple[float, float]:
     begin_s = time.perf_counter()
     trace.profile(tables=False).summary()
     seconds = time.perf_counter() - begin_s
-    return seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024e-6
+    return seconds, memory_bytes("VmHWM") * 1e-6
