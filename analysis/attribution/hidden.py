@@ -5,14 +5,13 @@ sample of its CPU time only at the end. So over a short interval the difference 
 large, or negative. The result is the largest non-decreasing curve below the difference: no later count
 contradicts it, and its total is right.
 
-While a recording runs, later counts are not known. `HiddenSoFar` then claims the largest line of the present slope
-below the last counts: a tick more does not raise it, and it grows on between readings.
+While a recording runs, later counts are not known. The curve then ends below the largest line of the present slope
+that is below the last counts: a tick more does not raise it, and it grows on between readings.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,11 +23,13 @@ from tprof.trace.metadata import MAX_NS
 from .cpu_counts import CpuCount, grown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tprof.trace import Readings
 
 Floats = NDArray[np.float64]
+SeenAt = Callable[[NDArray[np.int64]], Floats]
+"""Returns the CPU seconds that samples show up to each of some times, which do not decrease."""
 _INTERVAL_NS = 100_000_000
 OWN_SHARE = 0.01
 """Part of one core that reading the sensors may take, and reading the clocks of a process's native threads as well."""
@@ -170,7 +171,7 @@ def _never_falling(cumulative_s: Floats) -> Floats:
 
 
 class Growth:
-    """A count of CPU time that grows, with its last values. Searched without NumPy, which is slow for few."""
+    """A count of CPU time that grows, with its last values."""
 
     def __init__(self, unit: float, package: int | None) -> None:
         """Begin without values; `unit` is seconds of one count."""
@@ -178,8 +179,7 @@ class Growth:
         self.whole_s = 0.0
         self._unit = unit
         self._value = np.empty(0, np.uint64)
-        self._t_ns: list[int] = []
-        self._total_s: list[float] = []
+        self._t_ns, self._total_s = np.empty(0, np.int64), np.empty(0)
 
     def __len__(self) -> int:
         return len(self._t_ns)
@@ -189,50 +189,61 @@ class Growth:
         if not len(value):
             return
         both = np.concatenate((self._value if len(self._value) else value[:1], value))
-        self._value = value[-1:].copy()
-        for at_ns, moved_s in zip(t_ns.tolist(), (grown(both) * self._unit).tolist(), strict=True):
-            self.whole_s += moved_s
-            self._t_ns.append(max(at_ns, self._t_ns[-1]) if self._t_ns else at_ns)
-            self._total_s.append(self.whole_s)
+        total_s = self.whole_s + np.cumsum(grown(both) * self._unit)
+        self._value, self.whole_s = value[-1:].copy(), float(total_s[-1])
+        self._t_ns = np.maximum.accumulate(np.concatenate((self._t_ns, t_ns)))
+        self._total_s = np.concatenate((self._total_s, total_s))
 
-    def at(self, t_ns: int) -> float:
-        """Return the CPU seconds up to a time; before the first value and after the last, those of that value."""
-        return _interpolated(self._t_ns, self._total_s, t_ns)
+    def at(self, t_ns: NDArray[np.int64]) -> Floats:
+        """Return the CPU seconds up to times; before the first value and after the last, those of that value."""
+        return np.interp(t_ns, self._t_ns, self._total_s)
 
-    def last_before(self, t_ns: int) -> int:
-        """Return the time of the last value not after `t_ns`, else of the first."""
-        return self._t_ns[max(bisect_right(self._t_ns, t_ns) - 1, 0)]
+    @property
+    def last_ns(self) -> int:
+        """Time of the last value."""
+        return int(self._t_ns[-1])
+
+    def between(self, since_ns: int, until_ns: int) -> NDArray[np.int64]:
+        """Return the times of the values after one time and not after another."""
+        return self._t_ns[slice(*np.searchsorted(self._t_ns, (since_ns, until_ns), side="right"))]
 
     def leave(self, t_ns: int) -> None:
-        """Drop all values before a time."""
-        first = max(bisect_right(self._t_ns, t_ns) - 1, 0)
-        del self._t_ns[:first], self._total_s[:first]
+        """Drop all values before a time, but for the last of them."""
+        first = max(int(np.searchsorted(self._t_ns, t_ns, side="right")) - 1, 0)
+        self._t_ns, self._total_s = self._t_ns[first:], self._total_s[first:]
 
 
 class _Claims:
-    """A growing quantity, and the part of it that was claimed."""
+    """What is certain of a quantity that grows: a curve below its values, which never falls.
+
+    Later values can be less, by a tick, so that the curve ends below the largest line of their slope that is below the
+    last values.
+    """
 
     def __init__(self) -> None:
         """Begin without claims."""
-        self.claimed_s = 0.0
-        self._points: deque[tuple[int, float]] = deque()
+        self._claimed_s = 0.0
+        self._t_ns, self._values_s = np.empty(0, np.int64), np.empty(0)
 
-    def add(self, t_ns: int, value_s: float) -> None:
-        """Add a value; drops values that are too old."""
-        points = self._points
-        if not points or t_ns > points[-1][0]:
-            points.append((t_ns, value_s))
-        while len(points) > 2 and points[1][0] < t_ns - LATELY_NS:
-            points.popleft()
+    def add(self, t_ns: NDArray[np.int64], values_s: Floats, until_ns: int) -> Floats:
+        """Add values, and return what is claimed at each of their times and at a last one."""
+        t_ns = self._t_ns = np.concatenate((self._t_ns, t_ns))
+        values = self._values_s = np.concatenate((self._values_s, values_s))
+        added = len(values_s)
+        if len(t_ns):
+            first = max(min(int(np.searchsorted(t_ns, t_ns[-1] - LATELY_NS)), len(t_ns) - 2), 0)
+            self._t_ns, self._values_s = t_ns[first:], values[first:]
+        claims = np.append(values[len(values) - added :], self._line(until_ns))
+        claims = np.maximum(np.minimum.accumulate(claims[::-1])[::-1], self._claimed_s)
+        self._claimed_s = float(claims[-1])
+        return claims
 
-    def claim(self, until_ns: int) -> float:
-        """Claim what the line says at a time, never less than before; returns it."""
-        if self._points:
-            (first_ns, first_s), (last_ns, last_s) = self._points[0], self._points[-1]
-            per_ns = max(last_s - first_s, 0.0) / max(last_ns - first_ns, 1)
-            least_s = min(value_s + per_ns * (until_ns - t_ns) for t_ns, value_s in self._points)
-            self.claimed_s = max(self.claimed_s, least_s)
-        return self.claimed_s
+    def _line(self, until_ns: int) -> float:
+        t_ns, values_s = self._t_ns, self._values_s
+        if not len(t_ns):
+            return self._claimed_s
+        per_ns = max(values_s[-1] - values_s[0], 0.0) / max(int(t_ns[-1] - t_ns[0]), 1)
+        return float((values_s + per_ns * (until_ns - t_ns)).min())
 
 
 class HiddenSoFar:
@@ -249,78 +260,76 @@ class HiddenSoFar:
         self.program: list[Growth] = []
         self._began_s: float | None = None
         self._other_began_s: float | None = None
+        self._compared_ns = 0
         self._other, self._unseen = _Claims(), _Claims()
-        self._t_ns: list[int] = []
-        self._other_s: list[float] = []
-        self._unseen_s: list[float] = []
+        self._t_ns = np.empty(0, np.int64)
+        self._other_s, self._unseen_s = np.zeros((2, 0))
 
-    def extend(
-        self, since_ns: int, until_ns: int, seen_s: Callable[[int], float], *, first_ns: int | None
-    ) -> tuple[float, float]:
+    def extend(self, since_ns: int, until_ns: int, seen_at: SeenAt, *, first_ns: int | None) -> tuple[float, float]:
         """Go on to a time, and return the CPU seconds of other processes, and of our threads without samples.
 
         Parameters
         ----------
         since_ns, until_ns : of this step; CPU time of others before the first step does not count
-        seen_s : returns the samples' CPU seconds up to a time
+        seen_at : returns the samples' CPU seconds up to each of some times
         first_ns : of the first sample; CPU time of the program before it was our own start
         """
+        if not len(self._t_ns):
+            self._t_ns, (self._other_s, self._unseen_s) = np.array([since_ns]), np.zeros((2, 1))
+        before_s = float(self._other_s[-1]), float(self._unseen_s[-1])
+        at_ns, other_s, unseen_s = self._compared(since_ns, until_ns, seen_at, first_ns)
+        more_ns = np.append(at_ns, until_ns)
+        new = more_ns > self._t_ns[-1]  # the growth up to counts that came late is the next ones'
+        other_s, unseen_s = self._other.add(at_ns, other_s, until_ns), self._unseen.add(at_ns, unseen_s, until_ns)
+        self._t_ns = np.concatenate((self._t_ns, more_ns[new]))
+        self._other_s = np.concatenate((self._other_s, other_s[new]))
+        self._unseen_s = np.concatenate((self._unseen_s, unseen_s[new]))
+        return float(self._other_s[-1]) - before_s[0], float(self._unseen_s[-1]) - before_s[1]
+
+    def _compared(
+        self, since_ns: int, until_ns: int, seen_at: SeenAt, first_ns: int | None
+    ) -> tuple[NDArray[np.int64], Floats, Floats]:
+        """Return the times of new counts, and by them the CPU seconds of others and of our threads without samples.
+
+        Between the times of counts they are less exact.
+        """
         counts = (*self.program, *self.busy)
-        if not self._t_ns:
-            self._append(since_ns)
-        if self.program and all(len(count) for count in counts):
-            # Compare with the samples at a reading: values between two readings are less exact.
-            at_ns = min(count.last_before(until_ns) for count in counts)
-            program_s = sum(count.at(at_ns) for count in self.program)
-            if self._began_s is None and first_ns is not None:
-                self._began_s = sum(count.at(min(first_ns, at_ns)) for count in self.program)
-            self._unseen.add(at_ns, program_s - (self._began_s or 0.0) - seen_s(at_ns))
-            if self.busy:
-                if self._other_began_s is None:
-                    self._other_began_s = self._other_at(min(since_ns, at_ns))
-                self._other.add(at_ns, self._other_at(at_ns) - self._other_began_s)
-            for count in counts:
-                count.leave(at_ns)
-        self._other.claim(until_ns)
-        self._unseen.claim(until_ns)
-        self._append(until_ns)
-        return self._other_s[-1] - self._other_s[-2], self._unseen_s[-1] - self._unseen_s[-2]
+        if not self.program or not all(len(count) for count in counts):
+            return np.empty(0, np.int64), np.empty(0), np.empty(0)
+        until_ns = min(until_ns, *(count.last_ns for count in counts))
+        at_ns = self.program[0].between(self._compared_ns, until_ns)
+        if not len(at_ns):
+            return at_ns, np.empty(0), np.empty(0)
+        self._compared_ns = int(at_ns[-1])
+        program_s = _sum_at(self.program, at_ns)
+        if self._began_s is None and first_ns is not None:
+            self._began_s = float(_sum_at(self.program, np.array([min(first_ns, int(at_ns[0]))]))[0])
+        unseen_s = program_s - (self._began_s or 0.0) - seen_at(at_ns)
+        other_s = np.zeros(len(at_ns))
+        if self.busy:
+            if self._other_began_s is None:
+                began_ns = np.array([min(since_ns, int(at_ns[0]))])
+                self._other_began_s = float((_sum_at(self.busy, began_ns) - _sum_at(self.program, began_ns))[0])
+            other_s = _sum_at(self.busy, at_ns) - program_s - self._other_began_s
+        for count in counts:
+            count.leave(self._compared_ns)
+        return at_ns, other_s, unseen_s
 
     def between(self, edges_ns: NDArray[np.int64], package: int | None) -> tuple[Floats, Floats]:
         """As `HiddenTime.between`, for times since the last `leave`."""
+        if not len(self._t_ns):
+            return np.zeros(len(edges_ns) - 1), np.zeros(len(edges_ns) - 1)
         shares = _shares({count.package: count.whole_s for count in self.busy})
-        known = package in shares
-        other_s, unseen_s = (self._differences(edges_ns, total) for total in (self._other_s, self._unseen_s))
-        if not known:
+        other_s, unseen_s = (np.diff(np.interp(edges_ns, self._t_ns, one)) for one in (self._other_s, self._unseen_s))
+        if package not in shares:
             return other_s, unseen_s
         return other_s * shares[package], unseen_s / len(shares)
 
     def leave(self, t_ns: int) -> None:
         """Forget what was before a time."""
-        first = max(bisect_right(self._t_ns, t_ns) - 1, 0)
-        del self._t_ns[:first], self._other_s[:first], self._unseen_s[:first]
-
-    def _append(self, t_ns: int) -> None:
-        self._t_ns.append(t_ns)
-        self._other_s.append(self._other.claimed_s)
-        self._unseen_s.append(self._unseen.claimed_s)
-
-    def _other_at(self, t_ns: int) -> float:
-        return sum(count.at(t_ns) for count in self.busy) - sum(count.at(t_ns) for count in self.program)
-
-    def _differences(self, edges_ns: NDArray[np.int64], total_s: list[float]) -> Floats:
-        if len(self._t_ns) == 2 and edges_ns[0] >= self._t_ns[0] and edges_ns[-1] <= self._t_ns[1]:
-            per_ns = (total_s[1] - total_s[0]) / max(self._t_ns[1] - self._t_ns[0], 1)
-            return np.diff(edges_ns) * per_ns
-        return np.diff([_interpolated(self._t_ns, total_s, t_ns) for t_ns in edges_ns.tolist()])
+        first = max(int(np.searchsorted(self._t_ns, t_ns, side="right")) - 1, 0)
+        self._t_ns, self._other_s, self._unseen_s = self._t_ns[first:], self._other_s[first:], self._unseen_s[first:]
 
 
-def _interpolated(t_ns: list[int], values: list[float], at_ns: int) -> float:
-    """Return the value at a time; outside, the nearest one, and 0 without any."""
-    if not t_ns:
-        return 0.0
-    after = bisect_right(t_ns, at_ns)
-    if after in (0, len(t_ns)):
-        return values[max(after - 1, 0)]
-    begin_ns, end_ns = t_ns[after - 1], t_ns[after]
-    return values[after - 1] + (values[after] - values[after - 1]) * (at_ns - begin_ns) / (end_ns - begin_ns)
+def _sum_at(counts: Sequence[Growth], t_ns: NDArray[np.int64]) -> Floats:
+    return sum((count.at(t_ns) for count in counts), np.zeros(len(t_ns)))

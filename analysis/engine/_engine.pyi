@@ -85,6 +85,20 @@ def retain(
 ) -> tuple[int, int, int]:
     """Begin a thread's part of a block with those segments of the block before that it needs; returns as `close`."""
 
+def run_on(
+    thread: NDArray[np.uint8],
+    counts: NDArray[np.uint64],
+    number: int,
+    clock_ns: int,
+    now_ns: int,
+    layout: tuple[Any, ...],
+    block: tuple[int, ...],
+    table: tuple[Any, ...],
+    segments: tuple[Any, ...],
+    /,
+) -> tuple[int, int, int]:
+    """Let a thread's running sample run on to the end of a block, by what its clock says at a time; as `close`."""
+
 def share(
     course: tuple[Any, ...],
     values: NDArray[np.float64],

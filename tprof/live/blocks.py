@@ -17,6 +17,7 @@ import numpy as np
 
 from tprof import _core
 from tprof.analysis.attribution.blocks import THREAD, Arrays, layout_of
+from tprof.analysis.attribution.segment_energy import LocatedSegments, spread
 from tprof.analysis.engine import _engine
 from tprof.analysis.engine.instance_table import InstanceTable
 from tprof.errors import TraceError
@@ -112,7 +113,7 @@ class FollowedThread:
         self.plain = self.state.view(np.uint8)
         self.layout: tuple[Any, ...] = ()
         self._records = np.empty(0, thread.dtype)
-        self._since_ns = self._first_cpu_ns = self._task = self._known = 0
+        self._since_ns = self._first_cpu_ns = self._known = 0
         self._has_indices = False
 
     @property
@@ -142,11 +143,13 @@ class FollowedThread:
         """Time of the last sample that was read."""
         return int(self._records["t_ns"][-1] if len(self._records) else self.state["t_ns"][0])
 
-    def load(self, until_ns: int, learn: Learn, most: int = sys.maxsize) -> int:
-        """Read the samples up to a time, and some more; returns how many there are. Raises OSError, TraceError.
+    @property
+    def loaded(self) -> int:
+        """Number of samples that were read and not followed yet."""
+        return len(self._records)
 
-        Given the most, it ends when it has as many.
-        """
+    def load(self, until_ns: int, learn: Learn, most: int = sys.maxsize) -> None:
+        """Read the samples up to a time, and some more, or until there are so many. Raises OSError, TraceError."""
         parts, count, more = [self._records], len(self._records), not self.has_ended
         while more and count < most and not (len(parts[-1]) and int(parts[-1]["t_ns"][-1]) >= until_ns):
             read, more = self._tail.read(min(MOST_IN_BLOCK, most))
@@ -165,7 +168,6 @@ class FollowedThread:
             self._records = np.frombuffer(b"".join(one.data for one in parts), self.thread.dtype)
         elif parts:
             (self._records,) = parts
-        return count
 
     def last_ns(self, learn: Learn) -> int:
         """Read all samples that are left; returns the time of the last one. Raises OSError, TraceError."""
@@ -182,7 +184,6 @@ class FollowedThread:
         if tasks is None and not self._has_indices:  # numbers far apart: samples get the index of each
             self._records = self._records.copy()
             self._records["task"] = table.to_indices(self.process, self._records["task"])
-            self._task = int(table.to_indices(self.process, np.array([self._task], np.uint32))[0])
         self._known, self._has_indices = known, tasks is None
         self.layout = layout_of(self.thread, (), tasks, packages=packages)
 
@@ -194,47 +195,38 @@ class FollowedThread:
             self.first_ns = int(self._records["t_ns"][0])
             self._first_cpu_ns = int(self._records["cpu_ns"][0]) if self._column >= 0 else 0
         while done < len(self._records) and not (state["is_running"] and state["t_ns"] >= until_ns):
-            taken = self._called(_engine.take, plain[done * size :], block, instances, arrays)
+            taken, *found = _engine.take(
+                self.plain, _NO_COUNTS, self.ordinal, plain[done * size :], self.layout, block, instances.given,
+                arrays.given,
+            )  # fmt: skip
+            arrays.reached(instances, (found[0], found[1], found[2]))
             done += taken
             if done < len(self._records) and state["t_ns"] < until_ns:
                 instances.make_room(instances.count + 1)
         if done:
-            self._since_ns, self._task = int(state["t_ns"]), int(self._records["task"][done - 1])
+            self._since_ns = int(state["t_ns"])
             self._records = self._records[done:]
         if not len(self._records) and state["is_running"] and state["t_ns"] < until_ns:
             self._go_on(block, now_ns, instances, arrays)
 
-    def _called(
-        self, loop: Callable[..., Any], records: NDArray[Any], block: tuple[int, ...], instances: InstanceTable,
-        arrays: Arrays,
-    ) -> int:  # fmt: skip
-        taken, *found = loop(
-            self.plain, _NO_COUNTS, self.ordinal, records, self.layout, block, instances.given, arrays.given
-        )
-        arrays.reached(instances, (found[0], found[1], found[2]))
-        return int(taken)
-
     def _go_on(self, block: tuple[int, ...], now_ns: int, instances: InstanceTable, arrays: Arrays) -> None:
         """Let the running sample run to the end of the block, or to the thread's end if that is there."""
-        state, until_ns = self.state[0], block[1]
-        t_ns, cpu_ns, end = int(state["t_ns"]), int(state["cpu_ns"]), self._tail.end
+        state, end = self.state[0], self._tail.end
         end_ns = self._end_ns if self._end_ns is not None else None if end is None else min(end[0], MAX_NS)
-        if end_ns is not None and end_ns <= until_ns:
-            self._close(max(end_ns, t_ns), end, block, instances, arrays)
+        if end_ns is not None and end_ns <= block[1]:
+            self._close(max(end_ns, int(state["t_ns"])), end, block, instances, arrays)
             return
-        used_ns = 0
+        clock_ns = int(state["cpu_ns"])
         if self._column >= 0 and self._end_ns is None and (self._own or self._has_clock):
-            used_ns = max(_core.thread_used_ns(self.pid, self.tid, self._own) - cpu_ns, 0)
+            clock_ns = max(_core.thread_used_ns(self.pid, self.tid, self._own), 0)
         elif self._column >= 0 and end_ns is not None:
-            used_ns = max(self._end_cpu_ns(end_ns, end) - cpu_ns, 0)
-        length_ns = max((now_ns if end_ns is None else end_ns) - t_ns, until_ns - t_ns, 1)
-        stand_in = np.zeros(1, self.thread.dtype)
-        stand_in["t_ns"], stand_in["instance"], stand_in["cpu"] = until_ns, state["instance"], state["cpu"]
-        stand_in["task"] = self._task
-        if self._column >= 0:
-            stand_in["cpu_ns"] = cpu_ns + used_ns * (until_ns - t_ns) // length_ns
+            clock_ns = self._end_cpu_ns(end_ns, end)
         instances.make_room(1)
-        self._called(_engine.take, stand_in.view(np.uint8), block, instances, arrays)
+        found = _engine.run_on(
+            self.plain, _NO_COUNTS, self.ordinal, clock_ns, now_ns if end_ns is None else end_ns, self.layout, block,
+            instances.given, arrays.given,
+        )  # fmt: skip
+        arrays.reached(instances, found)
 
     def _end_cpu_ns(self, end_ns: int, end: tuple[int, tuple[int, ...] | None] | None) -> int:
         """Return the thread's clock at its end, or what it may be."""
@@ -284,13 +276,13 @@ class LiveBlocks:
         self._begin_ns, self._own_end_ns, self._gone_s = begin_ns, begin_ns, 0.0
         self._ran: JoinedSegments | None = None
 
-    def seen_s(self, t_ns: int) -> float:
-        """Return the CPU seconds of all segments up to a time, not before the last block."""
+    def seen_at(self, t_ns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the CPU seconds of all segments up to times that do not decrease, none before the last block."""
         if self._ran is None:
-            return 0.0
-        begin_ns, end_ns, cpu_s = self._ran.t_ns[:-1], self._ran.t_ns[1:], self._ran.cpu_s
-        part = np.divide(t_ns - begin_ns, end_ns - begin_ns, out=np.zeros(len(cpu_s)), where=end_ns > begin_ns)
-        return self._gone_s + float((np.clip(part, 0.0, 1.0) * cpu_s).sum())
+            return np.zeros(len(t_ns))
+        edges_ns, place = np.unique(t_ns, return_inverse=True)
+        between_s = spread(LocatedSegments(self._ran.t_ns, self._ran.cpu_s, edges_ns, self._ran.joints))
+        return self._gone_s + np.cumsum(between_s)[place]
 
     def over(self) -> NDArray[np.bool_]:
         """Return which instances ended in the block. Those that end with it have a segment in the next one too."""
@@ -302,15 +294,8 @@ class LiveBlocks:
         gone = np.isin(self.instances.records["thread"], np.fromiter(ordinals, np.int32))
         self.instances.records["ended"][gone] = True
 
-    def full_ns(self, threads: Sequence[FollowedThread], end_ns: int, learn: Learn) -> int:
-        """Return when a block has enough samples, at most its end. Raises OSError, TraceError."""
-        most = max(MOST_IN_BLOCK // max(len(threads), 1), 1)
-        return min([end_ns, *(one.loaded_ns for one in threads if one.load(end_ns, learn, most) >= most)])
-
-    def read(
-        self, threads: Sequence[FollowedThread], end_ns: int, until_ns: int, now_ns: int, learn: Learn
-    ) -> JoinedSegments:
-        """Return the segments of the next block.
+    def read(self, threads: Sequence[FollowedThread], end_ns: int, until_ns: int, now_ns: int) -> JoinedSegments:
+        """Return the segments of the next block, whose samples were loaded.
 
         Parameters
         ----------
@@ -318,7 +303,6 @@ class LiveBlocks:
         end_ns : its end: segments that begin before count in it
         until_ns : the end of what its quanta hold, not before that
         now_ns : not before `until_ns`
-        learn : called with the tasks of new samples
 
         Raises
         ------
@@ -328,8 +312,9 @@ class LiveBlocks:
         self._forget()
         self.before = self.instances.count
         before, since_ns = self._arrays, self._own_end_ns
-        counts = [one.load(until_ns, learn) for one in threads]
-        arrays = self._arrays = self._spare.with_room(before.count + sum(counts) + 4 * len(threads) + 4)
+        arrays = self._arrays = self._spare.with_room(
+            before.count + sum(one.loaded for one in threads) + 4 * len(threads) + 4
+        )
         self._spare = before
         self.instances.make_room(1)
         self.instances.begin_block()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -30,7 +31,7 @@ from tprof.trace.sums_trace import await_last
 from tprof.trace.tasks import TaskTable
 from tprof.trace.thread import open_thread
 
-from .blocks import FollowedThread, LiveBlocks
+from .blocks import MOST_IN_BLOCK, FollowedThread, LiveBlocks
 from .energy import Energy, TaskEnergy
 from .readings import Readings, RunningReadings
 from .resumed import Resumed
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
 OUTSIDE = -1
 SAMPLES = ".samples"
-SLICE_NS = 100_000_000
+SLICE_NS, CATCH_UP_NS = 100_000_000, 2_000_000_000
 MOST_NUMBERS = 1 << 16
 """Of tasks, for which a count of each is made; they are seldom larger."""
 READ_S = 0.002
@@ -240,7 +241,7 @@ class Meter:
             names = enumerate(entry.name for entry in self.table.entries[: len(task_j)])
             return float(sum(task_j[index] for index, name in names if name in tasks))
 
-    def step(self, slice_ns: int = SLICE_NS) -> bool:
+    def step(self, slice_ns: int = CATCH_UP_NS) -> bool:
         """Share the joules of the next slice of the recording; returns whether there is more. Raises TraceError."""
         with self._lock:
             return self._step(slice_ns)
@@ -312,7 +313,7 @@ class Meter:
     def _catch_up(self) -> None:
         """Share the joules known at the call, not those that arrive meanwhile."""
         now_ns = self._now_ns()
-        while self._step(SLICE_NS) and self.until_ns < now_ns:
+        while self._step(CATCH_UP_NS) and self.until_ns < now_ns:
             pass
 
     def _step(self, slice_ns: int) -> bool:
@@ -338,14 +339,23 @@ class Meter:
         end_ns = readings.until(since_ns, since_ns + slice_ns, now_ns)
         if end_ns is None:
             return more
-        full_ns = blocks.full_ns(self._threads, end_ns, self._learn)
-        if full_ns < end_ns:
-            end_ns = readings.until(since_ns, full_ns, now_ns) or end_ns
-        self._share_block(blocks, since_ns, end_ns, readings.reach(end_ns), now_ns)
+        until_ns = readings.reach(end_ns)
+        full_ns = self._load(until_ns, max(MOST_IN_BLOCK // max(len(self._threads), 1), 1))
+        if full_ns < until_ns:
+            end_ns = readings.until(since_ns, min(full_ns, end_ns), now_ns) or end_ns
+            until_ns = readings.reach(end_ns)
+            self._load(until_ns)
+        self._share_block(blocks, since_ns, end_ns, until_ns, now_ns)
         self._stepped_ns = end_ns
         readings.leave(end_ns)
         self._leave([thread for thread in self._threads if thread.is_over(end_ns)])
         return more or end_ns < (readings.last_ns or now_ns)
+
+    def _load(self, until_ns: int, most: int = sys.maxsize) -> int:
+        """Read all threads up to a time, or so many samples of one; returns up to when, at most that."""
+        for one in self._threads:
+            one.load(until_ns, self._learn, most)
+        return min([until_ns, *(one.loaded_ns for one in self._threads if one.loaded >= most)])
 
     def finish(self) -> None:
         """Follow the samples of a session that has ended after its last reading. Raises OSError, TraceError."""
@@ -359,11 +369,11 @@ class Meter:
     def _share_block(self, blocks: LiveBlocks, since_ns: int, end_ns: int, until_ns: int, now_ns: int) -> None:
         """Share the quanta that begin between two times, the last of which ends at `until_ns`."""
         readings = self.readings
-        ran = blocks.read(self._threads, end_ns, until_ns, max(now_ns, until_ns), self._learn)
+        ran = blocks.read(self._threads, end_ns, until_ns, max(now_ns, until_ns))
         if self._first_ns is None:
             self._first_ns = min((one.first_ns for one in self._threads if one.first_ns is not None), default=None)
         if until_ns > self._reached_ns:
-            readings.learn(self._reached_ns, until_ns, blocks.seen_s, self._first_ns)
+            readings.learn(self._reached_ns, until_ns, blocks.seen_at, self._first_ns)
             self._reached_ns = until_ns
         self._sharing.step(blocks, ran, since_ns, end_ns, blocks.before, readings.hidden)
 
@@ -437,6 +447,6 @@ class Meter:
 
 def _distinct(numbers: NDArray[np.uint32]) -> list[int]:
     """Return the different numbers, which are many and mostly small."""
-    many = len(numbers) > 0 and int(numbers.max()) < MOST_NUMBERS
+    many = len(numbers) > 0 and int(numbers.max()) < min(MOST_NUMBERS, 8 * len(numbers))
     found: list[int] = (np.flatnonzero(np.bincount(numbers)) if many else np.unique(numbers)).tolist()
     return found

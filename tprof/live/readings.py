@@ -10,7 +10,7 @@ import numpy as np
 
 from tprof import _core
 from tprof.analysis.attribution.gpu_use import SCOPE as GPU
-from tprof.analysis.attribution.hidden import Growth, Hidden, HiddenSoFar
+from tprof.analysis.attribution.hidden import Growth, Hidden, HiddenSoFar, SeenAt
 from tprof.analysis.attribution.idle_power import idle_power, is_quiet, quanta_before
 from tprof.errors import TraceError
 from tprof.trace import layout
@@ -98,11 +98,9 @@ class Readings:
         """Read what is new; returns whether there is more. Raises OSError."""
         return False
 
-    def learn(
-        self, since_ns: int, until_ns: int, seen_s: Callable[[int], float], first_ns: int | None
-    ) -> tuple[float, float]:
+    def learn(self, since_ns: int, until_ns: int, seen_at: SeenAt, first_ns: int | None) -> tuple[float, float]:
         """Learn the CPU time without samples in a step, if it is not known; as `HiddenSoFar.extend`."""
-        del since_ns, until_ns, seen_s, first_ns
+        del since_ns, until_ns, seen_at, first_ns
         return 0.0, 0.0
 
     def leave(self, t_ns: int) -> None:
@@ -194,11 +192,9 @@ class RunningReadings(Readings):
         found = {self._directory / name: one for name, one in self._files.items()}
         return {path: one[0].done for path, one in found.items() if one is not None}
 
-    def learn(
-        self, since_ns: int, until_ns: int, seen_s: Callable[[int], float], first_ns: int | None
-    ) -> tuple[float, float]:
+    def learn(self, since_ns: int, until_ns: int, seen_at: SeenAt, first_ns: int | None) -> tuple[float, float]:
         """Learn the CPU time without samples in a step; as `HiddenSoFar.extend`."""
-        return self.so_far.extend(since_ns, until_ns, seen_s, first_ns=first_ns)
+        return self.so_far.extend(since_ns, until_ns, seen_at, first_ns=first_ns)
 
     def leave(self, t_ns: int) -> None:
         """Forget the CPU time without samples before a time."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from .meter import Meter
 
 SAMPLES_EACH_NS = 200_000_000
@@ -100,21 +102,22 @@ class ProcessMeter:
         self._begun_ns = begun_ns
         reach_ns = readings.reach(until_ns)
 
-        def used_s(t_ns: int) -> float:
-            return (_between(self._clock, t_ns) - begun_ns) * 1e-9
+        def used_at(t_ns: NDArray[np.int64]) -> NDArray[np.float64]:
+            return np.array([_between(self._clock, one) - begun_ns for one in t_ns.tolist()]) * 1e-9
 
-        hidden_s = readings.learn(since_ns, max(reach_ns, self._reached_ns), used_s, since_ns)
+        hidden_s = readings.learn(since_ns, max(reach_ns, self._reached_ns), used_at, since_ns)
         self._reached_ns = max(reach_ns, self._reached_ns)
         for domain in readings.domains:
             quanta = domain.take(until_ns)
             if len(quanta):
-                own_s = np.diff([used_s(t_ns) for t_ns in quanta.edges_ns.tolist()])
+                own_s = np.diff(used_at(quanta.edges_ns))
                 share = 1 / len(readings.packages) if domain.package is not None and readings.packages else 1.0
                 self._own_j += process_joules(quanta, domain.static_w, own_s * share, readings.hidden)
                 self._shared_j += float(quanta.energy_j.sum())
         readings.leave(until_ns)
         # Ticks are too coarse for the busy time of a few milliseconds.
-        cores = (used_s(until_ns) - used_s(since_ns) + sum(hidden_s)) / (until_ns - since_ns) * 1e9
+        since_s, until_s = used_at(np.array([since_ns, until_ns])).tolist()
+        cores = (until_s - since_s + sum(hidden_s)) / (until_ns - since_ns) * 1e9
         self._cores += (cores - self._cores) * min((until_ns - since_ns) / SMOOTHED_NS, 1.0)
         self.is_sure = self._cores >= BUSY_CORES
         self._stepped_ns = until_ns

@@ -115,6 +115,13 @@ bool tprof_engine_close(struct tprof_engine_thread *thread, const uint64_t *coun
                         const struct tprof_engine_block *block, struct tprof_engine_table *table,
                         struct tprof_engine_segments *segments);
 
+/* Let a thread's running sample run on to the end of the block, `until_ns`, if all its samples before that were taken:
+ * a sample there goes on with it. Its clock says `clock_ns` at `now_ns`. Returns false without room. */
+bool tprof_engine_run_on(struct tprof_engine_thread *thread, const uint64_t *counts, int32_t number, uint64_t clock_ns,
+                         int64_t now_ns, const struct tprof_engine_layout *layout,
+                         const struct tprof_engine_block *block, struct tprof_engine_table *table,
+                         struct tprof_engine_segments *segments);
+
 /* Begin a thread's part of a block with those segments of the block before that it needs too. `begin` and `end` say
  * where they were. Returns false without room, or if places are none. */
 bool tprof_engine_retain(struct tprof_engine_thread *thread, int32_t number, const struct tprof_engine_segments *before,

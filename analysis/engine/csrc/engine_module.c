@@ -246,6 +246,32 @@ error:
     return NULL;
 }
 
+static PyObject *run_on(PyObject *self, PyObject *args)
+{
+    PyObject *of_thread, *of_counts, *layout, *block, *table, *segments;
+    int number;
+    unsigned long long clock_ns;
+    long long now_ns;
+    struct tprof_arrays arrays = {.taken = 0};
+    struct given given = {.block = {0}};
+    uint64_t *counts = NULL;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOiKLOOOO", &of_thread, &of_counts, &number, &clock_ns, &now_ns, &layout, &block,
+                          &table, &segments))
+        return NULL;
+    if (!take_given(&arrays, layout, block, table, segments, &given))
+        goto error;
+    struct tprof_engine_thread *thread = take_thread(&arrays, of_thread, of_counts, given.table.columns, &counts);
+    if (thread == NULL)
+        goto error;
+    const bool good = tprof_engine_run_on(thread, counts, number, clock_ns, now_ns, &given.layout, &given.block,
+                                          &given.table, &given.segments);
+    return reached(&arrays, &given, good);
+error:
+    tprof_arrays_release(&arrays);
+    return NULL;
+}
+
 static PyObject *retain(PyObject *self, PyObject *args)
 {
     PyObject *of_thread, *of_counts, *of_before, *layout, *block, *table, *segments;
@@ -566,8 +592,9 @@ static PyMethodDef methods[] = {
     {"end_part", end_part, METH_VARARGS, NULL},  {"fill_index", fill_index, METH_O, NULL},
     {"find", find, METH_VARARGS, NULL},          {"find_ends", find_ends, METH_VARARGS, NULL},
     {"gather", gather, METH_VARARGS, NULL},      {"retain", retain, METH_VARARGS, NULL},
-    {"share", share, METH_VARARGS, NULL},        {"spread", spread, METH_VARARGS, NULL},
-    {"take", take, METH_VARARGS, NULL},          {NULL, NULL, 0, NULL},
+    {"run_on", run_on, METH_VARARGS, NULL},      {"share", share, METH_VARARGS, NULL},
+    {"spread", spread, METH_VARARGS, NULL},      {"take", take, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
 };
 
 static PyModuleDef_Slot slots[] = {

@@ -326,6 +326,29 @@ bool tprof_engine_close(struct tprof_engine_thread *thread, const uint64_t *coun
     return true;
 }
 
+bool tprof_engine_run_on(struct tprof_engine_thread *thread, const uint64_t *counts, int32_t number, uint64_t clock_ns,
+                         int64_t now_ns, const struct tprof_engine_layout *layout,
+                         const struct tprof_engine_block *block, struct tprof_engine_table *table,
+                         struct tprof_engine_segments *segments)
+{
+    const int64_t until_ns = block->until_ns, passed_ns = until_ns - thread->t_ns;
+    if (!thread->is_running || passed_ns <= 0)
+        return true;
+    if (!has_room(table, segments))
+        return false;
+    const double part = (double)passed_ns / (double)(now_ns > until_ns ? now_ns - thread->t_ns : passed_ns);
+    const uint64_t cpu_ns = thread->cpu_ns + (uint64_t)(increase(thread->cpu_ns, clock_ns) * part);
+    const double cpu_s = layout->cpu_ns >= 0     ? increase(thread->cpu_ns, cpu_ns) * 1e-9
+                         : thread->instance != 0 ? (double)passed_ns * 1e-9
+                                                 : 0.0;
+    const struct span span = {thread->t_ns, until_ns, cpu_s, thread->package};
+    add_segment(thread, counts, counts, number, &span, 0, 0, layout, block, table, segments);
+    const struct sample sample = {
+        .instance = thread->instance, .cpu_ns = cpu_ns, .task = thread->task, .cpu = thread->cpu};
+    run(thread, &sample, until_ns, until_ns, thread->package);
+    return true;
+}
+
 bool tprof_engine_retain(struct tprof_engine_thread *thread, int32_t number, const struct tprof_engine_segments *before,
                          size_t begin, size_t end, const struct tprof_engine_block *block,
                          struct tprof_engine_table *table, struct tprof_engine_segments *segments)
