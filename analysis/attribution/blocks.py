@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
+    from tprof.analysis.engine._engine import Layout, Reached, ThreadState
 
     from tprof.trace import Thread, Trace
     from tprof.trace.thread import Samples
@@ -81,9 +82,29 @@ class Arrays:
         found.count = found.part_count = 0
         return found
 
-    def reached(self, instances: InstanceTable, found: tuple[int, int, int]) -> None:
-        """Go on after what a loop wrote here and into a table of instances."""
-        instances.count, self.count, self.part_count = found
+    def add(
+        self,
+        instances: InstanceTable,
+        layout: Layout,
+        block: tuple[int, ...],
+        loop: Callable[..., Reached],
+        *given: object,
+    ) -> int:
+        """Let a loop write here and into a table of instances; returns how many samples it took."""
+        place = layout, block, instances.given, self.given
+        taken, instances.count, self.count, self.part_count = loop(*given, place)
+        return taken
+
+    def take(
+        self, instances: InstanceTable, layout: Layout, block: tuple[int, ...], thread: ThreadState, records: Samples
+    ) -> int:
+        """Take a thread's samples up to the end of a block, for which there is room; returns how many."""
+        state, plain, size, done = thread[0].view(THREAD)[0], records.view(np.uint8), records.dtype.itemsize, 0
+        while done < len(records) and not (state["is_running"] and state["t_ns"] >= block[1]):
+            done += self.add(instances, layout, block, _engine.take, thread, plain[done * size :])
+            if done < len(records) and state["t_ns"] < block[1]:
+                instances.make_room(instances.count + 1)
+        return done
 
     def forget(self, instances: InstanceTable, is_over: NDArray[np.bool_]) -> None:
         """Forget some instances, of which no later block has a segment."""
@@ -126,7 +147,7 @@ class _Course:
     Attributes
     ----------
     indexed, layout : the thread, and how its records are read
-    state, counts : its running sample, of `THREAD` as bytes, and its counts, (2, columns), the second of no meaning
+    given : what the engine's loops take of it
     known : fills in counts; None: it has none
     at : number of its next sample
     begin, fresh, end : where its segments in the block are, and the first that the block before did not have
@@ -137,9 +158,8 @@ class _Course:
     """
 
     indexed: IndexedThread
-    layout: tuple[Any, ...]
-    state: NDArray[np.uint8]
-    counts: NDArray[np.uint64]
+    layout: Layout
+    given: ThreadState
     known: KnownCounts | None
     at: int
     begin: int = 0
@@ -233,7 +253,7 @@ class BlockReader:
         self._courses = [
             _Course(
                 one, layout_of(one.thread, self.names, self._tasks_of(one.thread), packages=self.packages),
-                self._states[number : number + 1].view(np.uint8), counts[number],
+                (self._states[number : number + 1].view(np.uint8), counts[number], number),
                 KnownCounts.of(one.thread, self.names), one.before(t_ns),
             )
             for number, one in enumerate(self.threads)
@@ -290,25 +310,13 @@ class BlockReader:
         for number, (one, stop) in enumerate(zip(self._courses, stops, strict=True)):
             one.begin, one.part = arrays.count, arrays.part_count
             if begins[number][1] > begins[number][0]:
-                self._reached(
-                    _engine.retain(
-                        one.state,
-                        one.counts,
-                        number,
-                        before.given,
-                        *begins[number],
-                        one.layout,
-                        block,
-                        self.instances.given,
-                        arrays.given,
-                    )
-                )
+                self._add(one, block, _engine.retain, one.given, before.given, *begins[number])
             one.fresh = arrays.count
             self._take(number, one, stop, block)
             one.end = arrays.count
             if one.end > one.begin:
                 numbers.append(number)
-                self._reached(_engine.end_part(one.layout, block, self.instances.given, arrays.given))
+                self._add(one, block, _engine.end_part)
         return self._joined(numbers)
 
     def _stop(self, one: _Course, until_ns: int) -> int:
@@ -317,8 +325,8 @@ class BlockReader:
             return one.at
         return max(one.indexed.after(until_ns), one.at)
 
-    def _reached(self, found: tuple[int, int, int]) -> None:
-        self._arrays.reached(self.instances, found)
+    def _add(self, one: _Course, block: tuple[int, ...], loop: Callable[..., Reached], *given: object) -> int:
+        return self._arrays.add(self.instances, one.layout, block, loop, *given)
 
     def _take(self, number: int, one: _Course, stop: int, block: tuple[int, ...]) -> None:
         """Go on with a thread up to a sample, or to the end of the block, and to its end if that is there."""
@@ -327,9 +335,8 @@ class BlockReader:
         for records in one.thread.read_pieces(one.at, stop) if stop > one.at else ():
             read += len(records)
             end_ns = int(state["end_ns"])
-            done = self._taken(
-                number, one, records if one.known is None else one.known.filled(records, one.at, end_ns), block
-            )
+            known = records if one.known is None else one.known.filled(records, one.at, end_ns)
+            done = self._arrays.take(self.instances, one.layout, block, one.given, known)
             if one.known is not None:
                 one.known.passed(records[:done], end_ns)
             one.at += done
@@ -337,21 +344,6 @@ class BlockReader:
                 return
         if (one.at >= one.thread.count or read < stop) and not one.is_over and state["t_ns"] < until_ns:
             self._close(number, one, block)
-
-    def _taken(self, number: int, one: _Course, records: Samples, block: tuple[int, ...]) -> int:
-        """Take some samples, up to the end of the block; returns how many."""
-        state, done = self._states[number], 0
-        plain, size = records.view(np.uint8), records.dtype.itemsize
-        while done < len(records) and not (state["is_running"] and state["t_ns"] >= block[1]):
-            taken, *found = _engine.take(
-                one.state, one.counts, number, plain[done * size :], one.layout, block, self.instances.given,
-                self._arrays.given,
-            )  # fmt: skip
-            self._reached((found[0], found[1], found[2]))
-            done += taken
-            if done < len(records) and state["t_ns"] < block[1]:
-                self.instances.make_room(self.instances.count + 1)
-        return done
 
     def _close(self, number: int, one: _Course, block: tuple[int, ...]) -> None:
         """Close a thread's last segment: by what is known at its end, or by what its process used."""
@@ -363,14 +355,10 @@ class BlockReader:
             one.is_guessed, one.cut_off = True, self.cut_off.get(one.thread.ordinal)
             wall_s = max(int(state["end_ns"]) - int(state["t_ns"]), 0) * 1e-9
             cpu_s = wall_s if one.cut_off is None else min(one.cut_off.cpu_s, wall_s)
-        counts = [ends.get(name, int(now)) for name, now in zip(self.names, one.counts[0], strict=True)]
+        counts = [ends.get(name, int(now)) for name, now in zip(self.names, one.given[1][0], strict=True)]
         self.instances.make_room(1)
-        self._reached(
-            _engine.close(
-                one.state, one.counts, number, ends.get("cpu_ns", int(state["cpu_ns"])), np.array(counts, np.uint64),
-                cpu_s, one.layout, block, self.instances.given, self._arrays.given,
-            )
-        )  # fmt: skip
+        cpu_ns = ends.get("cpu_ns", int(state["cpu_ns"]))
+        self._add(one, block, _engine.close, one.given, cpu_ns, np.array(counts, np.uint64), cpu_s)
 
     def _joined(self, numbers: Sequence[int]) -> JoinedSegments:
         """Return the block."""
@@ -413,9 +401,7 @@ class BlockReader:
                 modelled[one.begin : one.end] *= self._uncounted
 
 
-def layout_of(
-    thread: Thread, names: Sequence[str], tasks: NDArray[np.uint32] | None, *, packages: bool
-) -> tuple[Any, ...]:
+def layout_of(thread: Thread, names: Sequence[str], tasks: NDArray[np.uint32] | None, *, packages: bool) -> Layout:
     """Return where the fields of a thread's samples are, and what its numbers of tasks and processors mean.
 
     Parameters

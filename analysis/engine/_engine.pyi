@@ -6,25 +6,23 @@ Records are given as bytes (uint8): of samples as `layout` says, of `THREAD`, `I
 tables, segments, courses and owners are tuples of the fields of the structs in `csrc/engine.h`, in their order.
 """
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+ThreadState: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.uint64], int]
+"""A thread's running sample, of `THREAD`, its counts, (2, columns), the second of no meaning, and its number."""
+Layout: TypeAlias = tuple[Any, ...]
+Place: TypeAlias = tuple[Layout, tuple[int, ...], tuple[Any, ...], tuple[Any, ...]]
+"""A layout, a block, a table and segments."""
+Reached: TypeAlias = tuple[int, int, int, int]
+"""How many samples were taken, and how many instances, segments and parts there are then."""
+
 def close(
-    thread: NDArray[np.uint8],
-    counts: NDArray[np.uint64],
-    number: int,
-    end_cpu_ns: int,
-    end_counts: NDArray[np.uint64],
-    cpu_s: float,
-    layout: tuple[Any, ...],
-    block: tuple[int, ...],
-    table: tuple[Any, ...],
-    segments: tuple[Any, ...],
-    /,
-) -> tuple[int, int, int]:
-    """Close a thread's last segment at its end; returns how many instances, segments and parts there are then.
+    thread: ThreadState, end_cpu_ns: int, end_counts: NDArray[np.uint64], cpu_s: float, place: Place, /
+) -> Reached:
+    """Close a thread's last segment at its end.
 
     Its clock and its counts are given; CPU seconds that are not negative take the place of what the clock says.
     """
@@ -32,10 +30,8 @@ def close(
 def count_running(course: tuple[Any, ...], slot: NDArray[np.int32], running: NDArray[np.int64], /) -> None:
     """Add to `running`, (edges + 2,), whose sums say how many segments of slots but 0 run in each interval, padded."""
 
-def end_part(
-    layout: tuple[Any, ...], block: tuple[int, ...], table: tuple[Any, ...], segments: tuple[Any, ...], /
-) -> tuple[int, int, int]:
-    """End a thread's segments in a block, of which there are some; returns as `close`."""
+def end_part(place: Place, /) -> Reached:
+    """End a thread's segments in a block, of which there are some."""
 
 def fill_index(table: tuple[Any, ...], /) -> None:
     """Fill the index of a table anew."""
@@ -70,34 +66,11 @@ def gather(
 ) -> None:
     """Set energies, (n,), to values, (n,), times the rates, (edges + 1,), of the intervals that segments overlap."""
 
-def retain(
-    thread: NDArray[np.uint8],
-    counts: NDArray[np.uint64],
-    number: int,
-    before: tuple[Any, ...],
-    begin: int,
-    end: int,
-    layout: tuple[Any, ...],
-    block: tuple[int, ...],
-    table: tuple[Any, ...],
-    segments: tuple[Any, ...],
-    /,
-) -> tuple[int, int, int]:
-    """Begin a thread's part of a block with those segments of the block before that it needs; returns as `close`."""
+def retain(thread: ThreadState, before: tuple[Any, ...], begin: int, end: int, place: Place, /) -> Reached:
+    """Begin a thread's part of a block with those segments of the block before that it needs."""
 
-def run_on(
-    thread: NDArray[np.uint8],
-    counts: NDArray[np.uint64],
-    number: int,
-    clock_ns: int,
-    now_ns: int,
-    layout: tuple[Any, ...],
-    block: tuple[int, ...],
-    table: tuple[Any, ...],
-    segments: tuple[Any, ...],
-    /,
-) -> tuple[int, int, int]:
-    """Let a thread's running sample run on to the end of a block, by what its clock says at a time; as `close`."""
+def run_on(thread: ThreadState, clock_ns: int, now_ns: int, place: Place, /) -> Reached:
+    """Let a thread's running sample run on to the end of a block, by what its clock says at a time."""
 
 def share(
     course: tuple[Any, ...],
@@ -122,18 +95,5 @@ def spread(
 ) -> None:
     """Add values to sums, (rows, edges + 1), of the intervals that segments overlap; `row` says to which of each."""
 
-def take(
-    thread: NDArray[np.uint8],
-    counts: NDArray[np.uint64],
-    number: int,
-    records: NDArray[np.uint8],
-    layout: tuple[Any, ...],
-    block: tuple[int, ...],
-    table: tuple[Any, ...],
-    segments: tuple[Any, ...],
-    /,
-) -> tuple[int, int, int, int]:
-    """Go on with a thread, up to the first sample that is not before the block's end.
-
-    Returns how many samples were taken, fewer if there is no room, and as `close`.
-    """
+def take(thread: ThreadState, records: NDArray[np.uint8], place: Place, /) -> Reached:
+    """Go on with a thread, up to the first sample that is not before the block's end, or while there is room."""

@@ -110,7 +110,7 @@ class FollowedThread:
         )
         self.state = np.zeros(1, THREAD)
         self.state["end_ns"] = MAX_NS if end_ns is None else end_ns
-        self.plain = self.state.view(np.uint8)
+        self.given = self.state.view(np.uint8), _NO_COUNTS, self.ordinal
         self.layout: tuple[Any, ...] = ()
         self._records = np.empty(0, thread.dtype)
         self._since_ns = self._first_cpu_ns = self._known = 0
@@ -190,19 +190,10 @@ class FollowedThread:
     def take(self, block: tuple[int, ...], now_ns: int, instances: InstanceTable, arrays: Arrays) -> None:
         """Go on to the end of a block, with what was read."""
         state, until_ns = self.state[0], block[1]
-        done, plain, size = 0, self._records.view(np.uint8), self.thread.dtype.itemsize
         if len(self._records) and self.first_ns is None:
             self.first_ns = int(self._records["t_ns"][0])
             self._first_cpu_ns = int(self._records["cpu_ns"][0]) if self._column >= 0 else 0
-        while done < len(self._records) and not (state["is_running"] and state["t_ns"] >= until_ns):
-            taken, *found = _engine.take(
-                self.plain, _NO_COUNTS, self.ordinal, plain[done * size :], self.layout, block, instances.given,
-                arrays.given,
-            )  # fmt: skip
-            arrays.reached(instances, (found[0], found[1], found[2]))
-            done += taken
-            if done < len(self._records) and state["t_ns"] < until_ns:
-                instances.make_room(instances.count + 1)
+        done = arrays.take(instances, self.layout, block, self.given, self._records)
         if done:
             self._since_ns = int(state["t_ns"])
             self._records = self._records[done:]
@@ -222,11 +213,8 @@ class FollowedThread:
         elif self._column >= 0 and end_ns is not None:
             clock_ns = self._end_cpu_ns(end_ns, end)
         instances.make_room(1)
-        found = _engine.run_on(
-            self.plain, _NO_COUNTS, self.ordinal, clock_ns, now_ns if end_ns is None else end_ns, self.layout, block,
-            instances.given, arrays.given,
-        )  # fmt: skip
-        arrays.reached(instances, found)
+        until_ns = now_ns if end_ns is None else end_ns
+        arrays.add(instances, self.layout, block, _engine.run_on, self.given, clock_ns, until_ns)
 
     def _end_cpu_ns(self, end_ns: int, end: tuple[int, tuple[int, ...] | None] | None) -> int:
         """Return the thread's clock at its end, or what it may be."""
@@ -246,11 +234,7 @@ class FollowedThread:
         instance, cpu_ns = np.array([state["instance"]], np.uint64), self._end_cpu_ns(end_ns, end)
         state["end_ns"] = end_ns
         instances.make_room(1)
-        found = _engine.close(
-            self.plain, _NO_COUNTS, self.ordinal, cpu_ns, _NO_COUNTS, -1.0, self.layout, block, instances.given,
-            arrays.given,
-        )  # fmt: skip
-        arrays.reached(instances, found)
+        arrays.add(instances, self.layout, block, _engine.close, self.given, cpu_ns, _NO_COUNTS, -1.0)
         self.has_ended = True
         if instance[0]:
             row = int(instances.find(instance)[0])
@@ -326,16 +310,12 @@ class LiveBlocks:
             part = arrays.part_count
             one.find_layout(packages=self._packages)
             if end > begin:
-                found = _engine.retain(
-                    one.plain, _NO_COUNTS, one.ordinal, before.given, begin, end, one.layout, block,
-                    self.instances.given, arrays.given,
-                )  # fmt: skip
-                arrays.reached(self.instances, found)
+                arrays.add(self.instances, one.layout, block, _engine.retain, one.given, before.given, begin, end)
             one.take(block, now_ns, self.instances, arrays)
             one.end = arrays.count
             if one.end > one.begin:
                 there.append((one, part))
-                arrays.reached(self.instances, _engine.end_part(one.layout, block, self.instances.given, arrays.given))
+                arrays.add(self.instances, one.layout, block, _engine.end_part)
         self._own_end_ns = end_ns
         self._ran = arrays.joined(
             [one.thread for one, _ in there], [one.ordinal for one, _ in there],

@@ -10,6 +10,10 @@ static_assert(sizeof(struct tprof_engine_part) == 56, "PART of segments.py");
 
 /* What the functions on samples are given, after it was checked. */
 struct given {
+    struct tprof_arrays arrays;
+    struct tprof_engine_thread *thread;
+    uint64_t *counts;
+    int number;
     struct tprof_engine_layout layout;
     struct tprof_engine_block block;
     struct tprof_engine_table table;
@@ -142,182 +146,150 @@ static bool take_segments(struct tprof_arrays *arrays, PyObject *given, size_t c
     return false;
 }
 
-static bool take_given(struct tprof_arrays *arrays, PyObject *layout, PyObject *block, PyObject *table,
-                       PyObject *segments, struct given *given)
+static bool take_place(struct given *given, PyObject *place)
 {
+    PyObject *layout, *block, *table, *segments;
     long long since_ns, until_ns, own_begin_ns, own_end_ns, begin_ns, end_ns;
-    if (!PyArg_ParseTuple(block, "LLLLLL", &since_ns, &until_ns, &own_begin_ns, &own_end_ns, &begin_ns, &end_ns))
+    if (!PyArg_ParseTuple(place, "OO!OO", &layout, &PyTuple_Type, &block, &table, &segments) ||
+        !PyArg_ParseTuple(block, "LLLLLL", &since_ns, &until_ns, &own_begin_ns, &own_end_ns, &begin_ns, &end_ns))
         return false;
     given->block = (struct tprof_engine_block){since_ns, until_ns, {own_begin_ns, own_end_ns}, {begin_ns, end_ns}};
-    return take_table(arrays, table, &given->table) &&
-           take_layout(arrays, layout, given->table.columns, &given->layout) &&
-           take_segments(arrays, segments, given->table.columns, &given->segments);
+    return take_table(&given->arrays, table, &given->table) &&
+           take_layout(&given->arrays, layout, given->table.columns, &given->layout) &&
+           take_segments(&given->arrays, segments, given->table.columns, &given->segments);
 }
 
-/* Take a thread's state and counts. */
-static struct tprof_engine_thread *take_thread(struct tprof_arrays *arrays, PyObject *thread, PyObject *of_counts,
-                                               size_t columns, uint64_t **counts)
+static bool take_thread(struct given *given, PyObject *thread)
 {
+    PyObject *state, *counts;
     size_t count = 0;
-    struct tprof_engine_thread *found = take_records(arrays, thread, "the thread", sizeof *found, &count);
-    if (found == NULL)
-        return NULL;
-    *counts = tprof_arrays_take(arrays, of_counts, "the thread's counts", UINT64, WRITABLE, 2 * (Py_ssize_t)columns);
-    if (*counts == NULL)
-        return NULL;
-    if (count == 1)
-        return found;
-    PyErr_Format(PyExc_ValueError, "one thread, got %zu", count);
+    if (!PyArg_ParseTuple(thread, "OOi", &state, &counts, &given->number))
+        return false;
+    given->thread = take_records(&given->arrays, state, "the thread", sizeof *given->thread, &count);
+    if (given->thread == NULL)
+        return false;
+    given->counts = tprof_arrays_take(&given->arrays, counts, "the thread's counts", UINT64, WRITABLE,
+                                      2 * (Py_ssize_t)given->table.columns);
+    if (given->counts != NULL && count != 1)
+        PyErr_Format(PyExc_ValueError, "one thread, got %zu", count);
+    return given->counts != NULL && count == 1;
+}
+
+static PyObject *refused(struct given *given)
+{
+    tprof_arrays_release(&given->arrays);
+    return NULL;
+}
+
+/* Take what all functions on a thread are given; the arrays are released if that fails. */
+static bool take_given(struct given *given, PyObject *thread, PyObject *place)
+{
+    given->arrays.taken = 0;
+    if (take_place(given, place) && take_thread(given, thread))
+        return true;
+    refused(given);
+    return false;
+}
+
+/* Return how many samples were taken and where everything ends now, or that there was no room. */
+static PyObject *reached(struct given *given, size_t taken, bool good)
+{
+    tprof_arrays_release(&given->arrays);
+    if (good)
+        return Py_BuildValue("nnnn", (Py_ssize_t)taken, (Py_ssize_t)given->table.count,
+                             (Py_ssize_t)given->segments.count, (Py_ssize_t)given->segments.part_count);
+    PyErr_SetString(PyExc_ValueError, "there is no room for more segments, or places of segments are none");
     return NULL;
 }
 
 static PyObject *take(PyObject *self, PyObject *args)
 {
-    PyObject *of_thread, *of_counts, *of_records, *layout, *block, *table, *segments;
-    int number;
-    struct tprof_arrays arrays = {.taken = 0};
-    struct given given = {.block = {0}};
-    uint64_t *counts = NULL;
+    PyObject *thread, *of_records, *place;
+    struct given given;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOiOOOOO", &of_thread, &of_counts, &number, &of_records, &layout, &block, &table,
-                          &segments))
+    if (!PyArg_ParseTuple(args, "O!OO!", &PyTuple_Type, &thread, &of_records, &PyTuple_Type, &place) ||
+        !take_given(&given, thread, place))
         return NULL;
-    if (!take_given(&arrays, layout, block, table, segments, &given))
-        goto error;
-    struct tprof_engine_thread *thread = take_thread(&arrays, of_thread, of_counts, given.table.columns, &counts);
-    if (thread == NULL)
-        goto error;
-    const char *records = tprof_arrays_take(&arrays, of_records, "the samples", UINT8, PyBUF_SIMPLE, -1);
+    const char *records = tprof_arrays_take(&given.arrays, of_records, "the samples", UINT8, PyBUF_SIMPLE, -1);
     if (records == NULL)
-        goto error;
-    const size_t record_count = (size_t)arrays.views[arrays.taken - 1].len / given.layout.bytes;
+        return refused(&given);
+    const size_t count = (size_t)given.arrays.views[given.arrays.taken - 1].len / given.layout.bytes;
     size_t taken;
     Py_BEGIN_ALLOW_THREADS
-    taken = tprof_engine_take(thread, counts, number, records, record_count, &given.layout, &given.block, &given.table,
-                              &given.segments);
+    taken = tprof_engine_take(given.thread, given.counts, given.number, records, count, &given.layout, &given.block,
+                              &given.table, &given.segments);
     Py_END_ALLOW_THREADS
-    tprof_arrays_release(&arrays);
-    return Py_BuildValue("nnnn", (Py_ssize_t)taken, (Py_ssize_t)given.table.count, (Py_ssize_t)given.segments.count,
-                         (Py_ssize_t)given.segments.part_count);
-error:
-    tprof_arrays_release(&arrays);
-    return NULL;
-}
-
-/* Return where everything ends now, or that there was no room. */
-static PyObject *reached(struct tprof_arrays *arrays, const struct given *given, bool good)
-{
-    tprof_arrays_release(arrays);
-    if (!good) {
-        PyErr_SetString(PyExc_ValueError, "there is no room for more segments, or places of segments are none");
-        return NULL;
-    }
-    return Py_BuildValue("nnn", (Py_ssize_t)given->table.count, (Py_ssize_t)given->segments.count,
-                         (Py_ssize_t)given->segments.part_count);
+    return reached(&given, taken, true);
 }
 
 static PyObject *close_thread(PyObject *self, PyObject *args)
 {
-    PyObject *of_thread, *of_counts, *of_end, *layout, *block, *table, *segments;
-    int number;
+    PyObject *thread, *of_end, *place;
     unsigned long long end_cpu_ns;
     double cpu_s;
-    struct tprof_arrays arrays = {.taken = 0};
-    struct given given = {.block = {0}};
-    uint64_t *counts = NULL;
+    struct given given;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOiKOdOOOO", &of_thread, &of_counts, &number, &end_cpu_ns, &of_end, &cpu_s, &layout,
-                          &block, &table, &segments))
+    if (!PyArg_ParseTuple(args, "O!KOdO!", &PyTuple_Type, &thread, &end_cpu_ns, &of_end, &cpu_s, &PyTuple_Type,
+                          &place) ||
+        !take_given(&given, thread, place))
         return NULL;
-    if (!take_given(&arrays, layout, block, table, segments, &given))
-        goto error;
-    struct tprof_engine_thread *thread = take_thread(&arrays, of_thread, of_counts, given.table.columns, &counts);
-    if (thread == NULL)
-        goto error;
-    const uint64_t *end_counts = tprof_arrays_take(&arrays, of_end, "the counts at the end", UINT64, PyBUF_SIMPLE,
+    const uint64_t *end_counts = tprof_arrays_take(&given.arrays, of_end, "the counts at the end", UINT64, PyBUF_SIMPLE,
                                                    (Py_ssize_t)given.table.columns);
     if (end_counts == NULL)
-        goto error;
-    const bool good = tprof_engine_close(thread, counts, number, end_cpu_ns, end_counts, cpu_s, &given.layout,
-                                         &given.block, &given.table, &given.segments);
-    return reached(&arrays, &given, good);
-error:
-    tprof_arrays_release(&arrays);
-    return NULL;
+        return refused(&given);
+    return reached(&given, 0,
+                   tprof_engine_close(given.thread, given.counts, given.number, end_cpu_ns, end_counts, cpu_s,
+                                      &given.layout, &given.block, &given.table, &given.segments));
 }
 
 static PyObject *run_on(PyObject *self, PyObject *args)
 {
-    PyObject *of_thread, *of_counts, *layout, *block, *table, *segments;
-    int number;
+    PyObject *thread, *place;
     unsigned long long clock_ns;
     long long now_ns;
-    struct tprof_arrays arrays = {.taken = 0};
-    struct given given = {.block = {0}};
-    uint64_t *counts = NULL;
+    struct given given;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOiKLOOOO", &of_thread, &of_counts, &number, &clock_ns, &now_ns, &layout, &block,
-                          &table, &segments))
+    if (!PyArg_ParseTuple(args, "O!KLO!", &PyTuple_Type, &thread, &clock_ns, &now_ns, &PyTuple_Type, &place) ||
+        !take_given(&given, thread, place))
         return NULL;
-    if (!take_given(&arrays, layout, block, table, segments, &given))
-        goto error;
-    struct tprof_engine_thread *thread = take_thread(&arrays, of_thread, of_counts, given.table.columns, &counts);
-    if (thread == NULL)
-        goto error;
-    const bool good = tprof_engine_run_on(thread, counts, number, clock_ns, now_ns, &given.layout, &given.block,
-                                          &given.table, &given.segments);
-    return reached(&arrays, &given, good);
-error:
-    tprof_arrays_release(&arrays);
-    return NULL;
+    return reached(&given, 0,
+                   tprof_engine_run_on(given.thread, given.counts, given.number, clock_ns, now_ns, &given.layout,
+                                       &given.block, &given.table, &given.segments));
 }
 
 static PyObject *retain(PyObject *self, PyObject *args)
 {
-    PyObject *of_thread, *of_counts, *of_before, *layout, *block, *table, *segments;
-    int number;
+    PyObject *thread, *of_before, *place;
     Py_ssize_t begin, end;
-    struct tprof_arrays arrays = {.taken = 0};
-    struct given given = {.block = {0}};
+    struct given given;
     struct tprof_engine_segments before;
-    uint64_t *counts = NULL;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOiOnnOOOO", &of_thread, &of_counts, &number, &of_before, &begin, &end, &layout,
-                          &block, &table, &segments))
+    if (!PyArg_ParseTuple(args, "O!O!nnO!", &PyTuple_Type, &thread, &PyTuple_Type, &of_before, &begin, &end,
+                          &PyTuple_Type, &place) ||
+        !take_given(&given, thread, place))
         return NULL;
-    if (!take_given(&arrays, layout, block, table, segments, &given) ||
-        !take_segments(&arrays, of_before, given.table.columns, &before))
-        goto error;
-    struct tprof_engine_thread *thread = take_thread(&arrays, of_thread, of_counts, given.table.columns, &counts);
-    if (thread == NULL)
-        goto error;
+    if (!take_segments(&given.arrays, of_before, given.table.columns, &before))
+        return refused(&given);
     bool good = begin >= 0 && end >= begin;
     Py_BEGIN_ALLOW_THREADS
-    good = good && tprof_engine_retain(thread, number, &before, (size_t)begin, (size_t)end, &given.block, &given.table,
-                                       &given.segments);
+    good = good && tprof_engine_retain(given.thread, given.number, &before, (size_t)begin, (size_t)end, &given.block,
+                                       &given.table, &given.segments);
     Py_END_ALLOW_THREADS
-    return reached(&arrays, &given, good);
-error:
-    tprof_arrays_release(&arrays);
-    return NULL;
+    return reached(&given, 0, good);
 }
 
-static PyObject *end_part(PyObject *self, PyObject *args)
+static PyObject *end_part(PyObject *self, PyObject *place)
 {
-    PyObject *layout, *block, *table, *segments;
-    struct tprof_arrays arrays = {.taken = 0};
-    struct given given = {.block = {0}};
+    struct given given = {.arrays = {.taken = 0}};
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOOO", &layout, &block, &table, &segments))
-        return NULL;
-    if (!take_given(&arrays, layout, block, table, segments, &given)) {
-        tprof_arrays_release(&arrays);
-        return NULL;
-    }
+    if (!PyTuple_Check(place))
+        return PyErr_Format(PyExc_TypeError, "a tuple, got %R", place);
+    if (!take_place(&given, place))
+        return refused(&given);
     const bool good = given.segments.count < given.segments.room;
     if (good)
         tprof_engine_end_part(&given.segments, given.table.columns);
-    return reached(&arrays, &given, good);
+    return reached(&given, 0, good);
 }
 
 static PyObject *fill_index(PyObject *self, PyObject *given)
@@ -588,12 +560,18 @@ error:
 }
 
 static PyMethodDef methods[] = {
-    {"close", close_thread, METH_VARARGS, NULL}, {"count_running", count_running, METH_VARARGS, NULL},
-    {"end_part", end_part, METH_VARARGS, NULL},  {"fill_index", fill_index, METH_O, NULL},
-    {"find", find, METH_VARARGS, NULL},          {"find_ends", find_ends, METH_VARARGS, NULL},
-    {"gather", gather, METH_VARARGS, NULL},      {"retain", retain, METH_VARARGS, NULL},
-    {"run_on", run_on, METH_VARARGS, NULL},      {"share", share, METH_VARARGS, NULL},
-    {"spread", spread, METH_VARARGS, NULL},      {"take", take, METH_VARARGS, NULL},
+    {"close", close_thread, METH_VARARGS, NULL},
+    {"count_running", count_running, METH_VARARGS, NULL},
+    {"end_part", end_part, METH_O, NULL},
+    {"fill_index", fill_index, METH_O, NULL},
+    {"find", find, METH_VARARGS, NULL},
+    {"find_ends", find_ends, METH_VARARGS, NULL},
+    {"gather", gather, METH_VARARGS, NULL},
+    {"retain", retain, METH_VARARGS, NULL},
+    {"run_on", run_on, METH_VARARGS, NULL},
+    {"share", share, METH_VARARGS, NULL},
+    {"spread", spread, METH_VARARGS, NULL},
+    {"take", take, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
