@@ -41,11 +41,6 @@ def sums_by(key: NDArray[np.int32], columns: Sequence[Floats], count: int) -> Fl
     return sums
 
 
-def values_at(values: NDArray[Any], places: NDArray[np.integer[Any]]) -> NDArray[Any]:
-    """Return values at places that are there; NumPy takes them more quickly if it need not look whether they are."""
-    return values.take(places, mode="clip")
-
-
 @dataclass(frozen=True)
 class LocatedSegments:
     """The segments of one thread or of several, with modelled energy, among the edges of quanta.

@@ -6,7 +6,7 @@ read piece by piece, each time that they are asked for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,10 +73,6 @@ class Readings:
     integrated: bool = False
     covers: str | None = None
     earlier_ns: int = 0
-
-    def without_values(self) -> Readings:
-        """Return what is known of the source, without its values."""
-        return replace(self, records=np.empty(0, layout.READING))
 
     @property
     def count(self) -> int:
