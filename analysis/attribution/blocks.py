@@ -239,7 +239,8 @@ class BlockReader:
         self.names = tuple(name for name in every if wanted is None or name in wanted)
         self.held = np.empty(0, np.uint64)
         self._uncounted: float | None = None
-        self._tasks: dict[int, NDArray[np.uint32] | None] = {}
+        self._layouts: dict[tuple[Any, ...], Layout] = {}
+        self._first_ns = np.array([one.t_ns[0] for one in self.threads], np.int64)
         self._window: Window | None = None
         self._over: NDArray[np.bool_] | None = None
         self._begin(0)
@@ -252,18 +253,22 @@ class BlockReader:
         counts = np.zeros((len(self.threads), 2, len(self.names)), np.uint64)
         self._courses = [
             _Course(
-                one, layout_of(one.thread, self.names, self._tasks_of(one.thread), packages=self.packages),
+                one, self._layout(one.thread),
                 (self._states[number : number + 1].view(np.uint8), counts[number], number),
                 KnownCounts.of(one.thread, self.names), one.before(t_ns),
             )
             for number, one in enumerate(self.threads)
         ]  # fmt: skip
+        self._is_gone = np.zeros(len(self.threads), bool)
         self._arrays = self._spare = Arrays(1, len(self.names))
 
-    def _tasks_of(self, thread: Thread) -> NDArray[np.uint32] | None:
-        if thread.process not in self._tasks:
-            self._tasks[thread.process] = None if thread.has_known_tasks else thread.table.lookup(thread.process)
-        return self._tasks[thread.process]
+    def _layout(self, thread: Thread) -> Layout:
+        """Return how a thread's samples are read; those of a process mostly in one way."""
+        key = thread.process, thread.dtype, *thread.columns
+        if key not in self._layouts:
+            tasks = None if thread.has_known_tasks else thread.table.lookup(thread.process)
+            self._layouts[key] = layout_of(thread, self.names, tasks, packages=self.packages)
+        return self._layouts[key]
 
     @property
     def facts(self) -> ReadFacts:
@@ -298,25 +303,28 @@ class BlockReader:
         else:
             self._arrays.forget(self.instances, self.over())
         self._window, self._over = window, None
-        before, begins = self._arrays, [(one.begin, one.end) for one in self._courses]
-        stops = [self._stop(one, window.until_ns) for one in self._courses]
-        room = before.count + sum(stop - one.at for one, stop in zip(self._courses, stops, strict=True))
-        arrays = self._arrays = self._spare.with_room(room + 3 * len(self.threads) + 3)
+        there = np.flatnonzero((self._first_ns < window.until_ns) & ~self._is_gone).tolist()
+        before, courses = self._arrays, [self._courses[number] for number in there]
+        stops = [self._stop(one, window.until_ns) for one in courses]
+        room = before.count + sum(stop - one.at for one, stop in zip(courses, stops, strict=True))
+        arrays = self._arrays = self._spare.with_room(room + 3 * len(there) + 3)
         self._spare = before
         self.instances.make_room(room // INSTANCES_OF)
         self.instances.begin_block()
         block = (window.own_ns[0], window.until_ns, *window.own_ns, *self.trace.reach_ns)
         numbers = []
-        for number, (one, stop) in enumerate(zip(self._courses, stops, strict=True)):
+        for number, one, stop in zip(there, courses, stops, strict=True):
+            begin, end = one.begin, one.end
             one.begin, one.part = arrays.count, arrays.part_count
-            if begins[number][1] > begins[number][0]:
-                self._add(one, block, _engine.retain, one.given, before.given, *begins[number])
+            if end > begin:
+                self._add(one, block, _engine.retain, one.given, before.given, begin, end)
             one.fresh = arrays.count
             self._take(number, one, stop, block)
             one.end = arrays.count
             if one.end > one.begin:
                 numbers.append(number)
                 self._add(one, block, _engine.end_part)
+            self._is_gone[number] = one.is_over and one.end == one.begin
         return self._joined(numbers)
 
     def _stop(self, one: _Course, until_ns: int) -> int:

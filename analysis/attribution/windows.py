@@ -70,19 +70,6 @@ class IndexedThread:
         at = int(self.t_ns.searchsorted(t_ns))
         return min(self.step * at + 1, self.thread.count) if at < len(self.t_ns) else self.thread.count
 
-    def times(self, most: int) -> tuple[Times, Times]:
-        """Return times of samples and how many come from each on, at most so many; between known times evenly."""
-        counts = np.full(len(self.t_ns), self.step)
-        counts[-1] = self.thread.count - self.step * (len(counts) - 1)
-        if most >= self.step:
-            return self.t_ns, counts
-        pieces = -(-counts // most)
-        place = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-        lengths_ns = np.diff(self.t_ns, append=self.end_ns)
-        t_ns, length_ns, count, parts = (np.repeat(one, pieces) for one in (self.t_ns, lengths_ns, counts, pieces))
-        begun = count * place // parts
-        return t_ns + (length_ns * (place / parts)).astype(np.int64), count * (place + 1) // parts - begun
-
 
 @dataclass(frozen=True)
 class Window:
@@ -115,6 +102,21 @@ class Reach(NamedTuple):
     def of(cls, quanta: Quanta) -> Reach:
         """Return the begins and ends of quanta."""
         return cls(quanta.edges_ns[:-1], quanta.edges_ns[1:])
+
+
+def times_of(threads: Sequence[IndexedThread], most: int) -> tuple[Times, Times]:
+    """Return times of samples and how many come from each on, at most so many; between known times evenly."""
+    known_ns = np.concatenate([one.t_ns for one in threads])
+    last = np.cumsum([len(one.t_ns) for one in threads]) - 1
+    counts = np.repeat([one.step for one in threads], [len(one.t_ns) for one in threads])
+    counts[last] = [one.thread.count - one.step * (len(one.t_ns) - 1) for one in threads]
+    until_ns = np.append(known_ns[1:], 0)
+    until_ns[last] = [one.end_ns for one in threads]
+    pieces = -(-counts // most)
+    place = np.arange(pieces.sum()) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    t_ns, length_ns, count, parts = (np.repeat(one, pieces) for one in (known_ns, until_ns - known_ns, counts, pieces))
+    begun = count * place // parts
+    return t_ns + (length_ns * (place / parts)).astype(np.int64), count * (place + 1) // parts - begun
 
 
 def most_at_once(threads: Sequence[IndexedThread]) -> int:
@@ -154,13 +156,12 @@ def _cuts(threads: Sequence[IndexedThread], domains: Sequence[Reach], samples: i
     if not threads:
         return np.empty(0, np.int64)
     # Many threads with few known times each would make windows that are much larger than others.
-    times = [one.times(max(samples // (CUTS * len(threads)), 1)) for one in threads]
-    t_ns = np.concatenate([one for one, _ in times])
+    t_ns, counts = times_of(threads, max(samples // (CUTS * len(threads)), 1))
     first_ns, last_ns = t_ns.min(), max(one.end_ns for one in threads)
     step = min(STEP, samples)
     of_quanta = [taken(one.begin_ns, np.arange(step - 1, len(one.begin_ns), step)) for one in domains]
     t_ns = np.concatenate([t_ns, *of_quanta])
-    weights = [*(counts for _, counts in times), *(np.full(len(one), step) for one in of_quanta)]
+    weights = [counts, *(np.full(len(one), step) for one in of_quanta)]
     order = np.argsort(t_ns, kind="stable")
     before = np.cumsum(np.concatenate(weights)[order])
     at = np.flatnonzero(np.diff(before // samples)) + 1
