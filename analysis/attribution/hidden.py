@@ -303,12 +303,12 @@ class HiddenSoFar:
         self._compared_ns = int(at_ns[-1])
         program_s = _sum_at(self.program, at_ns)
         if self._began_s is None and first_ns is not None:
-            self._began_s = float(_sum_at(self.program, np.array([min(first_ns, int(at_ns[0]))]))[0])
+            self._began_s = float(_sum_at(self.program, np.array([min(first_ns, self._compared_ns)]))[0])
         unseen_s = program_s - (self._began_s or 0.0) - seen_at(at_ns)
         other_s = np.zeros(len(at_ns))
         if self.busy:
             if self._other_began_s is None:
-                began_ns = np.array([min(since_ns, int(at_ns[0]))])
+                began_ns = np.array([min(since_ns, self._compared_ns)])
                 self._other_began_s = float((_sum_at(self.busy, began_ns) - _sum_at(self.program, began_ns))[0])
             other_s = _sum_at(self.busy, at_ns) - program_s - self._other_began_s
         for count in counts:
