@@ -196,7 +196,7 @@ class Growth:
 
     def at(self, t_ns: NDArray[np.int64]) -> Floats:
         """Return the CPU seconds up to times; before the first value and after the last, those of that value."""
-        return np.interp(t_ns, self._t_ns, self._total_s)
+        return np.interp(t_ns, self._t_ns, self._total_s) if len(self) else np.zeros(len(t_ns))
 
     @property
     def last_ns(self) -> int:
@@ -301,16 +301,16 @@ class HiddenSoFar:
         if not len(at_ns):
             return at_ns, np.empty(0), np.empty(0)
         self._compared_ns = int(at_ns[-1])
-        program_s = _sum_at(self.program, at_ns)
+        program_s = sum_at(self.program, at_ns)
         if self._began_s is None and first_ns is not None:
-            self._began_s = float(_sum_at(self.program, np.array([min(first_ns, self._compared_ns)]))[0])
+            self._began_s = float(sum_at(self.program, np.array([min(first_ns, self._compared_ns)]))[0])
         unseen_s = program_s - (self._began_s or 0.0) - seen_at(at_ns)
         other_s = np.zeros(len(at_ns))
         if self.busy:
             if self._other_began_s is None:
                 began_ns = np.array([min(since_ns, self._compared_ns)])
-                self._other_began_s = float((_sum_at(self.busy, began_ns) - _sum_at(self.program, began_ns))[0])
-            other_s = _sum_at(self.busy, at_ns) - program_s - self._other_began_s
+                self._other_began_s = float((sum_at(self.busy, began_ns) - sum_at(self.program, began_ns))[0])
+            other_s = sum_at(self.busy, at_ns) - program_s - self._other_began_s
         for count in counts:
             count.leave(self._compared_ns)
         return at_ns, other_s, unseen_s
@@ -331,5 +331,6 @@ class HiddenSoFar:
         self._t_ns, self._other_s, self._unseen_s = self._t_ns[first:], self._other_s[first:], self._unseen_s[first:]
 
 
-def _sum_at(counts: Sequence[Growth], t_ns: NDArray[np.int64]) -> Floats:
+def sum_at(counts: Sequence[Growth], t_ns: NDArray[np.int64]) -> Floats:
+    """Return the CPU seconds of all counts up to times."""
     return sum((count.at(t_ns) for count in counts), np.zeros(len(t_ns)))

@@ -10,7 +10,7 @@ import numpy as np
 
 from tprof import _core
 from tprof.analysis.attribution.gpu_use import SCOPE as GPU
-from tprof.analysis.attribution.hidden import Growth, Hidden, HiddenSoFar, SeenAt
+from tprof.analysis.attribution.hidden import Growth, Hidden, HiddenSoFar, SeenAt, sum_at
 from tprof.analysis.attribution.idle_power import idle_power, is_quiet, quanta_before
 from tprof.errors import TraceError
 from tprof.trace import layout
@@ -182,7 +182,7 @@ class RunningReadings(Readings):
             edges_ns, energy_j = quanta.known()
             count = quanta_before(edges_ns, block_ns)
             edges_ns = edges_ns[: count + 1]
-            busy_s = np.diff([sum(growth.at(t_ns) for growth in self.so_far.busy) for t_ns in edges_ns.tolist()])
+            busy_s = np.diff(sum_at(self.so_far.busy, edges_ns))
             found = idle_power(edges_ns, energy_j[:count], is_quiet(edges_ns, busy_s))
             if found is not None:
                 self._static_w[one.name] = quanta.static_w = found.watts
