@@ -76,6 +76,10 @@ class Segments:
         """Number of the records in removed segments."""
         return min(self.first * self.records, self.flushed)
 
+    def is_cut(self, committed: int) -> bool:
+        """Whether the last segment is not there, of a stream with so many records: a size limit leaves it."""
+        return self.gone == self.flushed > 0 and (self.flushed % self.records > 0 or committed == self.flushed)
+
     @cached_property
     def count(self) -> int:
         """Number of records: what the last segment lacks is not there."""

@@ -322,7 +322,7 @@ def open_stream(path: Path, kind: kinds.StreamKind) -> Stream:
         os.close(fd)
     in_files = packed.stop if packed is not None else None if segments is None else segments.count
     there, flushed = _available(header, size, in_files, 0 if segments is None else segments.gone - segments.before)
-    note = _note(path, header, there, 0 if segments is None else segments.gone - segments.before)
+    note = _note(path, header, there, segments)
     return Stream(path, header, _description(path, header), there, flushed, packed, note, segments)
 
 
@@ -345,8 +345,10 @@ def _solid_bytes(fd: int, body_at: int) -> int:
     return os.lseek(fd, body_at, os.SEEK_HOLE)
 
 
-def _note(path: Path, header: Header, there: int, gone: int) -> str | None:
-    left = header["committed"] - gone
+def _note(path: Path, header: Header, there: int, segments: Segments | None) -> str | None:
+    left = header["committed"] - (0 if segments is None else segments.gone - segments.before)
+    if segments is not None and segments.is_cut(header["committed"]):
+        return f"{path.name} is cut: its last segment is not there"
     if there < left:
         return f"{path.name} is cut: {left} records were committed, {there} are there"
     if header["minor"] > layout.MINOR:
