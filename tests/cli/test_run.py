@@ -211,6 +211,28 @@ def test_best_effort_runs_the_program_whatever_keeps_tprof_from_starting(case, t
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("table", ["[tool.tprof\n", "[tool.tprof]\nbogus = 1\n", "[tool.tprof.run]\nenergy = 3\n"])
+@pytest.mark.parametrize("option", [("--energy", "estimate"), ("--energy=estimate",)])
+def test_best_effort_runs_the_program_beside_a_configuration_that_cannot_be_read(table, option, tmp_path):
+    (tmp_path / "pyproject.toml").write_text(table)
+
+    refused = run(tmp_path, "print(1)\n", *option)
+    done = run(tmp_path, "print(1)\n", *option, "--best-effort")
+
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (0, "1\n")
+    assert "pyproject.toml" in done.stderr
+    assert done.stderr.endswith("; the program runs unprofiled\n")
+
+
+def test_best_effort_records_without_a_view_where_there_is_no_terminal(tmp_path):
+    done = run(tmp_path, "print(1)\n", "-o", "x.tprof", "--live", "--best-effort")
+
+    assert (done.returncode, done.stdout) == (0, "1\n")
+    assert "--live needs a terminal" in done.stderr
+    assert (tmp_path / "x.tprof" / "end.json").exists()
+
+
 def test_a_program_that_is_not_there_is_said_once_with_best_effort_too(tmp_path):
     done = tprof(tmp_path, "run", "--best-effort", "nope.py")
 

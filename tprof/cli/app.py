@@ -128,7 +128,12 @@ class _Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing:  # not for completion and help
             options = options_of(self)
-            found = configured(self.name or "", options.values())
+            try:
+                found = configured(self.name or "", options.values())
+            except UsageError:
+                if "--best-effort" not in args:
+                    raise
+                found = {}  # what starts the program raises it again
             ctx.default_map = {name: found[one.key].value for name, one in options.items() if one.key in found}
         rest = super().parse_args(ctx, args)
         for param in self.params:

@@ -71,7 +71,12 @@ def _prepare(launch: Launch) -> Callable[[], None]:
     if launch.live:
         from .run_live import prepare_live
 
-        return prepare_live(sys.argv[2:])
+        try:
+            return prepare_live(sys.argv[2:])
+        except UsageError as error:
+            if not launch.best_effort:
+                raise
+            print(f"tprof: {error}; the program runs without the view", file=sys.stderr)
     from .run_start import prepare
 
     return prepare(launch)

@@ -105,7 +105,12 @@ class Launch:
 
 def read_launch(words: Sequence[str]) -> Launch | None:
     """Read the words after `tprof run`; None where they need the command line's own parser, errors too."""
-    given = _configured()
+    try:
+        given = _configured()
+    except UsageError:
+        if "--best-effort" not in words:
+            raise
+        given = {}  # `_recorded` raises it again, when it is known how the program is to run
     configured_tasks = given.get("task")
     rest = list(words)
     while rest and rest[0].startswith("-") and rest[0] not in ("-m", "-c", "-"):
@@ -178,6 +183,7 @@ def _recorded(launch: Launch, what: Program, find: Callable[[], Main]) -> Callab
     from tprof.launch.program import run_program
     from tprof.session.companions import is_rank
 
+    _configured()
     _check_working_folder()
     tasks = (*launch.task, *pair_of(launch.compare))
     parse_patterns(tasks)
