@@ -91,6 +91,11 @@ def test_the_variable_for_the_width_counts_in_a_pipe_too(many):
     [
         (["run", "--report", "-o", "x.tprof", "prog.py"], "--report needs FILE.html after it, and got -o, which is an"),
         (
+            ["report", "-o", "--help", "x.tprof"],
+            "--output needs FILE.html after it, and got --help, which is an option",
+        ),
+        (["report", "-o", "--theme", "x.tprof"], "--output needs FILE.html after it, and got --theme, which is an"),
+        (
             ["run", "python", "prog.py", "--x"],
             "leave out python: tprof run takes the program alone, as in tprof",
         ),

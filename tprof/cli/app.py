@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -61,6 +63,9 @@ _SETTINGS: Any = {
 }
 
 
+_OPTION = re.compile(r"-[-A-Za-z]")
+
+
 class Start(BaseException):
     """Takes a program out of the command line, which would catch its exceptions and appear in its tracebacks."""
 
@@ -108,13 +113,12 @@ def _usage_of(argument: Any) -> str:
     return name if argument.required or name.startswith("[") else f"[{name}]"
 
 
-def _refuse_option_as_value(param: Any, value: Any, params: list[Any]) -> None:
-    """Raise UsageError if an option took the option after it for its value."""
+def _refuse_option_as_value(param: Any, value: Any) -> None:
+    """Raise UsageError if an option took the option after it for its value, be that one of the command's or not."""
     if param.param_type_name != "option" or param.is_flag:
         return
-    names = {name for one in params if one.param_type_name == "option" for name in one.opts}
     for one in value if isinstance(value, list | tuple) else [value]:
-        if str(one) in names:
+        if isinstance(one, str | Path) and _OPTION.match(str(one)):
             name = max(param.opts, key=len)
             raise UsageError(f"{name} needs {param.metavar} after it, and got {one}, which is an option itself")
 
@@ -137,7 +141,7 @@ class _Command(TyperCommand):
             ctx.default_map = {name: found[one.key].value for name, one in options.items() if one.key in found}
         rest = super().parse_args(ctx, args)
         for param in self.params:
-            _refuse_option_as_value(param, ctx.params.get(param.name), self.params)
+            _refuse_option_as_value(param, ctx.params.get(param.name))
         return rest
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
