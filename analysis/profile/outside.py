@@ -1,4 +1,4 @@
-"""What a program did outside its tasks, by its sampled stacks, and the pattern that makes tasks of most of it.
+"""What a program did outside its tasks, by its sampled stacks or by its time, and what helps there.
 
 A path belongs to the library that the program called, or that an event loop called; not to what this called in turn.
 """
@@ -9,13 +9,19 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+import numpy as np
+from tprof.analysis.attribution.cpu_counts import CpuCount
+
 from .flame.functions import IMPORT
 from .flame.tree import NONE_SAMPLED, OUTSIDE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tprof.trace import Trace
+
     from .flame import Flame
+    from .profile import Profile
 
     Path = Sequence[tuple[str, str]]
     """Names and places of functions, the outermost first."""
@@ -29,9 +35,61 @@ _PYTHON = re.compile(r"(?:.*/python3\.\d+t?/(?!(?:site|dist)-packages/)|<)")
 _LOOP = "/asyncio/"
 IMPORTS, LOOP, LIBRARY = "importing modules", "an event loop", "Python's own library"
 PROGRAM = "the program's functions"
+FEWER_IMPORTS = "import fewer modules, or only where they are used, to save that"
+_MORE_TASKS = "make more of its functions tasks (@tprof.task, or tprof run --task) to see which of them"
+_WITHOUT_PATTERN = {
+    IMPORTS: FEWER_IMPORTS,
+    LOOP: "a task is the body of its function only, so the work of the loop and of its framework stays here",
+    LIBRARY: "no function of the program called it, so no task would show more of it",
+}
+_FIRST_RECORDS = 64
+"""Of a thread, within which its first instance begins if it is early."""
 
 
-def outside_work(flame: Flame) -> tuple[str, str | None]:
+def outside_advice(profile: Profile) -> tuple[str, str]:
+    """Return what ran outside tasks, as it follows these words, and what helps there."""
+    work, pattern = _outside_work(profile.flame()) if profile.has_stacks else ("", None)
+    if pattern is not None:
+        return f" (by its stacks: {work})", f"tprof run --task '{pattern}' makes tasks of functions there"
+    if work:
+        most = next((one for one in _WITHOUT_PATTERN if work.split(" % ", 1)[1].startswith(one)), "")
+        return f" (by its stacks: {work})", _WITHOUT_PATTERN.get(most, _MORE_TASKS)
+    stacks = "tprof run --stacks shows what it was"
+    if profile.job is None and _is_mostly_before_tasks(profile):
+        return ", most of it before its first task, as imports are", f"{FEWER_IMPORTS}; {stacks}"
+    return ", such as imports, a server's loop and libraries' own work", f"{_MORE_TASKS}; {stacks}"
+
+
+def _is_mostly_before_tasks(profile: Profile) -> bool:
+    """Return whether at least half of the CPU time outside tasks passed before the first task of its process."""
+    trace, firsts = profile.trace, _first_instances(profile.trace)
+    counts = [CpuCount.of(one) for one in trace.readings.values() if one.quantity == "program" and one.count > 1]
+    if not counts or not firsts:
+        return False
+    times_ns = np.array([trace.start_ns, min(t_ns for t_ns, _ in firsts), trace.end_ns])
+    of_all_s, all_s = (sum(count.at(times_ns) for count in counts)[1:]).tolist()
+    before_s = max(of_all_s, sum(cpu_s for _, cpu_s in firsts))
+    return before_s > 0 and before_s >= (all_s - profile.sums.cpu_s) / 2
+
+
+def _first_instances(trace: Trace) -> list[tuple[int, float]]:
+    """Return when the first instance of each process began, and the CPU seconds of its thread before, in the recording.
+
+    Instances count that are among the first records of a thread.
+    """
+    firsts: dict[int, tuple[int, float]] = {}
+    for thread in trace.threads:
+        for samples in thread.read_pieces(0, min(thread.count, _FIRST_RECORDS)):
+            at = np.flatnonzero(samples["instance"])[:1]
+            if len(at) and "cpu_ns" in samples.dtype.names:
+                t_ns, cpu_ns = (int(samples[name][at[0]]) for name in ("t_ns", "cpu_ns"))
+                first = t_ns, min(cpu_ns, max(t_ns - trace.start_ns, 0)) * 1e-9
+                firsts[thread.pid] = min(firsts.get(thread.pid, first), first)
+                break
+    return list(firsts.values())
+
+
+def _outside_work(flame: Flame) -> tuple[str, str | None]:
     """Return in words what ran outside tasks, empty if no stack shows it, and a pattern for most of it."""
     joules: dict[str, float] = defaultdict(float)
     patterns: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))

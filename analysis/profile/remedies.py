@@ -17,7 +17,7 @@ from tprof.trace.plain_values import counted
 
 from .host_figures import cpus_of
 from .native_threads import native_costs
-from .outside import outside_work
+from .outside import outside_advice
 from .provenance import uncertainty_text
 
 if TYPE_CHECKING:
@@ -103,13 +103,7 @@ def remedies(profile: Profile, summary: pd.DataFrame) -> tuple[Remedy, ...]:
 
 def _outside(seen: _Seen) -> Iterator[Remedy]:
     if seen.share("runtime_j") >= LEAST_OUTSIDE and not seen.dropped:
-        work, pattern = outside_work(seen.profile.flame()) if seen.profile.has_stacks else ("", None)
-        what = f" (by its stacks: {work})" if work else ", such as imports, a server's loop and libraries' own work"
-        how = "make more of its functions tasks (@tprof.task, or tprof run --task) to see which of them"
-        if pattern is not None:
-            how = f"tprof run --task '{pattern}' makes tasks of functions there"
-        elif not work:
-            how += "; tprof run --stacks shows what it was"
+        what, how = outside_advice(seen.profile)
         text = f"{seen.amount('runtime_j')} went to the program outside its tasks{what}: {how}."
         yield Remedy("outside", text, seen.accounts["runtime_j"])
 

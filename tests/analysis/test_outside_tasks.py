@@ -11,6 +11,7 @@ from tprof.analysis.profile.answer import answer_of
 
 import tprof
 from tprof.launch.pattern import Pattern
+from tprof.trace import layout
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -75,12 +76,40 @@ def test_the_stacks_say_what_it_was_and_give_a_pattern_to_paste(tmp_path: Path, 
     assert Pattern.parse(pattern).function
 
 
-@pytest.mark.parametrize("ran", [(IMPORT,), (PYTHONS,)])
-def test_where_no_pattern_helps_none_is_given(tmp_path: Path, ran) -> None:
+@pytest.mark.parametrize(
+    ("ran", "advice"),
+    [
+        ((IMPORT,), "100 % importing modules): import fewer modules"),
+        ((PYTHONS,), "100 % Python's own library): no function of the program called it"),
+        ((LOOP,), "100 % an event loop): a task is the body of its function only"),
+    ],
+)
+def test_where_no_task_shows_more_it_says_why(tmp_path: Path, ran, advice) -> None:
     text = outside(tmp_path / "t.tprof", *ran)
 
-    assert "(by its stacks: 100 %" in text
-    assert "tprof run --task '" not in text
+    assert f"(by its stacks: {advice}" in text
+    assert "tprof run --task" not in text
+
+
+@pytest.mark.parametrize(("child", "is_late"), [(False, False), (False, True), (True, True)])
+def test_imports_are_known_by_their_time_without_stacks(tmp_path: Path, child, is_late) -> None:
+    """The one task begins after 900 of 1000 ms of CPU time, in the program or in a child process, or after 10 ms."""
+    begin_ms = 900 if is_late else 10
+    t_ns = [0, begin_ms * MS, (begin_ms + 50) * MS, END_MS * MS]
+    thread = {"t_ns": t_ns, "instance": [0, 2, 0, 0], "task": [-1, 0, -1, -1], "cpu_ns": t_ns, "pid": 5, "tid": 5}
+    first = {"t_ns": [0, MS], "instance": [1, 0], "task": [0, -1], "cpu_ns": [0, MS], "pid": 4, "tid": 4}
+    t_ms = np.arange(0, END_MS + 1, 10)
+    energy = {"package-0": (t_ms * MS, 1e-2 * t_ms)}
+    path = traces.write(tmp_path / "t", tasks=("work",), threads=[thread] + [first] * child, energy=energy)
+    readings = np.zeros(len(t_ms), layout.READING)
+    readings["t_ns"] = readings["value"] = t_ms * MS
+    traces.add_cpu_times(path, "program", quantity="program", package=None, readings=readings)
+
+    answer = answer_of(tprof.load(path).profile(model="cputime"))
+
+    (text,) = [one.text for one in answer.remedies if one.kind == "outside"]
+    assert ("most of it before its first task, as imports are: import fewer" in text) == is_late
+    assert text.endswith("tprof run --stacks shows what it was.")
 
 
 def test_without_stacks_it_says_what_may_be_there_and_what_shows_it(tmp_path: Path) -> None:
