@@ -108,7 +108,7 @@ class NativeTotals:
         """Return the sums of some instances."""
         return NativeTotals.of_instances(self.of_rows[:, which])
 
-    def add(self, number: int, native: NativeSegments, energy_j: Floats, own_j: Floats, joined: Joined) -> None:  # noqa: ARG002
+    def add(self, number: int, native: NativeSegments, energy_j: Floats, own_j: Floats) -> None:  # noqa: ARG002
         """Add the joules of a pool in one domain.
 
         Parameters
@@ -117,11 +117,9 @@ class NativeTotals:
         native : its segments
         energy_j : their joules
         own_j : those of each instance
-        joined : the instances
         """
-        rows = joined.parts
         self.joules += own_j
-        self.spin_j += joined.to_rows(native.spinning(energy_j, rows))
+        self.spin_j += native.spinning(energy_j, len(own_j))
 
 
 @dataclass(frozen=True)
@@ -178,7 +176,7 @@ def settle(
     tasks_j, runtime_j = float(dynamic_j[1:].sum() + static_j[1:].sum()), float(dynamic_j[0] + static_j[0])
     found, kinds_j = Shared(dynamic_j[1:], static_j[1:], np.zeros(6)), np.zeros(4)
     for number, pool in enumerate(pools):
-        kinds_j += _settle_pool(sharing, number, pool.segments, joined, found, native, edges)
+        kinds_j += _settle_pool(sharing, number, pool.segments, found, native, edges)
     if sharing.measured.valid.any():
         outside_j, native_j, spin_j, unidentified_j = kinds_j.tolist()
         found.sums[:] = (
@@ -192,7 +190,6 @@ def _settle_pool(
     sharing: Sharing,
     number: int,
     native: NativeSegments,
-    joined: Joined,
     found: Shared,
     totals: NativeTotals | None,
     edges: EdgeJoules | None,
@@ -206,13 +203,14 @@ def _settle_pool(
     kinds_j = sum_by(native.kind, energy_j, 4)
     if totals is None:
         return kinds_j
-    own_j = np.zeros(len(joined.rows))
+    rows = len(found.dynamic_j)
+    own_j = np.zeros(rows)
     for values, total_j in ((shares.energy_j, found.dynamic_j), (static_j, found.static_j)):
         if values is not None:
-            of_rows = joined.to_rows(native.by_row(values, joined.parts))
+            of_rows = native.by_row(values, rows)
             np.add(total_j, of_rows, out=total_j)
             own_j += of_rows
-    totals.add(number, native, energy_j, own_j, joined)
+    totals.add(number, native, energy_j, own_j)
     if edges is not None:
-        edges.add_native(native, joined.place, sharing.quantum(1 + number), shares)
+        edges.add_native(native, sharing.quantum(1 + number), shares)
     return kinds_j

@@ -64,11 +64,9 @@ class EdgeJoules:
         first, last = (np.concatenate((np.array([-1], np.int32), one)) for one in (self.first, self.last))
         return owner, first, last, self.first_j, self.last_j
 
-    def add_native(
-        self, native: NativeSegments, place: NDArray[np.int32], quantum: NDArray[np.int32], shares: Shares
-    ) -> None:
-        """Add a pool's segments; `place` are the rows of the instances that its runs name."""
-        row = place[native.runs.row]
+    def add_native(self, native: NativeSegments, quantum: NDArray[np.int32], shares: Shares) -> None:
+        """Add a pool's segments."""
+        row = native.run_row
         for target, number in ((self.first_j, self.first), (self.last_j, self.last)):
             target[1:] += sum_by(row, native.in_quantum(quantum, shares, number[row]), len(number))
 

@@ -244,7 +244,7 @@ def _fitted(
     tasks = len(trace.tasks)
     if not needs_fits(recipe, asked):
         return recipe, {}, np.zeros(tasks)
-    read = activity_reader(recipe, found, pools, windows)
+    read = activity_reader(recipe, found, pools)
     with ArrayFile(NO_SPACE) as file:
         run = store_run(file, read, counted(windows, "what ran", progress), tasks, recipe.packages)
 
@@ -273,8 +273,7 @@ def _idle_watts(
     recipe = prepared.recipe
     reader = found.reader(recipe.model, recipe.model.columns)
     for window in cut_windows(found.threads, [Reach.of(one) for one in domains], samples):
-        around = () if pools is None else pools.around(window)
-        activity = read_window(reader, recipe, found, window, around).activity
+        activity = read_window(reader, recipe, found, window, pools).activity
         for domain, which in zip(domains, window.quanta, strict=True):
             if which.stop > which.start:
                 sums[domain.name] += activity.load(domain.part(which)).idle()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution.natives.segments import OF_TASK
+from tprof.analysis.attribution.segment_energy import sum_by
 
 from .stack_rows import NO_STACK, POOL, StackRows
 
@@ -38,24 +39,24 @@ def pool_stacks(
     stacks : its samples by thread
     pools_j : of each pool the joules of its segments
     """
-    ids = activity.ran.rows.instance
     found = StackRows.none()
     for pool, energy_j in zip(activity.pools, pools_j, strict=True):
         if pool.found.python:
-            found = found.plus(_joules(pool.segments, energy_j, ids))
+            found = found.plus(_joules(pool.segments, energy_j))
         for one in pool.found.python:
             if one in stacks:
-                found = found.plus(_sampled(window, pool.segments, stacks[one], ids))
+                found = found.plus(_sampled(window, pool.segments, stacks[one]))
     return found
 
 
-def _joules(native: NativeSegments, energy_j: Floats, ids: Ids) -> StackRows:
-    own_j = native.by_row(energy_j, max(len(ids), int(native.runs.row.max(initial=-1)) + 1))[: len(ids)]
+def _joules(native: NativeSegments, energy_j: Floats) -> StackRows:
+    ids, code = np.unique(native.runs.instance, return_inverse=True)
+    own_j = sum_by(code, native.of_runs(native.of_task(energy_j)), len(ids))
     at = np.flatnonzero(own_j > 0)
     return _rows(ids[at], np.full(len(at), NO_STACK), np.stack((own_j[at], *np.zeros((3, len(at))))))
 
 
-def _sampled(window: Window, native: NativeSegments, one: ThreadStacks, ids: Ids) -> StackRows:
+def _sampled(window: Window, native: NativeSegments, one: ThreadStacks) -> StackRows:
     """Return the stacks of a thread that were sampled in the window, while its pool worked for an instance."""
     segment = np.searchsorted(native.t_ns, one.t_ns) - 1
     inside = (segment >= 0) & (segment < len(native.kind))
@@ -65,10 +66,9 @@ def _sampled(window: Window, native: NativeSegments, one: ThreadStacks, ids: Ids
     run = np.searchsorted(runs.begin_ns, one.t_ns) - 1
     inside &= run >= 0
     inside[inside] = runs.end_ns[run[inside]] >= one.t_ns[inside]
-    used_s, row = one.used_ns[inside] * 1e-9, runs.row[run[inside]]
-    sums = np.stack((used_s, np.zeros(len(row)), used_s**2, np.ones(len(row))))
-    known = row < len(ids)
-    return _rows(ids[row[known]], one.stack[inside][known].astype(np.int64), sums[:, known])
+    used_s, instance = one.used_ns[inside] * 1e-9, runs.instance[run[inside]]
+    sums = np.stack((used_s, np.zeros(len(used_s)), used_s**2, np.ones(len(used_s))))
+    return _rows(instance, one.stack[inside].astype(np.int64), sums)
 
 
 def _rows(instance: Ids, stack: NDArray[np.int64], sums: Floats) -> StackRows:

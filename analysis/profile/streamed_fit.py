@@ -252,14 +252,12 @@ def _by_slot(values: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.concatenate((np.zeros(1, np.float32), values))
 
 
-def activity_reader(recipe: Recipe, found: Survey, pools: StreamedPools | None, windows: Sequence[Window]) -> Read:
+def activity_reader(recipe: Recipe, found: Survey, pools: StreamedPools | None) -> Read:
     """Return what reads what ran in a window, with the pools of native threads."""
-    numbers = {window.own_ns[0]: number for number, window in enumerate(windows)}
     reader = found.reader(recipe.model, recipe.model.columns)
 
     def read(window: Window) -> Activity:
-        known = () if pools is None else pools.in_window(numbers[window.own_ns[0]])
-        return read_window(reader, recipe, found, window, known).activity
+        return read_window(reader, recipe, found, window, pools).activity
 
     return read
 

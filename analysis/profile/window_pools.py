@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from tprof.analysis.attribution.instances import Joined
-    from tprof.analysis.attribution.natives.pools import CutPool, StreamedPools, WindowPool
+    from tprof.analysis.attribution.natives.pools import CutPool, StreamedPools
     from tprof.analysis.attribution.natives.segments import NativeSegments
-    from tprof.analysis.attribution.windows import Window
 
 Floats = NDArray[np.float64]
 
@@ -51,60 +49,63 @@ class WindowNativeTotals(NativeTotals):
 
     Attributes
     ----------
-    pools : by number, with what is known of them
-    cuts : those that have segments in the window
-    window : the window
+    cuts : the pools that have segments in the window
+    known : by counted domain the joules of all pools; empty: they are not known yet
+    tasks : their number
+    own_ns : from when to when runs begin that count in the window
     domain : number of the counted domain that is shared
     shares : what was noted
     """
 
-    pools: Sequence[WindowPool] = ()
     cuts: Sequence[CutPool] = ()
-    window: Window | None = None
+    known: Sequence[Sequence[PoolJoules]] = ()
+    tasks: int = 0
+    own_ns: tuple[int, int] = (0, 0)
     domain: int = 0
     shares: list[PoolShares] = field(default_factory=list)
 
     @classmethod
     def begin(
-        cls, window: Window, pools: Sequence[WindowPool], cuts: Sequence[CutPool], joined: Joined
+        cls,
+        own_ns: tuple[int, int],
+        cuts: Sequence[CutPool],
+        known: Sequence[Sequence[PoolJoules]],
+        tasks: int,
+        rows: int,
     ) -> WindowNativeTotals:
-        """Begin with the CPU seconds that count in the window."""
-        rows, (begin_ns, end_ns) = joined.parts, window.own_ns
+        """Begin with the CPU seconds that count in the window, of so many tasks and instances."""
+        begin_ns, end_ns = own_ns
         cpu_s = np.zeros(rows)
         for one in cuts:
             native = one.segments
             own = (native.t_ns[:-1] >= begin_ns) & (native.t_ns[:-1] < end_ns)
             cpu_s += native.by_row(np.where(own, native.cpu_s, 0.0), rows)
-        joules, spin_j, least_j, most_j = np.zeros((4, len(joined.rows)))
-        return cls(joined.to_rows(cpu_s), joules, spin_j, least_j, most_j, pools, cuts, window)
+        joules, spin_j, least_j, most_j = np.zeros((4, rows))
+        return cls(cpu_s, joules, spin_j, least_j, most_j, cuts, known, tasks, own_ns)
 
-    def add_nothing(self, joined: Joined) -> None:
+    def add_nothing(self) -> None:
         """Add a domain without quanta in the window; what its runs may have used lies in other windows."""
         for number, one in enumerate(self.cuts):
             native = one.segments
-            self.add(number, native, np.zeros(len(native.cpu_s)), np.zeros(len(joined.rows)), joined)
+            self.add(number, native, np.zeros(len(native.cpu_s)), np.zeros(len(self.joules)))
 
-    def add(self, number: int, native: NativeSegments, energy_j: Floats, own_j: Floats, joined: Joined) -> None:
+    def add(self, number: int, native: NativeSegments, energy_j: Floats, own_j: Floats) -> None:
         """Add the joules of a pool in one domain, and note the sums of tasks and pools."""
-        super().add(number, native, energy_j, own_j, joined)
-        pool = self.pools[self.cuts[number].number]
-        if pool.bounds is not None and self.window is not None:
-            begin_ns, end_ns = self.window.own_ns
+        super().add(number, native, energy_j, own_j)
+        pool = self.cuts[number]
+        if self.known:
+            begin_ns, end_ns = self.own_ns
             own = (native.runs.begin_ns >= begin_ns) & (native.runs.begin_ns < end_ns)
             # The joules of runs that begin here may lie in other windows.
-            of_rows = [
-                joined.to_rows(sum_by(native.runs.row, np.where(own, part_j, 0.0), joined.parts))
-                for part_j in pool.bounds[self.domain].of(native.runs)
-            ]
-            self.least_j += of_rows[0]
-            self.most_j += of_rows[1]
-        cut = pool.found.cut
-        tasks = cut.facts.tasks
-        task_j = native.by_task([energy_j], tasks)[0, :tasks]
-        bounds = TaskBounds(task_j, native.beside(energy_j, tasks), np.zeros(0), float(energy_j.sum()))
-        first, joules = joules_between_reads(cut.usage.grid_ns, native, energy_j)
+            bounds_j = self.known[self.domain][pool.number].bounds(native.runs.kept(own))
+            least_j, most_j = (sum_by(native.run_row[own], part_j, len(own_j)) for part_j in bounds_j)
+            self.least_j += least_j
+            self.most_j += most_j
+        task_j = native.by_task([energy_j], self.tasks)[0, : self.tasks]
+        bounds = TaskBounds(task_j, native.beside(energy_j, self.tasks), np.zeros(0), float(energy_j.sum()))
+        first, joules = joules_between_reads(pool.found.cut.usage.grid_ns, native, energy_j)
         kinds_j = sum_by(native.kind, energy_j, 4)
-        self.shares.append(PoolShares(self.domain, pool.number, kinds_j, bounds, first + cut.first_read, joules))
+        self.shares.append(PoolShares(self.domain, pool.number, kinds_j, bounds, first, joules))
 
 
 class PoolSums:
@@ -113,7 +114,7 @@ class PoolSums:
     def __init__(self, pools: StreamedPools, domains: int, tasks: int) -> None:
         """Begin without joules."""
         self._pools = pools
-        self.joules = [[PoolJoules(one.cut) for one in pools.pools] for _ in range(domains)]
+        self.joules = [[PoolJoules(one.cut.usage) for one in pools.pools] for _ in range(domains)]
         self._kinds_j = np.zeros((domains, len(pools.pools), 4))
         self._own_j, self._beside_j = np.zeros((2, domains, len(pools.pools), tasks))
         self._all_j = np.zeros((domains, len(pools.pools)))
@@ -140,5 +141,5 @@ class PoolSums:
             cut = self._pools.pools[number].cut
             at = domain, number
             own = TaskBounds(self._own_j[at], self._beside_j[at], cut.sums.beside_s, float(self._all_j[at]))
-            sums += own.of(*cut.found_extremes(), cut.sums.cpu_s)
+            sums += own.of(*cut.extremes(), cut.sums.cpu_s)
         return NativeBounds.of(sums[0], sums[1], names)

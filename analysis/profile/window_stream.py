@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.blocks import BlockReader
     from tprof.analysis.attribution.instances import InstanceRows
     from tprof.analysis.attribution.load import Activity
-    from tprof.analysis.attribution.natives.pools import StreamedPools, WindowPool
+    from tprof.analysis.attribution.natives.pools import StreamedPools
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.attribution.sharing import Sharing
@@ -194,16 +194,10 @@ class WindowStream:
     def planned(self, number: int) -> tuple[Activity, list[Sharing]]:
         """Return what ran in a window, and how the joules of its counted domains are shared, GPUs left out."""
         window, reader = self.windows[number], self._reader(self.recipe.model.columns, {})
-        activity = read_window(reader, self.recipe, self.found, window, self.pools_in(number)).activity
+        activity = read_window(reader, self.recipe, self.found, window, self.pools).activity
         domains = zip(self.domains, window.quanta, strict=True)
         counted = ((domain, which) for domain, which in domains if domain.counted and which.stop > which.start)
         return activity, [self.plan(domain, which, activity, window).sharing for domain, which in counted]
-
-    def pools_in(self, number: int) -> tuple[WindowPool, ...]:
-        """Return what is known of the pools in a window."""
-        if self.pools is None:
-            return ()
-        return self.pools.in_window(number, None if self.known is None else self.known.joules)
 
     def plan(self, domain: Quanta, which: slice, activity: Activity, window: Window) -> Planned:
         """Share the joules of a window's quanta of a domain, `which` of all."""
@@ -270,11 +264,14 @@ class _Run:
     def share(self, number: int, stacks: StoredStacks | None) -> tuple[InstanceRows, Totals]:
         """Share the joules of a window; returns the instances that ended with it."""
         stream, window, reader = self.stream, self.stream.windows[number], self.reader
-        pools = stream.pools_in(number)
-        read = read_window(reader, stream.recipe, stream.found, window, pools)
+        read = read_window(reader, stream.recipe, stream.found, window, stream.pools)
         # Only now: with a window those are forgotten that ended before it.
         reader.held = stream.held(number)
-        native = WindowNativeTotals.begin(window, pools, read.activity.pools, read.joined) if pools else None
+        native = None
+        if stream.pools is not None:
+            known = () if stream.known is None else stream.known.joules
+            cuts, tasks = read.activity.pools, len(stream.trace.tasks)
+            native = WindowNativeTotals.begin(window.own_ns, cuts, known, tasks, reader.instances.count)
         plans = self._share_domains(read, native)
         if native is not None:
             reader.instances.sums["native"] += native.of_rows.T
@@ -305,15 +302,15 @@ class _Run:
                     plans.append((plan.sharing, plan.again))
                     self.served.add_joules(segments, plan.sharing)
             elif one.number is not None:
-                self._settle_nothing(one, which, read, native)
+                self._settle_nothing(one, which, native)
         return plans
 
-    def _settle_nothing(self, one: _Domain, which: slice, read: WindowRead, native: WindowNativeTotals | None) -> None:
+    def _settle_nothing(self, one: _Domain, which: slice, native: WindowNativeTotals | None) -> None:
         """Note in which quanta instances end that have none of a domain in a window."""
         if len(one.quanta) and one.number is not None:
             self._edges(one.number, one.quanta.part(which), which.start)
         if native is not None:
-            native.add_nothing(read.joined)
+            native.add_nothing()
 
     def _settle(self, one: _Domain, which: slice, read: WindowRead, native: WindowNativeTotals | None) -> Planned:
         """Share the joules of a domain in a window, and add them to the instances if it counts."""

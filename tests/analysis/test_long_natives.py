@@ -135,15 +135,9 @@ def test_calls_are_found_by_thread_and_time(seed, count, block) -> None:
         assert np.arange(count)[found.own(index, first_ns, last_ns)].tolist() == within.tolist()
     left = np.flatnonzero(is_left)
     assert found.left.tolist() == left[np.argsort(begin_ns[left], kind="stable")].tolist()
-    small = found.around(first_ns, last_ns)
     assert set(found.left[end_ns[found.left] > first_ns]) & set(found.others(first_ns, last_ns)) == {
         one for one in left.tolist() if end_ns[one] > first_ns and begin_ns[one] < last_ns
     }
-    assert begin_ns[found.others(first_ns - 1, last_ns)].tolist() == small.calls.begin_ns[small.left].tolist()
-    for index in found.of_thread:
-        assert begin_ns[found.own(index, first_ns, last_ns)].tolist() == (
-            small.calls.begin_ns[small.own(index, first_ns, last_ns)].tolist()
-        )
 
 
 class Busy(NamedTuple):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.analysis.attribution.natives.cuts import EVER, History, Rules, Usage
+from tprof.analysis.attribution.natives.cuts import EVER, Rules, Usage
 from tprof.analysis.attribution.natives.passes import Block, CutPass, Facts, OnTimesPass
 from tprof.analysis.attribution.natives.segments import NativeSegments, Runs
 
@@ -23,16 +23,14 @@ class _Given:
     def runs(self, _: Block) -> tuple[Runs, Runs]:
         return self.known, Runs.none()
 
-    def around(self, *_: int) -> _Given:
-        return self
-
 
 def cut_pool(clocks: Sequence[Clock], runs: Runs, *, spins_ns: int = 0) -> NativeSegments:
     """Return the segments of a pool in a whole recording: of its clocks, each with two reads or more."""
     block, nothing = Block(EVER, [], is_last=True), np.empty(0, np.int64)
     first = OnTimesPass(Usage.of(clocks), _Given(runs), Rules(spins_ns))
     first.add(block)
-    facts = Facts(0, packages=False, grid_ns=nothing, cuts_ns=nothing)
-    found = CutPass.after(first, 1, facts).segments_after(block, History.none(), None)
+    second = CutPass(first, Facts(0, grid_ns=nothing, begins_ns=np.zeros(1, np.int64)))
+    second.add(block)
+    found = second.segments.between(*EVER)
     assert found is not None
     return found

@@ -1,12 +1,11 @@
 """The users of a pool whose library's calls were noted: a pool works for whoever is inside a call.
 
-While no call goes on, the pool's threads can only spin. Calls from threads without samples are the program's own. The
-calls of a long recording are in files, of which a part of it takes what reaches into it.
+While no call goes on, the pool's threads can only spin. Calls from threads without samples are the program's own.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from tprof.trace.long_arrays import AppendedColumns, blocks, empty, release
 from tprof.trace.long_sorts import sorted_arrays
 
-from .segments import OUTSIDE, SPINNING, Runs, row_offsets, tasks_of
+from .segments import OUTSIDE, SPINNING, Runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -95,19 +94,6 @@ class ThreadsCalls:
         first = np.searchsorted(self.left_end_ns, begin_ns, side="right")
         return self.left[first : np.searchsorted(self.left_begin_ns, end_ns)]
 
-    def around(self, begin_ns: int, end_ns: int) -> ThreadsCalls:
-        """Return those that reach into a time, or end where it begins."""
-        of_thread = {index: self.own(index, begin_ns - 1, end_ns) for index in self.of_thread}
-        left = self.others(begin_ns - 1, end_ns)
-        kept = np.unique(np.concatenate([left, *(np.arange(own.start, own.stop) for own in of_thread.values())]))
-        calls = replace(self.calls, **{name: getattr(self.calls, name)[kept] for name in COLUMNS})
-        begins = {index: int(np.searchsorted(kept, own.start)) for index, own in of_thread.items()}
-        places = {index: slice(begins[index], begins[index] + own.stop - own.start) for index, own in of_thread.items()}
-        begins_ns, ends_ns = self.calls.begin_ns[left], _latest(self.calls.end_ns[left])
-        found = ThreadsCalls(calls, places, np.searchsorted(kept, left), begins_ns, ends_ns)
-        self.release()
-        return found
-
     def release(self) -> None:
         """Leave to the kernel what is in files."""
         release(*(getattr(self.calls, name) for name in COLUMNS), self.left, self.left_begin_ns, self.left_end_ns)
@@ -142,7 +128,7 @@ def _latest(ends_ns: Times) -> Times:
 def runs_of_calls(
     calls: ThreadsCalls, segments: Sequence[Segments | None], part_ns: tuple[int, int], caller: int | None = None
 ) -> Runs:
-    """Return the times inside calls, as those of the instances that ran there; row and task -1: outside tasks.
+    """Return the times inside calls, as those of the instances that ran there; task -1: outside tasks.
 
     Parameters
     ----------
@@ -151,7 +137,7 @@ def runs_of_calls(
     part_ns : the part of the recording
     caller : index of the only thread whose calls count; None: all threads count, also those without samples
     """
-    offsets, parts = row_offsets(segments), []
+    parts = []
     for index in calls.of_thread if caller is None else [caller]:
         one = segments[index]
         if one is None or index not in calls.of_thread:
@@ -160,15 +146,12 @@ def runs_of_calls(
         own = calls.own(index, max(int(one.t_ns[0]), part_ns[0] - 1), min(int(one.t_ns[-1]), part_ns[1]))
         begin_ns, end_ns, task, several = _pieces(calls.calls, own)
         place, begin_ns, end_ns, of = _cut(one.t_ns, begin_ns, end_ns)
-        ran, row = _ran_at(one, place)
+        runs = Runs.of(one, place, begin_ns, end_ns)
         # A call of a task that ended within the time of others' calls does not lie in theirs.
-        kept = (ran == task[of]) | several[of] | (task[of] < 0)
-        row = np.where(row >= 0, row + offsets[index], -1)
-        parts.append(Runs(begin_ns, end_ns, row, ran, np.zeros(len(row), bool)).kept(kept))
+        parts.append(runs.kept((runs.task == task[of]) | several[of] | (task[of] < 0)))
     if caller is None:
         begin_ns, end_ns, _, _ = _pieces(calls.calls, calls.others(part_ns[0] - 1, part_ns[1]))
-        nobody = np.full(len(begin_ns), -1)
-        parts.append(Runs(begin_ns, end_ns, nobody, nobody, np.zeros(len(nobody), bool)))
+        parts.append(Runs.outside(begin_ns, end_ns))
     calls.release()
     return Runs.joined(parts)
 
@@ -180,16 +163,7 @@ def run_at(segments: Sequence[Segments | None], index: int, at_ns: int) -> Runs:
         return Runs.none()
     at = np.array([at_ns], np.int64)
     place, begin_ns, end_ns, _ = _cut(one.t_ns, at, at + MOMENT_NS)
-    task, row = _ran_at(one, place)
-    offset = row_offsets(segments)[index]
-    return Runs(begin_ns, end_ns, np.where(row >= 0, row + offset, -1), task, np.zeros(len(row), bool))
-
-
-def _ran_at(one: Segments, place: Places) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the tasks and the rows of segments, -1 of both where none ran, or one that is in no table."""
-    row = one.slot[place].astype(np.int64) - 1
-    task = tasks_of(one, row)
-    return task, np.where(task >= 0, row, -1)
+    return Runs.of(one, place, begin_ns, end_ns)
 
 
 def _pieces(calls: PoolCalls, which: slice | Places) -> tuple[Times, Times, NDArray[np.int64], Marks]:

@@ -8,12 +8,12 @@ How fast a pool uses CPU time follows from its reads and the time in which users
 they did. What is known of each read is computed block by block, and is in files where there are many (`long_arrays`).
 
 A pool's threads are added up, so the cost is O(samples + reads) whatever the number of threads. A part of a recording
-is cut as in the whole if it is known how the pool came into it: its `History`.
+is cut as in the whole since it is known how the pool came into it: its `History`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -77,7 +77,6 @@ class Usage:
     reads_ns : sorted times of all reads
     threads : how many threads are read between two of these, (reads,)
     grid_ns : the distinct times of reads
-    starts : (threads + 1,) where those of each thread begin, and where the last end
     """
 
     begin_ns: Times
@@ -87,7 +86,6 @@ class Usage:
     reads_ns: Times
     threads: NDArray[np.int64]
     grid_ns: Times
-    starts: NDArray[np.int64]
 
     @classmethod
     def of(cls, clocks: Sequence[Clock]) -> Usage:
@@ -105,8 +103,7 @@ class Usage:
                 f"a pool of native threads has {len(reads_ns):,} readings, and at most {MOST_READS:,} are known"
             )
         alive, grid_ns = _alive(clocks, reads_ns), without_repeats(reads_ns)
-        starts = np.cumsum([0, *(len(one.t_ns) - 1 for one in clocks)])
-        return cls(begin_ns, end_ns, cpu_s, power, reads_ns, alive, grid_ns, starts)
+        return cls(begin_ns, end_ns, cpu_s, power, reads_ns, alive, grid_ns)
 
     @cached_property
     def first(self) -> NDArray[np.int32]:
@@ -144,36 +141,6 @@ class Usage:
         is_busy = begun > np.searchsorted(ends, runs.begin_ns, side="right")
         release(begins, ends)
         return is_busy
-
-    def around(self, low: int, high: int, until_ns: int) -> Usage:
-        """Return the part between two of the distinct times of reads, by their places, and what it used up to a time.
-
-        Runs that reach up to that time show whether the pool used CPU time in any of theirs.
-        """
-        grid_ns = self.grid_ns[low:high].copy()
-        which = self._between(int(grid_ns[0]), until_ns) if len(grid_ns) else np.empty(0, np.int64)
-        power = None if self.power is None else self.power[which]
-        found = Usage(
-            self.begin_ns[which], self.end_ns[which], self.cpu_s[which], power, self.reads_ns[:0], self.threads[:0],
-            grid_ns, np.array([0, len(which)]),
-        )  # fmt: skip
-        self.release()
-        return found
-
-    @cached_property
-    def _lives_ns(self) -> tuple[Times, Times]:
-        return self.begin_ns[self.starts[:-1]], self.end_ns[self.starts[1:] - 1]
-
-    def _between(self, begin_ns: int, end_ns: int) -> NDArray[np.int64]:
-        """Return the times between two reads that end after one moment and begin before another."""
-        first_ns, last_ns = self._lives_ns
-        found = [np.empty(0, np.int64)]
-        for thread in np.flatnonzero((last_ns > begin_ns) & (first_ns < end_ns)).tolist():
-            start, stop = self.starts[thread : thread + 2].tolist()
-            low = start + int(np.searchsorted(self.end_ns[start:stop], begin_ns, side="right"))
-            high = start + int(np.searchsorted(self.begin_ns[start:stop], end_ns))
-            found.append(np.arange(low, high))
-        return np.concatenate(found)
 
 
 def _alive(clocks: Sequence[Clock], reads_ns: Times) -> NDArray[np.int64]:
@@ -225,13 +192,6 @@ class Rates:
     off: Sequence[Floats]
     on: Sequence[Floats]
     rests: Marks
-
-    def part(self, which: slice) -> Rates:
-        """Return some of them."""
-        off, on = ([one[which].copy() for one in rows] for rows in (self.off, self.on))
-        found = Rates(off, on, self.rests[which].copy())
-        self.release()
-        return found
 
     def release(self) -> None:
         """Leave to the kernel what is in files."""
@@ -388,18 +348,6 @@ class History:
         """Return that of the begin of a recording."""
         return cls(None, Runs.none(), -LONG_NS)
 
-    def at(self, begin_ns: int) -> History:
-        """Return the same for a part that begins elsewhere, where a segment is cut."""
-        return replace(self, begin_ns=begin_ns)
-
-    def behind(self, rows: int) -> History:
-        """Return the same with the rows of its instances behind so many others."""
-        return self.with_rows(np.where(self.ended.row >= 0, self.ended.row + rows, -1))
-
-    def with_rows(self, row: Numbers) -> History:
-        """Return the same with other rows of its instances."""
-        return replace(self, ended=replace(self.ended, row=row))
-
 
 @dataclass(frozen=True)
 class Cells:
@@ -430,10 +378,8 @@ class Cells:
     calm_ns: Times
 
 
-def cells_of(
-    usage: Usage, runs: Runs, part_ns: tuple[int, int], history: History, last_ns: int | None = None
-) -> Cells | None:
-    """Return the segments in a part of a recording, None if there are none.
+def cells_of(usage: Usage, runs: Runs, part_ns: tuple[int, int], history: History) -> Cells | None:
+    """Return the segments that end in a part of a recording, None if there are none.
 
     Parameters
     ----------
@@ -441,15 +387,12 @@ def cells_of(
     runs : of its possible users, all that reach into the part
     part_ns : which part
     history : of its begin
-    last_ns : where the segment ends that reaches over the end of the part; None: it is left out
     """
     begin_ns = part_ns[0]
     near = runs.kept(usage.is_busy_in(runs))
     t_ns = _edges_in(usage, near, part_ns)
     if history.begin_ns is not None:
         t_ns = np.concatenate((np.array([history.begin_ns]), t_ns))
-    if last_ns is not None and len(t_ns) and t_ns[-1] < last_ns:
-        t_ns = np.append(t_ns, last_ns)
     if len(t_ns) < 2:
         return None
     count = len(t_ns) - 1
@@ -471,11 +414,12 @@ def _edges_in(usage: Usage, near: Runs, part_ns: tuple[int, int]) -> Times:
 
 
 class Kinds(NamedTuple):
-    """Of segments, what kind they are, row and task that they follow, and whether the pool rests."""
+    """Of segments the kind, instance and task that they follow, when that ended, and whether the pool rests."""
 
     kind: NDArray[np.int8]
-    row: Numbers
+    instance: NDArray[np.uint64]
     after: Numbers
+    ended_ns: Times
     rests: Marks
 
 
@@ -488,28 +432,26 @@ def kinds_of(cells: Cells, rates: Rates, rules: Rules, history: History) -> Kind
     if rules.calls_known:  # a thread that spins may also wait for a core
         rests = rests & (cells.calm_ns >= rules.spins_ns)
     rested_ns = np.maximum(np.maximum.accumulate(np.where(rests, t_ns[:-1], -LONG_NS)), history.rest_ns)
-    row, after = _after(cells.ended, t_ns, on, rested_ns)
-    kind[row >= 0] = SPINNING
+    instance, after, ended_ns = _after(cells.ended, t_ns, on, rested_ns)
+    kind[instance > 0] = SPINNING
     if rules.spins_ns and not rules.calls_known:
         kind[_carried_over(cells.ended, t_ns, task, kind == OF_TASK, rested_ns, rules.spins_ns)] = UNIDENTIFIED
     kind[cells.doubtful] = UNIDENTIFIED
-    row[cells.doubtful], after[cells.doubtful] = -1, -1
-    return Kinds(kind, row, after, rests)
+    instance[cells.doubtful], after[cells.doubtful] = 0, -1
+    return Kinds(kind, instance, after, ended_ns, rests)
 
 
-def cut_of(process: int, usage: Usage, cells: Cells, rates: Rates, kinds: Kinds, *, packages: bool) -> NativeSegments:
-    """Return the segments with their CPU time, without the tasks' extremes."""
+def cut_of(cells: Cells, rates: Rates, kinds: Kinds) -> NativeSegments:
+    """Return the segments with their CPU time."""
     length_s, runs = np.diff(cells.t_ns) * 1e-9, cells.running > 0
     cpu_s, counted_s, counted = (
         np.where(runs, on[cells.at], off[cells.at]) * length_s for on, off in zip(rates.on, rates.off, strict=True)
     )
-    unknown = np.full(len(cpu_s), -1, np.int16) if packages else None
     of_task = cells.near.task >= 0
     return NativeSegments(
-        process, cells.t_ns, cpu_s, counted_s, counted, cpu_s, kinds.kind,
-        np.where(kinds.kind == OF_TASK, cells.task, -1), cells.running, kinds.row, kinds.after,
-        cells.near.kept(of_task), cells.first[of_task], cells.last[of_task], usage.reads_ns, usage.threads,
-        np.empty(0, np.int64), np.empty(0), np.empty(0), unknown, unknown,
+        cells.t_ns, cpu_s, counted_s, counted, kinds.kind, np.where(kinds.kind == OF_TASK, cells.task, -1),
+        cells.running, kinds.instance, kinds.after, kinds.ended_ns, cells.near.kept(of_task), cells.first[of_task],
+        cells.last[of_task],
     )  # fmt: skip
 
 
@@ -557,17 +499,18 @@ def _running(runs: Runs, first: Numbers, last: Numbers, cells: int) -> tuple[NDA
     return count.astype(np.int32), one_task, np.append(tasks, -1)[at].astype(np.int64)
 
 
-def _after(runs: Runs, t_ns: Times, on: Marks, rested_ns: Times) -> tuple[Numbers, Numbers]:
-    """Return for each segment without users row and task of the run that ended last; -1 if the pool rested since."""
+def _after(runs: Runs, t_ns: Times, on: Marks, rested_ns: Times) -> tuple[NDArray[np.uint64], Numbers, Times]:
+    """Return for each segment without users instance, task and end of the run that ended last, if any since a rest."""
     if not len(runs.end_ns):
-        return np.full(len(on), -1, np.int64), np.full(len(on), -1, np.int64)
+        return np.zeros(len(on), np.uint64), np.full(len(on), -1, np.int64), np.full(len(on), -LONG_NS)
     order = np.argsort(runs.end_ns, kind="stable")
     ends_ns = runs.end_ns[order]
     before = np.searchsorted(ends_ns, t_ns[:-1], side="right") - 1
     follows = ~on & (before >= 0)
     last = order[np.maximum(before, 0)]
     follows &= rested_ns < runs.end_ns[last]
-    return np.where(follows, runs.row[last], -1), np.where(follows, runs.task[last], -1)
+    instance = np.where(follows, runs.instance[last], np.uint64(0))
+    return instance, np.where(follows, runs.task[last], -1), runs.end_ns[last]
 
 
 def _latest_end(runs: Runs, at_ns: Times) -> Times:

@@ -1,21 +1,23 @@
 """Passes over a recording, part after part, that find when users of a pool ran and what its segments are.
 
-A part is a window of a long recording, or all of one in memory. What is kept are sums, and the times of reads.
+A part is a window of a long recording, or all of one in memory. What is kept are sums, and files of segments.
 """
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tprof.trace.long_arrays import Appended, AppendedColumns, blocks, release
+
 from .calls import run_at, runs_of_calls
-from .cuts import IDLE, History, OnTimes, cells_of, cut_of, kinds_of, next_history, rates_of
+from .cuts import IDLE, LONG_NS, History, OnTimes, cells_of, cut_of, kinds_of, next_history, rates_of
 from .segments import (
+    OF_SEGMENTS,
     OF_TASK,
     OUTSIDE,
     SPINNING,
@@ -24,18 +26,16 @@ from .segments import (
     NativeSegments,
     Runs,
     extremes_within,
-    row_offsets,
     runs_of,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.analysis.attribution.instances import InstanceRows
     from tprof.analysis.attribution.segments import Segments
 
     from .calls import Explained, ThreadsCalls
-    from .cuts import Cells, Rates, Rules, Usage
+    from .cuts import Rates, Rules, Usage
     from .onsets import Onsets
 
 
@@ -123,28 +123,6 @@ class Block:
     segments: Sequence[Segments | None]
     is_last: bool
 
-    @cached_property
-    def offsets(self) -> list[int]:
-        """Where the rows of each thread begin, and their number."""
-        return row_offsets(self.segments)
-
-    def rows_at(self, row: Numbers, carried: Sequence[InstanceRows]) -> list[InstanceRows]:
-        """Return the instances of some rows, without sums; those behind all threads' are in `carried`."""
-        found = []
-        for at in row.tolist():
-            index = int(np.searchsorted(self.offsets, at, side="right")) - 1
-            one = self.segments[index] if index < len(self.segments) else None
-            found.append(carried[at - self.offsets[-1]] if one is None else bare_row(one, at - self.offsets[index]))
-        return found
-
-
-def bare_row(one: Segments, row: int) -> InstanceRows:
-    """Return one row of a thread, without sums."""
-    found = one.rows.view(np.array([row]))
-    found.own_s, found.cpu_s = np.zeros(1), np.zeros(1)
-    found.counts = {name: np.zeros(1) for name in found.counts}
-    return found
-
 
 @dataclass(frozen=True)
 class Facts:
@@ -153,16 +131,14 @@ class Facts:
     Attributes
     ----------
     tasks : their number
-    packages : whether the machine has more than one package
     grid_ns : times up to which the pools' CPU seconds are asked
-    cuts_ns : times of which it is asked where the segment ends that lies there, increasing
+    begins_ns : where the parts of the recording begin
     within_ns : from when to when pools count; None: always
     """
 
     tasks: int
-    packages: bool
     grid_ns: NDArray[np.int64]
-    cuts_ns: NDArray[np.int64]
+    begins_ns: NDArray[np.int64]
     within_ns: tuple[int, int] | None = None
 
 
@@ -171,9 +147,6 @@ class Source(Protocol):
 
     def runs(self, block: Block) -> tuple[Runs, Runs]:
         """Return those that reach into a part of a recording, and moments at which the pool may begin to spin."""
-
-    def around(self, begin_ns: int, end_ns: int) -> Source:
-        """Return what is needed of it between two times."""
 
 
 @dataclass(frozen=True)
@@ -203,12 +176,8 @@ class TaskRuns:
             runs = runs.kept(np.isin(runs.task, self.possible))
         if self.users is not None:
             doubtful = ~np.isin(runs.task, self.users)
-            runs = Runs(runs.begin_ns, runs.end_ns, runs.row, runs.task, doubtful)
+            runs = replace(runs, doubtful=doubtful)
         return runs, Runs.none()
-
-    def around(self, begin_ns: int, end_ns: int) -> Source:  # noqa: ARG002
-        """Return itself: it has nothing that grows."""
-        return self
 
 
 @dataclass(frozen=True)
@@ -234,10 +203,6 @@ class CallRuns:
         if self.only is not None:
             runs = runs.kept(runs.task == self.only)
         return runs, Runs.joined([run_at(block.segments, index, at_ns) for index, at_ns in self.births])
-
-    def around(self, begin_ns: int, end_ns: int) -> Source:
-        """Return it with the calls between two times."""
-        return replace(self, calls=self.calls.around(begin_ns, end_ns))
 
 
 @dataclass
@@ -290,138 +255,146 @@ class OnTimesPass:
         return rates_of(self.usage, self._on_times, self.rules.rest_ns)
 
 
-@dataclass
+class StoredSegments:
+    """The segments of a pool in a whole recording, and the runs of its users in each part of it.
+
+    They are in files where they are many, of which a window takes what lies in it.
+    """
+
+    def __init__(self, facts: Facts) -> None:
+        """Begin without segments."""
+        self._facts = facts
+        self._begins, self._segments = Appended(np.int64), AppendedColumns(*OF_SEGMENTS.values())
+        self._runs, self._run_starts = AppendedColumns(np.int64, np.int64, np.uint64, np.int64), [0]
+        self._end_ns = 0
+
+    def add(self, cut: NativeSegments | None) -> None:
+        """Add segments that follow those before."""
+        if cut is not None:
+            self._begins.add(cut.t_ns[:-1])
+            self._segments.add(*(getattr(cut, name) for name in OF_SEGMENTS))
+            self._end_ns = int(cut.t_ns[-1])
+
+    def add_runs(self, runs: Runs, part_ns: tuple[int, int]) -> None:
+        """Add the runs that reach into a part of the recording."""
+        runs = runs.kept((runs.task >= 0) & (runs.begin_ns < part_ns[1]) & (runs.end_ns >= part_ns[0]))
+        if self._facts.within_ns is not None:
+            runs = runs.limited(*self._facts.within_ns)
+        self._runs.add(runs.begin_ns, runs.end_ns, runs.instance, runs.task)
+        self._run_starts.append(self._run_starts[-1] + len(runs.task))
+
+    @cached_property
+    def _t_ns(self) -> NDArray[np.int64]:
+        self._begins.add([self._end_ns])
+        return self._begins.finish()
+
+    @cached_property
+    def _columns(self) -> dict[str, NDArray[Any]]:
+        return dict(zip(OF_SEGMENTS, self._segments.finish(), strict=True))
+
+    @cached_property
+    def _run_columns(self) -> tuple[NDArray[Any], ...]:
+        return self._runs.finish()
+
+    def _release(self) -> None:
+        release(self._t_ns, *self._columns.values(), *self._run_columns)
+
+    def between(self, begin_ns: int, end_ns: int) -> NativeSegments | None:
+        """Return the segments that lie between two times, none of them cut; None if there are none."""
+        t_ns = self._t_ns
+        low = max(int(np.searchsorted(t_ns, begin_ns, side="right")) - 1, 0)
+        high = min(int(np.searchsorted(t_ns, end_ns)), len(t_ns) - 1)
+        if low >= high:
+            return None
+        t_ns, runs = t_ns[low : high + 1].copy(), self._runs_between(begin_ns, end_ns)
+        columns = {name: values[low:high].copy() for name, values in self._columns.items()}
+        first, last = (np.minimum(np.searchsorted(t_ns, one), high - low) for one in (runs.begin_ns, runs.end_ns))
+        self._release()
+        return NativeSegments(t_ns=t_ns, runs=runs, first=first, last=last, **columns)
+
+    def _runs_between(self, begin_ns: int, end_ns: int) -> Runs:
+        """Return the runs between two times, each of them once."""
+        begins_ns = self._facts.begins_ns
+        first = max(int(np.searchsorted(begins_ns, begin_ns, side="right")) - 1, 0)
+        stop = max(int(np.searchsorted(begins_ns, end_ns)), first + 1)
+        at = slice(self._run_starts[first], self._run_starts[stop])
+        begin_ns_of, end_ns_of, instance, task = (one[at].copy() for one in self._run_columns)
+        runs = Runs(begin_ns_of, end_ns_of, instance, task, np.zeros(len(task), bool))
+        since_ns = np.repeat(begins_ns[first:stop], np.diff(self._run_starts[first : stop + 1]))
+        since_ns[: self._run_starts[first + 1] - at.start] = -LONG_NS
+        return runs.kept(runs.begin_ns >= since_ns)
+
+    def spun_after(self) -> list[set[int]]:
+        """Return for each part of the recording the instances that ended in it, and after which the pool spins later.
+
+        They are in all parts up to the last one in which it spins.
+        """
+        found: list[set[int]] = [set() for _ in self._facts.begins_ns]
+        columns, t_ns = self._columns, self._t_ns
+        for at in blocks(len(columns["kind"]), t_ns, *columns.values()):
+            kind, cpu_s, instance, ended_ns = (columns[name][at] for name in ("kind", "cpu_s", "instance", "ended_ns"))
+            spins = (kind == SPINNING) & (cpu_s > 0) & (instance > 0)
+            first = np.searchsorted(self._facts.begins_ns, ended_ns[spins], side="right") - 1
+            last = np.searchsorted(self._facts.begins_ns, t_ns[at.start + 1 : at.stop + 1][spins]) - 1
+            later = first < last
+            for one, begin, end in set(
+                zip(*(part[later].tolist() for part in (instance[spins], first, last)), strict=True)
+            ):
+                for number in range(max(begin, 0), end):
+                    found[number].add(one)
+        return found
+
+
 class CutPass:
     """Finds what the segments of a pool are.
 
     Attributes
     ----------
-    process, usage, source, rules, rates : of the pool
-    facts : of the recording
-    explained : when calls explain what the pool does; None: they need not
-    extremes : bounds of the CPU time of tasks
-    first_read : how many of the pool's distinct times of reads are left out before those of `usage`
-    used : for each part of the recording the instances that ended before, after which the pool spins in it
-    reach_ns, since_ns : the latest end of a run that begins in each part, and the earliest begin of one that is read
-    ends_ns : where the segments end that lie at the times that were asked, by these
-    histories : of each part, and of what comes after the last one
-    carried : for each part the instances of its history's runs
-    within_s : tasks, and their extremes in the time in which pools count; None: not known yet
-    sums, inside : over all segments, and over those in the time in which pools count; None: that is always
+    usage : of the pool
+    whole, sums : over all segments, and over those in the time in which pools count
+    segments : these
     """
 
-    process: int
-    usage: Usage
-    source: Source
-    rules: Rules
-    rates: Rates
-    facts: Facts
-    extremes: Extremes | None
-    explained: Explained | None = None
-    first_read: int = 0
-    used: list[set[int]] = field(default_factory=list)
-    reach_ns: list[int] = field(default_factory=list)
-    since_ns: list[int] = field(default_factory=list)
-    ends_ns: dict[int, int] = field(default_factory=dict)
-    histories: list[History] = field(default_factory=lambda: [History.none()])
-    carried: list[list[InstanceRows]] = field(default_factory=lambda: [[]])
-    sums: CutSums = field(init=False)
-    inside: CutSums | None = field(init=False)
-    within_s: tuple[Numbers, Floats, Floats] | None = None
-
-    def __post_init__(self) -> None:
-        """Begin the sums."""
-        self.sums = CutSums(self.facts.tasks, self.facts.grid_ns)
-        self.inside = None if self.facts.within_ns is None else CutSums(self.facts.tasks, self.facts.grid_ns)
-
-    @classmethod
-    def after(cls, one: OnTimesPass, process: int, facts: Facts, explained: Explained | None = None) -> CutPass:
-        """Return the pass after the one that found when users ran."""
-        extremes = Extremes(one.usage, np.array(sorted(one.users), np.int64), one.segments)
-        return cls(process, one.usage, one.source, one.rules, one.rates(), facts, extremes, explained)
+    def __init__(self, one: OnTimesPass, facts: Facts, explained: Explained | None = None) -> None:
+        """Begin after the pass that found when users ran; `explained`: when calls explain what the pool does."""
+        self.usage, self._source, self._rules, self._rates = one.usage, one.source, one.rules, one.rates()
+        self._facts, self._explained = facts, explained
+        self._extremes = Extremes(one.usage, np.array(sorted(one.users), np.int64), one.segments)
+        self._history = History.none()
+        self.whole = self.sums = CutSums(facts.tasks, facts.grid_ns)
+        if facts.within_ns is not None:
+            self.sums = CutSums(facts.tasks, facts.grid_ns)
+        self.segments = StoredSegments(facts)
 
     def add(self, block: Block) -> None:
         """Add a part of the recording."""
-        history, carried = self.histories[-1], self.carried[-1]
-        runs = Runs.joined(self.source.runs(block))
-        history = history.behind(block.offsets[-1])
-        cells = cells_of(self.usage, runs, block.part_ns, history)
-        kinds, used = None, np.empty(0, np.int64)
-        begun = (runs.begin_ns >= block.part_ns[0]) & (runs.begin_ns < block.part_ns[1])
-        self.reach_ns.append(int(runs.end_ns[begun].max(initial=block.part_ns[0])))
-        self.since_ns.append(int(runs.begin_ns.min(initial=block.part_ns[0])))
+        runs, kinds = Runs.joined(self._source.runs(block)), None
+        cells = cells_of(self.usage, runs, block.part_ns, self._history)
+        near = runs.kept(self.usage.is_busy_in(runs)) if cells is None else cells.near
+        self.segments.add_runs(near, block.part_ns)
         if cells is not None:
-            kinds = kinds_of(cells, self.rates, self.rules, history)
-            cut = cut_of(self.process, self.usage, cells, self.rates, kinds, packages=self.facts.packages)
-            self._note(cut, cells)
-            cuts_ns = self.facts.cuts_ns[slice(*np.searchsorted(self.facts.cuts_ns, cut.t_ns[[0, -1]] + 1))]
-            ends_ns = cut.t_ns[np.searchsorted(cut.t_ns, cuts_ns)]
-            self.ends_ns.update(zip(cuts_ns.tolist(), ends_ns.tolist(), strict=True))
-            used = np.unique(cut.row[(cut.kind == SPINNING) & (cut.cpu_s > 0)])
-        used = used[used >= block.offsets[-1]] - block.offsets[-1]
-        self.used.append({int(carried[at].instance[0]) for at in used.tolist()})
+            kinds = kinds_of(cells, self._rates, self._rules, self._history)
+            cut = cut_of(cells, self._rates, kinds)
+            self._extremes.add(cut)
+            missing_s = 0.0 if self._explained is None else self._explained.missing_s(cut, cells.calm_ns)
+            self.whole.add(cut, missing_s)
+            part = cut if self._facts.within_ns is None else cut.limited(*self._facts.within_ns)
+            self.segments.add(part)
+            if part is not None and self.sums is not self.whole:
+                self.sums.add(part, 0.0)
         if not block.is_last:
-            after = next_history(self.usage, cells, runs, kinds, history, block.part_ns)
-            known = np.flatnonzero(after.ended.row >= 0)
-            self.carried.append(block.rows_at(after.ended.row[known], carried))
-            row = np.full(len(after.ended.row), -1)
-            row[known] = np.arange(len(known))
-            self.histories.append(after.with_rows(row))
+            self._history = next_history(self.usage, cells, runs, kinds, self._history, block.part_ns)
         self.usage.release()
-        self.rates.release()
+        self._rates.release()
 
-    def _note(self, cut: NativeSegments, cells: Cells) -> None:
-        assert self.extremes is not None  # noqa: S101 - it is not that of a window
-        self.extremes.add(cut)
-        missing_s = 0.0 if self.explained is None else self.explained.missing_s(cut, cells.calm_ns)
-        self.sums.add(cut, missing_s)
-        if self.inside is not None and self.facts.within_ns is not None:
-            part = cut.limited(*self.facts.within_ns)
-            if part is not None:
-                self.inside.add(part, 0.0)
-
-    def limited(self) -> CutPass:
-        """Return it with the sums and extremes of the time in which pools count."""
-        found, (users, *extremes_s) = copy(self), self.found_extremes()
-        if self.inside is not None:
+    def extremes(self) -> tuple[Numbers, Floats, Floats]:
+        """Return tasks, and the CPU seconds that each used at least and at most in the time in which pools count."""
+        users, least_s, most_s = self._extremes.found()
+        if self.sums is not self.whole:
             # Tasks that are not in the table have no sums.
             own_s, whole_s = (
-                np.append(one.by_task[2][:-1], 0.0)[np.minimum(users, self.facts.tasks)]
-                for one in (self.inside, self.sums)
+                np.append(one.by_task[2][:-1], 0.0)[np.minimum(users, self._facts.tasks)]
+                for one in (self.sums, self.whole)
             )
-            least_s, most_s = extremes_within((extremes_s[0], extremes_s[1]), own_s, whole_s, self.inside.cpu_s)
-            found.sums, found.extremes, found.within_s = self.inside, None, (users, least_s, most_s)
-        return found
-
-    def found_extremes(self) -> tuple[Numbers, Floats, Floats]:
-        """Return tasks, and the CPU seconds that each used at least and at most."""
-        if self.within_s is not None:
-            return self.within_s
-        assert self.extremes is not None  # noqa: S101 - it is not that of a window
-        return self.extremes.found()
-
-    def segments_after(self, block: Block, history: History, last_ns: int | None) -> NativeSegments | None:
-        """Return the segments of a part of the recording, the last of which ends at `last_ns`; None if there are none.
-
-        Rows of instances of the part's history are behind those of the part.
-        """
-        history = history.behind(block.offsets[-1])
-        runs = Runs.joined(self.source.runs(block))
-        cells = cells_of(self.usage, runs, block.part_ns, history, last_ns)
-        if cells is None:
-            return None
-        found = kinds_of(cells, self.rates, self.rules, history)
-        return cut_of(self.process, self.usage, cells, self.rates, found, packages=self.facts.packages)
-
-    def around(self, begin_ns: int, end_ns: int, reach_ns: int) -> CutPass:
-        """Return what is needed of it between two times, up to the end of runs that begin there; without sums."""
-        low = max(int(np.searchsorted(self.usage.grid_ns, begin_ns, side="right")) - 1, 0)
-        high = int(np.searchsorted(self.usage.grid_ns, end_ns)) + 1
-        nothing = np.empty(0, np.int64)
-        facts = replace(self.facts, grid_ns=nothing, cuts_ns=nothing, within_ns=None)
-        small = CutPass(
-            self.process, self.usage.around(low, high, reach_ns), self.source.around(begin_ns, end_ns), self.rules,
-            self.rates.part(slice(low, high + 1)), facts, None,
-        )  # fmt: skip
-        small.first_read = low
-        return small
+            least_s, most_s = extremes_within((least_s, most_s), own_s, whole_s, self.sums.cpu_s)
+        return users, least_s, most_s

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,16 +18,22 @@ if TYPE_CHECKING:
 
     from tprof.analysis.attribution.segment_energy import Shares
     from tprof.analysis.attribution.segments import Segments
+    from tprof.analysis.engine.instance_table import InstanceTable
 
     from .cuts import Usage
 
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
+Ids = NDArray[np.uint64]
 
 OUTSIDE, OF_TASK, SPINNING, UNIDENTIFIED = range(4)
 """What a pool's CPU time is: of the program outside tasks, of one task, after a user's end, of one of several tasks."""
-_OF_SEGMENTS = ("kind", "task", "running", "row", "after", "package", "package_end")
+OF_SEGMENTS = {
+    "cpu_s": np.float64, "counted_s": np.float64, "counted": np.float64, "kind": np.int8, "task": np.int64,
+    "running": np.int32, "instance": np.uint64, "after": np.int64, "ended_ns": np.int64,
+}  # fmt: skip
+"""What is known of each segment of a pool."""
 WAITING = 0.02
 """A task whose thread uses less than this part of a core only waits."""
 
@@ -57,16 +62,31 @@ class Runs:
     Attributes
     ----------
     begin_ns, end_ns : (n,) int64
-    row : (n,) index of the instance among the rows of all threads, one after the other
-    task : (n,) int64
+    instance : (n,) uint64, 0: none
+    task : (n,) int64, -1: none, or one that is in no table
     doubtful : (n,) whether it is not known that the task uses the pool at all
     """
 
     begin_ns: Times
     end_ns: Times
-    row: NDArray[np.int64]
+    instance: Ids
     task: NDArray[np.int64]
     doubtful: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, one: Segments, place: NDArray[np.intp], begin_ns: Times, end_ns: Times) -> Runs:
+        """Return what ran in parts of a thread's segments."""
+        row = one.slot[place].astype(np.int64) - 1
+        task = np.append(one.rows.task.astype(np.int64), -1)[row]
+        task[task == NO_TASK] = -1
+        instance = np.append(one.rows.instance, np.uint64(0))[row]
+        return cls(begin_ns, end_ns, np.where(task >= 0, instance, np.uint64(0)), task, np.zeros(len(row), bool))
+
+    @classmethod
+    def outside(cls, begin_ns: Times, end_ns: Times) -> Runs:
+        """Return times of no task."""
+        count = len(begin_ns)
+        return cls(begin_ns, end_ns, np.zeros(count, np.uint64), np.full(count, -1), np.zeros(count, bool))
 
     def kept(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> Runs:
         """Return some of them."""
@@ -75,50 +95,18 @@ class Runs:
     @classmethod
     def none(cls) -> Runs:
         """Return no runs."""
-        nothing = np.empty(0, np.int64)
-        return cls(nothing, nothing, nothing, nothing, np.empty(0, bool))
+        return cls.outside(*np.empty((2, 0), np.int64))
+
+    def limited(self, begin_ns: int, end_ns: int) -> Runs:
+        """Return the same, cut to a time."""
+        begins_ns, ends_ns = (np.clip(one, begin_ns, end_ns) for one in (self.begin_ns, self.end_ns))
+        return replace(self, begin_ns=begins_ns, end_ns=ends_ns)
 
     @classmethod
     def joined(cls, parts: Sequence[Runs]) -> Runs:
         """Put several together."""
         parts = [cls.none(), *parts]
         return cls(*(np.concatenate([getattr(one, name) for one in parts]) for name in cls.__annotations__))
-
-
-@dataclass(frozen=True)
-class RunBounds:
-    """The least and the most that runs may have used of what a pool did.
-
-    The CPU time between two reads may have been used at any time between them. So all of an interval that a run touches
-    may be its own, and none of one that it does not fill.
-
-    Attributes
-    ----------
-    reads_ns : (reads,) sorted times of all reads of a pool's threads
-    threads : how many threads are read between two of these
-    total, alone : what the pool had used at each of them, and of that what it used in one run that ran alone
-    """
-
-    reads_ns: Times
-    threads: NDArray[np.int64]
-    total: Floats
-    alone: Floats
-
-    def of(self, runs: Runs) -> tuple[Floats, Floats]:
-        """Return both for each of some runs."""
-        after_begin = np.searchsorted(self.reads_ns, runs.begin_ns, side="left")
-        before_end = np.searchsorted(self.reads_ns, runs.end_ns, side="right") - 1
-        # The threads are read one after the other: that many reads further on each has been read.
-        last = len(self.reads_ns) - 1
-        spare_begin = self.threads[np.clip(after_begin, 0, last)]
-        spare_end = self.threads[np.clip(before_end, 0, last)]
-        first_of, end_of = (np.clip(one, 0, last) for one in (after_begin - spare_begin, before_end + spare_end))
-        inner_begin, inner_end = (
-            np.clip(one, 0, last) for one in (after_begin + spare_begin - 1, before_end - spare_end + 1)
-        )
-        inner_end = np.maximum(inner_end, inner_begin)
-        least, most = self.alone[inner_end] - self.alone[inner_begin], self.total[end_of] - self.total[first_of]
-        return np.maximum(least, 0.0), np.maximum(most, 0.0)
 
 
 def _equal_to(values: NDArray[np.int32], number: NDArray[np.integer[Any]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
@@ -170,97 +158,75 @@ class NativeSegments:
 
     Attributes
     ----------
-    process : pid
     t_ns : (n + 1,) int64, increasing
     cpu_s : (n,) float64, of all threads of the pool
     counted_s : (n,) float64, of these the CPU seconds whose modelled energy is known by counters
     counted : (n,) float64, that modelled energy
-    modelled : (n,) float64, modelled energy of all
     kind : (n,) int8: `OUTSIDE`, `OF_TASK`, `SPINNING` or `UNIDENTIFIED`
     task : (n,) int64: of `OF_TASK`, -1 elsewhere
     running : (n,) instances that run and can be users
-    row, after : (n,) int64: of `SPINNING` the instance that ended last and its task, -1 elsewhere
+    instance, after : (n,) of `SPINNING` the instance that ended last and its task; 0 and -1 elsewhere
+    ended_ns : (n,) int64, when that one ended
     runs : the users' times
     first, last : for each of `runs` the segments where it begins and ends
-    reads_ns : sorted times of all reads
-    threads : how many threads are read between two of these, (reads,)
-    users, least_s, most_s : tasks that ran, and the CPU seconds that each used at least and at most: between two
-        reads any order is possible
-    package, package_end : (n,) -1: not known
+    modelled : (n,) float64, modelled energy of all
+    package, package_end : (n,) -1: not known; None: there is one
+    run_row, row : rows of the instances of `runs`, and of those that ended last, -1: not there
     """
 
-    process: int
     t_ns: Times
     cpu_s: Floats
     counted_s: Floats
     counted: Floats
-    modelled: Floats
     kind: NDArray[np.int8]
     task: NDArray[np.int64]
     running: NDArray[np.int32]
-    row: NDArray[np.int64]
+    instance: Ids
     after: NDArray[np.int64]
+    ended_ns: Times
     runs: Runs
     first: NDArray[np.int64]
     last: NDArray[np.int64]
-    reads_ns: Times
-    threads: NDArray[np.int64]
-    users: NDArray[np.int64]
-    least_s: Floats
-    most_s: Floats
-    package: NDArray[np.int16] | None
-    package_end: NDArray[np.int16] | None
-
-    def between(self, begin_ns: int, end_ns: int, rows: NDArray[np.int64]) -> NativeSegments:
-        """Return the part in a window; of a segment that is cut the part by time.
-
-        Parameters
-        ----------
-        begin_ns, end_ns : the window
-        rows : numbers of the instances in the window by those of now, -1: not in it
-        """
-        numbers = np.append(rows, -1)
-        runs = self.runs.kept(
-            (self.runs.begin_ns < end_ns) & (self.runs.end_ns > begin_ns) & (numbers[self.runs.row] >= 0)
-        )
-        runs = replace(
-            runs, begin_ns=np.maximum(runs.begin_ns, begin_ns), end_ns=np.minimum(runs.end_ns, end_ns),
-            row=numbers[runs.row],
-        )  # fmt: skip
-        part = replace(self, runs=runs, row=numbers[self.row])
-        begin_ns, end_ns = max(begin_ns, int(self.t_ns[0])), min(end_ns, int(self.t_ns[-1]))
-        inside = (self.t_ns > begin_ns) & (self.t_ns < end_ns)
-        cut = part.cut_at(np.concatenate(([begin_ns], self.t_ns[inside], [max(end_ns, begin_ns)])))
-        own_s, whole_s = (one.of_task_s(self.users) for one in (cut, self))
-        least_s, most_s = extremes_within((self.least_s, self.most_s), own_s, whole_s, float(cut.cpu_s.sum()))
-        return replace(cut, least_s=least_s, most_s=most_s)
+    modelled: Floats = field(default_factory=lambda: np.empty(0))
+    package: NDArray[np.int16] | None = None
+    package_end: NDArray[np.int16] | None = None
+    run_row: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    row: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
 
     def limited(self, begin_ns: int, end_ns: int) -> NativeSegments | None:
-        """Return the part between two times, with the same instances; None if there is none."""
-        if self.t_ns[-1] <= begin_ns or self.t_ns[0] >= end_ns:
-            return None
-        rows = np.arange(int(max(self.row.max(initial=-1), self.runs.row.max(initial=-1))) + 1)
-        return self.between(begin_ns, end_ns, rows)
+        """Return the part between two times, None if there is none; of a segment that is cut the part by time.
 
-    def cut_at(self, t_ns: Times) -> NativeSegments:
-        """Return segments that begin and end at other times, each in one of these; of one that is cut part by time."""
-        at = np.clip(np.searchsorted(self.t_ns, t_ns[:-1], side="right") - 1, 0, len(self.cpu_s) - 1)
-        part = np.diff(t_ns) / np.diff(self.t_ns)[at]
-        taken: dict[str, Any] = {
-            name: None if (one := getattr(self, name)) is None else one[at] for name in _OF_SEGMENTS
-        }
-        first, last = (
-            np.searchsorted(t_ns, np.clip(one, t_ns[0], t_ns[-1])) for one in (self.runs.begin_ns, self.runs.end_ns)
+        What ended before these times is no instance's.
+        """
+        low, high = (
+            int(np.searchsorted(self.t_ns[1:], begin_ns, side="right")),
+            int(np.searchsorted(self.t_ns[:-1], end_ns)),
         )
-        return replace(
-            self, t_ns=t_ns, first=first, last=last, **taken,
-            **{name: getattr(self, name)[at] * part for name in ("cpu_s", "counted_s", "counted", "modelled")},
-        )  # fmt: skip
+        if low >= high:
+            return None
+        t_ns = np.clip(self.t_ns[low : high + 1], begin_ns, end_ns)
+        part = np.diff(t_ns) / np.diff(self.t_ns[low : high + 1])
+        of_segments = {name: getattr(self, name)[low:high] for name in OF_SEGMENTS}
+        of_segments |= {name: of_segments[name] * part for name in ("cpu_s", "counted_s", "counted")}
+        of_segments["instance"] = np.where(of_segments["ended_ns"] < begin_ns, np.uint64(0), of_segments["instance"])
+        first, last = (np.clip(one - low, 0, high - low) for one in (self.first, self.last))
+        return NativeSegments(
+            t_ns=t_ns, runs=self.runs.limited(begin_ns, end_ns), first=first, last=last, **of_segments
+        )
 
-    def of_task_s(self, tasks: NDArray[np.int64]) -> Floats:
-        """Return the CPU seconds that are some tasks' own."""
-        top = int(max(tasks.max(initial=0), self.task.max(initial=0))) + 1
-        return sum_by(self.task_numbers(top), self.cpu_s, top + 1)[tasks]
+    def placed(self, instances: InstanceTable) -> NativeSegments:
+        """Return the same with rows of the instances, without runs of those that are not there."""
+        run_row = instances.find(self.runs.instance)
+        known = run_row >= 0
+        row = np.where(self.instance > 0, instances.find(self.instance), np.int32(-1))
+        return replace(
+            self,
+            runs=self.runs.kept(known),
+            first=self.first[known],
+            last=self.last[known],
+            run_row=run_row[known],
+            row=row,
+        )
 
     @property
     def slot(self) -> NDArray[np.int32]:
@@ -287,7 +253,7 @@ class NativeSegments:
 
     def by_row(self, values: Floats, rows: int) -> Floats:
         """Share the values of `OF_TASK` among instances, evenly where several of the task ran: (rows,)."""
-        return sum_by(self.runs.row, self.of_runs(self.of_task(values)), rows)
+        return sum_by(self.run_row, self.of_runs(self.of_task(values)), rows)
 
     def of_task(self, values: Floats) -> Floats:
         """Return the values of `OF_TASK` for each instance of the task that runs, 0 elsewhere."""
@@ -338,7 +304,7 @@ def runs_of(segments: Sequence[Segments | None], which: Sequence[int], *, caller
     which : indices of the threads
     caller_computes : leave out the times in which a task only waited
     """
-    offsets, parts = row_offsets(segments), []
+    parts = []
     for index in which:
         one = segments[index]
         if one is None:
@@ -346,23 +312,9 @@ def runs_of(segments: Sequence[Segments | None], which: Sequence[int], *, caller
         length_s = np.diff(one.t_ns) * 1e-9
         ran = (one.slot > 0) & (length_s > 0)
         at = np.flatnonzero(ran & (one.cpu_s >= WAITING * length_s) if caller_computes else ran)
-        row = one.slot[at].astype(np.int64) - 1
-        task = tasks_of(one, row)
-        runs = Runs(one.t_ns[at], one.t_ns[at + 1], row + offsets[index], task, np.zeros(len(row), bool))
-        parts.append(runs if (task >= 0).all() else runs.kept(task >= 0))
+        runs = Runs.of(one, at, one.t_ns[at], one.t_ns[at + 1])
+        parts.append(runs.kept(runs.task >= 0))
     return Runs.joined(parts)
-
-
-def tasks_of(one: Segments, row: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the tasks of a thread's rows, -1 for row -1 and for a task that is in no table; it may have no rows."""
-    task = np.append(one.rows.task.astype(np.int64), -1)[row]
-    task[task == NO_TASK] = -1
-    return task
-
-
-def row_offsets(segments: Sequence[Segments | None]) -> list[int]:
-    """Return where the rows of each thread begin among those of all, one after the other, and their number."""
-    return [0, *itertools.accumulate(0 if one is None else len(one.rows) for one in segments)]
 
 
 def power_of_pool(power: Floats, counted: Floats, counted_s: Floats) -> Floats:

@@ -171,9 +171,9 @@ class _PoolSearch:
         yield first
         if not first.is_called:
             return None
-        second = CutPass.after(first, self._one.pid, recorded.facts, Explained(since_ns, default_spins_ns))
+        second = CutPass(first, recorded.facts, Explained(since_ns, default_spins_ns))
         yield second
-        if second.sums.missing_s > MOST_UNEXPLAINED * second.sums.cpu_s:
+        if second.whole.missing_s > MOST_UNEXPLAINED * second.whole.cpu_s:
             return None
         return self._found(first.tasks, "calls", second)
 
@@ -195,11 +195,11 @@ class _PoolSearch:
         yield first
         if not first.tasks:
             return None
-        cut = CutPass.after(first, one.pid, self._recorded.facts)
+        cut = CutPass(first, self._recorded.facts)
         yield cut
         if how == "pool" and _is_independent(cut):
             return None
-        basis = "creator" if how != "pool" else "unknown" if cut.sums.is_unidentified else "alone"
+        basis = "creator" if how != "pool" else "unknown" if cut.whole.is_unidentified else "alone"
         possible = np.array(sorted(first.tasks), np.int64)
         learnt = onsets.learnt() if len(possible) > 1 else None
         given = {member.thread.creator_task for member in self._members} - {None}
@@ -216,7 +216,7 @@ class _PoolSearch:
     def _cut_by(self, source: TaskRuns, rules: Rules) -> Generator[Pass, None, CutPass]:
         first = OnTimesPass(self._usage, source, rules)
         yield first
-        second = CutPass.after(first, self._one.pid, self._recorded.facts)
+        second = CutPass(first, self._recorded.facts)
         yield second
         return second
 
@@ -229,12 +229,12 @@ class _PoolSearch:
 
 def _never_rests(cut: CutPass) -> bool:
     """Return whether a pool is busy throughout, so that nothing shows who calls it."""
-    return cut.sums.low_s < SELDOM_RESTS * cut.sums.length_s
+    return cut.whole.low_s < SELDOM_RESTS * cut.whole.length_s
 
 
 def _is_independent(cut: CutPass) -> bool:
     """Return whether a pool is about as busy while no task runs as while one does."""
-    (outside_s, outside_cpu_s), (on_s, on_cpu_s) = cut.sums.outside.tolist(), cut.sums.on.tolist()
-    if outside_s < max(LEAST_ALONE_S, LEAST_ALONE * (outside_s + on_s)) or cut.sums.begins < LEAST_BEGINS:
+    (outside_s, outside_cpu_s), (on_s, on_cpu_s) = cut.whole.outside.tolist(), cut.whole.on.tolist()
+    if outside_s < max(LEAST_ALONE_S, LEAST_ALONE * (outside_s + on_s)) or cut.whole.begins < LEAST_BEGINS:
         return False
     return bool(outside_cpu_s / outside_s > INDEPENDENT * on_cpu_s / max(on_s, 1e-9))
