@@ -67,9 +67,9 @@ def _is_mostly_before_tasks(profile: Profile) -> bool:
     if not counts or not firsts:
         return False
     times_ns = np.array([trace.start_ns, min(t_ns for t_ns, _ in firsts), trace.end_ns])
-    of_all_s, all_s = (sum(count.at(times_ns) for count in counts)[1:]).tolist()
-    before_s = max(of_all_s, sum(cpu_s for _, cpu_s in firsts))
-    return before_s > 0 and before_s >= (all_s - profile.sums.cpu_s) / 2
+    used_s = np.sum([count.at(times_ns) for count in counts], axis=0)
+    before_s = max(float(used_s[1]), sum(cpu_s for _, cpu_s in firsts))
+    return before_s > 0 and before_s >= (float(used_s[2]) - profile.sums.cpu_s) / 2
 
 
 def _first_instances(trace: Trace) -> list[tuple[int, float]]:
@@ -81,7 +81,7 @@ def _first_instances(trace: Trace) -> list[tuple[int, float]]:
     for thread in trace.threads:
         for samples in thread.read_pieces(0, min(thread.count, _FIRST_RECORDS)):
             at = np.flatnonzero(samples["instance"])[:1]
-            if len(at) and "cpu_ns" in samples.dtype.names:
+            if len(at) and "cpu_ns" in thread.columns:
                 t_ns, cpu_ns = (int(samples[name][at[0]]) for name in ("t_ns", "cpu_ns"))
                 first = t_ns, min(cpu_ns, max(t_ns - trace.start_ns, 0)) * 1e-9
                 firsts[thread.pid] = min(firsts.get(thread.pid, first), first)

@@ -37,7 +37,7 @@ def least_errors(profile: Profile, case: AssumptionCase) -> Floats:
     domain = recipe.whole[0]
     rows = Rows.of(domain, np.sum(stream.found.hidden.between(domain.edges_ns, domain.package), axis=0), tasks + 3)
     with ArrayFile(NO_SPACE) as file:
-        read = activity_reader(recipe, stream.found, stream.pools, stream.windows)
+        read = activity_reader(recipe, stream.found, stream.pools)
         run = store_run(file, read, stream.windows, tasks, recipe.packages)
         equations = Equations.of(rows, run.work(domain), tasks, 0.0)
     power = np.array([*(task.kernel.unseen_w for task in case.tasks), 0.0, 0.0, case.package.law.static_w])
