@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from tprof.analysis.attribution.natives.cuts import EVER, Rules, Usage
-from tprof.analysis.attribution.natives.passes import Block, CutPass, Facts, OnTimesPass
+from tprof.analysis.attribution.natives.passes import Block, Facts, PoolPass
 from tprof.analysis.attribution.natives.segments import NativeSegments, Runs
 
 if TYPE_CHECKING:
@@ -26,11 +26,9 @@ class _Given:
 
 def cut_pool(clocks: Sequence[Clock], runs: Runs, *, spins_ns: int = 0) -> NativeSegments:
     """Return the segments of a pool in a whole recording: of its clocks, each with two reads or more."""
-    block, nothing = Block(EVER, [], is_last=True), np.empty(0, np.int64)
-    first = OnTimesPass(Usage.of(clocks), _Given(runs), Rules(spins_ns))
-    first.add(block)
-    second = CutPass(first, Facts(0, grid_ns=nothing, begins_ns=np.zeros(1, np.int64)))
-    second.add(block)
-    found = second.segments.between(*EVER)
+    facts = Facts(0, grid_ns=np.empty(0, np.int64), begins_ns=np.zeros(1, np.int64))
+    cut = PoolPass(Usage.of(clocks), _Given(runs), Rules(spins_ns), facts)
+    cut.add(Block(EVER, []))
+    found = cut.finish().between(*EVER)
     assert found is not None
     return found

@@ -205,14 +205,9 @@ class Explained:
     since_ns: int
     spins_ns: int
 
-    def missing_s(self, cut: NativeSegments, calm_ns: Times) -> float:
-        """Return the CPU seconds of a pool that worked while no call was going on nor had just ended.
-
-        Parameters
-        ----------
-        cut : the pool's CPU time, cut by the calls
-        calm_ns : for each segment how long before its begin the last call ended
-        """
+    def missing_s(self, cut: NativeSegments) -> float:
+        """Return the CPU seconds of a pool, cut by the calls, while no call was going on nor had just ended."""
+        calm_ns = cut.t_ns[:-1] - cut.ended_ns
         late = (cut.kind == SPINNING) & (calm_ns > 2 * self.spins_ns) & (self.spins_ns > 0)
         unexplained = ((cut.kind == OUTSIDE) & (cut.running == 0)) | late
         unexplained &= cut.t_ns[1:] > self.since_ns + UNSEEN_NS

@@ -24,7 +24,7 @@ from tprof.errors import TprofError
 from tprof.trace.long_arrays import blocks, computed, differences, joined, kept, release, running_sums, zeros
 from tprof.trace.long_sorts import changes, distinct_values, sorted_values, without_repeats
 
-from .segments import OF_TASK, OUTSIDE, SPINNING, UNIDENTIFIED, NativeSegments, Runs
+from .segments import OF_TASK, OUTSIDE, SPINNING, UNIDENTIFIED, Runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,30 +154,6 @@ def _alive(clocks: Sequence[Clock], reads_ns: Times) -> NDArray[np.int64]:
     return computed(len(reads_ns), np.int64, of_part, reads_ns)
 
 
-class OnTimes:
-    """When users ran.
-
-    Attributes
-    ----------
-    on_ns : (n,) between two distinct times of reads, how long users ran
-    reach_ns : the first and the last moment at which a segment of the pool begins or ends
-    """
-
-    def __init__(self, usage: Usage) -> None:
-        """Begin without segments."""
-        self._padded_ns = zeros(len(usage.grid_ns) + 1, np.int64)
-        self.on_ns = self._padded_ns[1:-1]
-        self.reach_ns = int(usage.grid_ns[0]), int(usage.grid_ns[-1])
-
-    def add(self, t_ns: Times, at: NDArray[np.intp], on: Marks) -> None:
-        """Add segments: where they begin and end, between which reads, and whether users ran."""
-        self.reach_ns = min(self.reach_ns[0], int(t_ns[0])), max(self.reach_ns[1], int(t_ns[-1]))
-        first = int(at[0])
-        sums = np.bincount(at - first, weights=np.where(on, np.diff(t_ns), 0))
-        self._padded_ns[first : first + len(sums)] += sums.astype(np.int64)
-        release(self._padded_ns)
-
-
 @dataclass(frozen=True)
 class Rates:
     """What a pool used per second between two distinct times of reads; padded with what is before and after: (n + 2,).
@@ -198,12 +174,17 @@ class Rates:
         release(*self.off, *self.on, self.rests)
 
 
-def rates_of(usage: Usage, on_times: OnTimes, rest_ns: int) -> Rates:
+def rates_of(usage: Usage, on_ns: Times, reach_ns: tuple[int, int], rest_ns: int) -> Rates:
     """Return the rates: as much of a pool's CPU time as fits is used while its users run.
 
-    A pool that is idle for less than `rest_ns` has not rested.
+    Parameters
+    ----------
+    usage : of the pool
+    on_ns : (n,) between two distinct times of reads, how long users ran
+    reach_ns : where the first segment begins, and the last one ends
+    rest_ns : a pool that is idle for less has not rested
     """
-    on_until_ns = running_sums(on_times.on_ns)
+    on_until_ns = running_sums(on_ns)
     steps = _Steps(len(usage.grid_ns) - 1, _highest(usage.power))
     for at in blocks(len(usage.cpu_s)):
         first, last = usage.first[at], usage.last[at]
@@ -216,7 +197,7 @@ def rates_of(usage: Usage, on_times: OnTimes, rest_ns: int) -> Rates:
         usage.release()
         release(on_until_ns)
     off, on, touches = steps.rates()
-    before_ns, after_ns = on_times.reach_ns
+    before_ns, after_ns = min(reach_ns[0], int(usage.grid_ns[0])), max(reach_ns[1], int(usage.grid_ns[-1]))
     edges_ns = joined(np.int64, (np.array([before_ns]), usage.grid_ns, np.array([after_ns])))
 
     def is_idle(at: slice) -> Marks:
@@ -336,63 +317,52 @@ class History:
     ----------
     begin_ns : where the segment begins that goes on there; None: no segment does
     ended : of the users' runs that ended before those that a later segment may follow
-    rest_ns : where the last segment before that one begins in which the pool rested
     """
 
     begin_ns: int | None
     ended: Runs
-    rest_ns: int
 
     @classmethod
     def none(cls) -> History:
         """Return that of the begin of a recording."""
-        return cls(None, Runs.none(), -LONG_NS)
+        return cls(None, Runs.none())
 
 
-@dataclass(frozen=True)
-class Cells:
-    """The segments of a pool in a part of a recording, and which users run in them.
+class Cells(NamedTuple):
+    """The segments of a pool that end in a part of a recording, and which users run in them.
 
     Attributes
     ----------
     t_ns : (n + 1,) where segments begin and end
-    at : (n,) where they are among the reads, as in `Rates`
-    near : the users' runs at whose time the pool used CPU time
-    first, last : for each of these the segments where it begins and ends
-    running, one_task, task : (n,) number of runs, whether all are of one task, and this task
-    doubtful : (n,) whether a doubtful user runs
-    ended : users' runs that ended, those of before too
-    calm_ns : (n,) begin less the latest end of a run
+    kind : (n,) int8, that of a pool that rests whenever no user runs
+    task : (n,) int64, the task of all users that run; -1: none, or several
+    running : (n,) how many runs there are
+    instance, after : (n,) of the run that ended last, where no user runs, its instance and task
+    ended_ns, other_ns : (n,) when that one ended, and the last one of another task than `task`
     """
 
     t_ns: Times
-    at: NDArray[np.intp]
-    near: Runs
-    first: Numbers
-    last: Numbers
-    running: NDArray[np.int32]
-    one_task: Marks
+    kind: NDArray[np.int8]
     task: Numbers
-    doubtful: Marks
-    ended: Runs
-    calm_ns: Times
+    running: NDArray[np.int32]
+    instance: NDArray[np.uint64]
+    after: Numbers
+    ended_ns: Times
+    other_ns: Times
 
 
-def cells_of(usage: Usage, runs: Runs, part_ns: tuple[int, int], history: History) -> Cells | None:
+def cells_of(near: Runs, ended: Runs, t_ns: Times, begin_ns: int | None) -> Cells | None:
     """Return the segments that end in a part of a recording, None if there are none.
 
     Parameters
     ----------
-    usage : of the pool
-    runs : of its possible users, all that reach into the part
-    part_ns : which part
-    history : of its begin
+    near : the runs that reach into the part at whose time the pool used CPU time
+    ended : runs that end in it or ended before
+    t_ns : the times in it at which segments begin
+    begin_ns : where the segment begins that goes on there; None: no segment does
     """
-    begin_ns = part_ns[0]
-    near = runs.kept(usage.is_busy_in(runs))
-    t_ns = _edges_in(usage, near, part_ns)
-    if history.begin_ns is not None:
-        t_ns = np.concatenate((np.array([history.begin_ns]), t_ns))
+    if begin_ns is not None:
+        t_ns = np.concatenate((np.array([begin_ns]), t_ns))
     if len(t_ns) < 2:
         return None
     count = len(t_ns) - 1
@@ -400,79 +370,63 @@ def cells_of(usage: Usage, runs: Runs, part_ns: tuple[int, int], history: Histor
     sure = ~near.doubtful
     running, one_task, task = _running(near.kept(sure), first[sure], last[sure], count)
     doubtful = _running(near.kept(~sure), first[~sure], last[~sure], count)[0] > 0
-    ended = Runs.joined([history.ended, runs.kept(~runs.doubtful & (runs.end_ns >= begin_ns))])
-    calm_ns = t_ns[:-1] - _latest_end(ended, t_ns[:-1])
-    at = np.searchsorted(usage.grid_ns, t_ns[:-1], side="right")
-    return Cells(t_ns, at, near, first, last, running, one_task, task, doubtful, ended, calm_ns)
+    of_task = one_task & (task >= 0)
+    kind = np.where(of_task, OF_TASK, np.where((running > 0) & ~one_task, UNIDENTIFIED, OUTSIDE)).astype(np.int8)
+    kind[doubtful] = UNIDENTIFIED
+    instance, after, ended_ns, other_ns = _before(ended, t_ns[:-1], task)
+    instance[(running > 0) | doubtful] = 0
+    return Cells(t_ns, kind, task, running, instance, after, ended_ns, other_ns)
 
 
-def _edges_in(usage: Usage, near: Runs, part_ns: tuple[int, int]) -> Times:
+def edges_in(usage: Usage, near: Runs, part_ns: tuple[int, int]) -> Times:
     """Return the times in a part of a recording at which clocks were read or runs begin or end."""
     low, high = np.searchsorted(usage.grid_ns, part_ns)
     t_ns = np.concatenate((near.begin_ns, near.end_ns))
     return distinct_values(np.concatenate((usage.grid_ns[low:high], t_ns[(t_ns >= part_ns[0]) & (t_ns < part_ns[1])])))
 
 
-class Kinds(NamedTuple):
-    """Of segments the kind, instance and task that they follow, when that ended, and whether the pool rests."""
+def settle_kinds(cells: Cells, rests: Marks, rested_ns: int, rules: Rules) -> int:
+    """Set the kinds of segments by when the pool rested, and return where the last one begins in which it does.
 
-    kind: NDArray[np.int8]
-    instance: NDArray[np.uint64]
-    after: Numbers
-    ended_ns: Times
-    rests: Marks
-
-
-def kinds_of(cells: Cells, rates: Rates, rules: Rules, history: History) -> Kinds:
-    """Return what the segments are."""
-    on, task, t_ns = cells.running > 0, cells.task, cells.t_ns
-    kind = np.where(~on, OUTSIDE, np.where(cells.one_task, OF_TASK, UNIDENTIFIED)).astype(np.int8)
-    kind[cells.one_task & (task < 0)] = OUTSIDE
-    rests = rates.rests[cells.at]
+    Parameters
+    ----------
+    cells : the segments, whose kinds are set in place
+    rests : (n,) whether the pool used next to no CPU time
+    rested_ns : where the last segment before them begins in which it rested
+    rules : of the pool
+    """
+    kind, begin_ns = cells.kind, cells.t_ns[:-1]
     if rules.calls_known:  # a thread that spins may also wait for a core
-        rests = rests & (cells.calm_ns >= rules.spins_ns)
-    rested_ns = np.maximum(np.maximum.accumulate(np.where(rests, t_ns[:-1], -LONG_NS)), history.rest_ns)
-    instance, after, ended_ns = _after(cells.ended, t_ns, on, rested_ns)
-    kind[instance > 0] = SPINNING
+        rests = rests & (begin_ns - cells.ended_ns >= rules.spins_ns)
+    since_ns = np.maximum(np.maximum.accumulate(np.where(rests, begin_ns, -LONG_NS)), rested_ns)
+    kind[(cells.instance > 0) & (since_ns < cells.ended_ns)] = SPINNING
     if rules.spins_ns and not rules.calls_known:
-        kind[_carried_over(cells.ended, t_ns, task, kind == OF_TASK, rested_ns, rules.spins_ns)] = UNIDENTIFIED
-    kind[cells.doubtful] = UNIDENTIFIED
-    instance[cells.doubtful], after[cells.doubtful] = 0, -1
-    return Kinds(kind, instance, after, ended_ns, rests)
+        # The pool may still spin after another task: it has not rested since.
+        spins = (begin_ns - cells.other_ns < rules.spins_ns) & (since_ns < cells.other_ns)
+        kind[(kind == OF_TASK) & spins] = UNIDENTIFIED
+    return int(since_ns[-1])
 
 
-def cut_of(cells: Cells, rates: Rates, kinds: Kinds) -> NativeSegments:
-    """Return the segments with their CPU time."""
-    length_s, runs = np.diff(cells.t_ns) * 1e-9, cells.running > 0
-    cpu_s, counted_s, counted = (
-        np.where(runs, on[cells.at], off[cells.at]) * length_s for on, off in zip(rates.on, rates.off, strict=True)
-    )
-    of_task = cells.near.task >= 0
-    return NativeSegments(
-        cells.t_ns, cpu_s, counted_s, counted, kinds.kind, np.where(kinds.kind == OF_TASK, cells.task, -1),
-        cells.running, kinds.instance, kinds.after, kinds.ended_ns, cells.near.kept(of_task), cells.first[of_task],
-        cells.last[of_task],
-    )  # fmt: skip
+def next_history(cells: Cells | None, t_ns: Times, ended: Runs, begin_ns: int | None, end_ns: int) -> History:
+    """Return the history of what comes after a part of a recording.
 
-
-def next_history(
-    usage: Usage, cells: Cells | None, runs: Runs, kinds: Kinds | None, history: History, part_ns: tuple[int, int]
-) -> History:
-    """Return the history of what comes after a part; without `kinds` no rests are known."""
-    begin_ns, rest_ns, end_ns = history.begin_ns, history.rest_ns, part_ns[1]
-    ended = Runs.joined([history.ended, runs.kept(~runs.doubtful)]) if cells is None else cells.ended
+    Parameters
+    ----------
+    cells : the segments that end there; None: none does
+    t_ns : the times there at which segments begin
+    ended : runs that end there or ended before
+    begin_ns : where the segment begins that goes on there; None: no segment does
+    end_ns : of the part
+    """
     if cells is not None:
         begin_ns = int(cells.t_ns[-1])
-        if kinds is not None and kinds.rests.any():
-            rest_ns = int(cells.t_ns[:-1][kinds.rests][-1])
-    elif begin_ns is None:
-        # The first segment may begin with the only time that there is.
-        begin_ns = next(iter(_edges_in(usage, runs.kept(usage.is_busy_in(runs)), part_ns).tolist()), None)
+    elif begin_ns is None and len(t_ns):  # the first segment may begin with the only time that there is
+        begin_ns = int(t_ns[0])
     ended = ended.kept(np.argsort(ended.end_ns, kind="stable"))
     ends = [int(np.searchsorted(ended.end_ns, end_ns))]
     if begin_ns is not None:
         ends.insert(0, int(np.searchsorted(ended.end_ns, begin_ns, side="right")))
-    return History(begin_ns, Runs.joined([_latest(ended, one) for one in dict.fromkeys(ends)]), rest_ns)
+    return History(begin_ns, Runs.joined([_latest(ended, one) for one in dict.fromkeys(ends)]))
 
 
 def _latest(ended: Runs, count: int) -> Runs:
@@ -499,37 +453,13 @@ def _running(runs: Runs, first: Numbers, last: Numbers, cells: int) -> tuple[NDA
     return count.astype(np.int32), one_task, np.append(tasks, -1)[at].astype(np.int64)
 
 
-def _after(runs: Runs, t_ns: Times, on: Marks, rested_ns: Times) -> tuple[NDArray[np.uint64], Numbers, Times]:
-    """Return for each segment without users instance, task and end of the run that ended last, if any since a rest."""
-    if not len(runs.end_ns):
-        return np.zeros(len(on), np.uint64), np.full(len(on), -1, np.int64), np.full(len(on), -LONG_NS)
+def _before(runs: Runs, t_ns: Times, task: Numbers) -> tuple[NDArray[np.uint64], Numbers, Times, Times]:
+    """Return instance, task and end of the run that ended last by each time, and when the last of another task did."""
     order = np.argsort(runs.end_ns, kind="stable")
-    ends_ns = runs.end_ns[order]
-    before = np.searchsorted(ends_ns, t_ns[:-1], side="right") - 1
-    follows = ~on & (before >= 0)
-    last = order[np.maximum(before, 0)]
-    follows &= rested_ns < runs.end_ns[last]
-    instance = np.where(follows, runs.instance[last], np.uint64(0))
-    return instance, np.where(follows, runs.task[last], -1), runs.end_ns[last]
-
-
-def _latest_end(runs: Runs, at_ns: Times) -> Times:
-    """Return for each time the latest end of a run up to it."""
-    ends_ns = np.concatenate(([-LONG_NS], np.sort(runs.end_ns)))
-    return np.asarray(ends_ns[np.searchsorted(ends_ns, at_ns, side="right") - 1])
-
-
-def _carried_over(runs: Runs, t_ns: Times, task: Numbers, own: Marks, rested_ns: Times, spins_ns: int) -> Marks:
-    """Return the segments of a task in which the pool may still spin after another task: it has not rested since."""
-    if not len(runs.end_ns):
-        return np.zeros(len(own), bool)
-    order = np.argsort(runs.end_ns, kind="stable")
-    ends_ns, of_task = runs.end_ns[order], runs.task[order]
-    # The last end before one that was of another task than this one.
-    changed = np.concatenate(([False], of_task[1:] != of_task[:-1]))
-    other = np.maximum.accumulate(np.where(changed, np.arange(len(order)), 0)) - 1
-    before = np.searchsorted(ends_ns, t_ns[:-1], side="right") - 1
-    same = (before >= 0) & (of_task[np.maximum(before, 0)] == task)
-    last = np.where(same, other[np.maximum(before, 0)], before)
-    last_ns = np.where(last >= 0, ends_ns[np.maximum(last, 0)], -LONG_NS)
-    return np.asarray(own & (t_ns[:-1] - last_ns < spins_ns) & (rested_ns < last_ns))
+    ends_ns, of_task = np.append(-LONG_NS, runs.end_ns[order]), np.append(-2, runs.task[order])
+    changed = np.append(False, of_task[1:] != of_task[:-1])
+    other = np.maximum(np.maximum.accumulate(np.where(changed, np.arange(len(changed)), 0)) - 1, 0)
+    last = np.searchsorted(ends_ns, t_ns, side="right") - 1
+    instance = np.append(np.uint64(0), runs.instance[order])[last]
+    other_ns = ends_ns[np.where(of_task[last] == task, other[last], last)]
+    return instance, np.maximum(of_task[last], -1), ends_ns[last], other_ns

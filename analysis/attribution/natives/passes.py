@@ -5,19 +5,18 @@ A part is a window of a long recording, or all of one in memory. What is kept ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tprof.trace.long_arrays import Appended, AppendedColumns, blocks, release
+from tprof.trace.long_arrays import Appended, AppendedColumns, blocks, release, zeros
 
 from .calls import run_at, runs_of_calls
-from .cuts import IDLE, LONG_NS, History, OnTimes, cells_of, cut_of, kinds_of, next_history, rates_of
+from .cuts import EVER, IDLE, LONG_NS, Cells, History, cells_of, edges_in, next_history, rates_of, settle_kinds
 from .segments import (
-    OF_SEGMENTS,
     OF_TASK,
     OUTSIDE,
     SPINNING,
@@ -35,11 +34,16 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.segments import Segments
 
     from .calls import Explained, ThreadsCalls
-    from .cuts import Rates, Rules, Usage
+    from .cuts import Rules, Usage
     from .onsets import Onsets
 
 
 Floats = NDArray[np.float64]
+CELLS = {
+    "kind": np.int8, "task": np.int64, "running": np.int32, "instance": np.uint64, "after": np.int64,
+    "ended_ns": np.int64, "other_ns": np.int64,
+}  # fmt: skip
+"""What is stored of each segment of a pool, as `Cells`."""
 
 
 def distinct_tasks(task: NDArray[np.int64]) -> list[int]:
@@ -116,12 +120,10 @@ class Block:
     ----------
     part_ns : from when to when
     segments : of each thread with samples, those that reach into it; None: it has none there
-    is_last : whether nothing comes after it
     """
 
     part_ns: tuple[int, int]
     segments: Sequence[Segments | None]
-    is_last: bool
 
 
 @dataclass(frozen=True)
@@ -205,187 +207,163 @@ class CallRuns:
         return runs, Runs.joined([run_at(block.segments, index, at_ns) for index, at_ns in self.births])
 
 
-@dataclass
-class OnTimesPass:
-    """Finds when users of a pool run.
+class PoolPass:
+    """Finds when users of a pool run, and what its segments are.
+
+    These, and the users' runs that reach into each part of the recording, are in files where they are many.
 
     Attributes
     ----------
-    usage, source, rules : of the pool
-    onsets : when tasks ran around the moments at which the pool begins to work; None: that is not asked
-    tasks, users : tasks that ran, and those that did so while the pool used CPU time
+    usage : of the pool
+    tasks : that ran
     is_called : whether a task gave work to the pool
-    segments : of the pool
+    whole, sums : once it is finished, over all segments, and over those in the time in which pools count
     """
 
-    usage: Usage
-    source: Source
-    rules: Rules
-    onsets: Onsets | None = None
-    tasks: set[int] = field(default_factory=set)
-    users: set[int] = field(default_factory=set)
-    is_called: bool = False
-    segments: int = 0
-    _history: History = field(default_factory=History.none)
-    _on_times: OnTimes = field(init=False)
+    def __init__(
+        self,
+        usage: Usage,
+        source: Source,
+        rules: Rules,
+        facts: Facts,
+        onsets: Onsets | None = None,
+        explained: Explained | None = None,
+    ) -> None:
+        """Begin before the first part.
 
-    def __post_init__(self) -> None:
-        """Begin the sums."""
-        self._on_times = OnTimes(self.usage)
+        Parameters
+        ----------
+        usage, source, rules : of the pool
+        facts : of the recording
+        onsets : notes when tasks ran around the moments at which the pool begins to work
+        explained : when calls explain what the pool does; None: they need not
+        """
+        self.usage, self.tasks, self.is_called = usage, set[int](), False
+        self._source, self._rules, self._facts, self._onsets, self._explained = source, rules, facts, onsets, explained
+        self._users, self._history = set[int](), History.none()
+        self._times, self._cells, self._starts = Appended(np.int64), AppendedColumns(*CELLS.values()), [0]
+        self._runs, self._run_starts = AppendedColumns(np.int64, np.int64, np.uint64, np.int64), [0]
+        self._padded_ns = zeros(len(usage.grid_ns) + 1, np.int64)
+        self.whole = self.sums = CutSums(facts.tasks, facts.grid_ns)
+        if facts.within_ns is not None:
+            self.sums = CutSums(facts.tasks, facts.grid_ns)
 
     def add(self, block: Block) -> None:
         """Add a part of the recording."""
-        runs, further = self.source.runs(block)
+        (runs, further), part_ns, begin_ns = self._source.runs(block), block.part_ns, self._history.begin_ns
         self.is_called |= bool((runs.task >= 0).any())
-        if self.onsets is not None:
-            self.onsets.add(runs, block.part_ns[1])
+        if self._onsets is not None:
+            self._onsets.add(runs, part_ns[1])
         runs = Runs.joined([runs, further])
-        cells = cells_of(self.usage, runs, block.part_ns, self._history)
         self.tasks |= set(distinct_tasks(runs.task))
+        near = runs.kept(self.usage.is_busy_in(runs))
+        self._users |= set(distinct_tasks(near.task))
+        self._add_runs(near, part_ns)
+        ended = Runs.joined([self._history.ended, runs.kept(~runs.doubtful & (runs.end_ns >= part_ns[0]))])
+        edges_ns = edges_in(self.usage, near, part_ns)
+        cells = cells_of(near, ended, edges_ns, begin_ns)
         if cells is not None:
-            self._on_times.add(cells.t_ns, cells.at, cells.running > 0)
-            self.users |= set(distinct_tasks(cells.near.task))
-            self.segments += len(cells.at)
-        if not block.is_last:
-            self._history = next_history(self.usage, cells, runs, None, self._history, block.part_ns)
+            self._add_cells(cells)
+        self._starts.append(self._starts[-1] + (0 if cells is None else len(cells.kind)))
+        self._history = next_history(cells, edges_ns, ended, begin_ns, part_ns[1])
         self.usage.release()
 
-    def rates(self) -> Rates:
-        """Return what the pool used per second."""
-        return rates_of(self.usage, self._on_times, self.rules.rest_ns)
+    def _add_runs(self, near: Runs, part_ns: tuple[int, int]) -> None:
+        known = near.kept((near.task >= 0) & (near.begin_ns < part_ns[1]) & (near.end_ns >= part_ns[0]))
+        self._runs.add(known.begin_ns, known.end_ns, known.instance, known.task)
+        self._run_starts.append(self._run_starts[-1] + len(known.task))
 
+    def _add_cells(self, cells: Cells) -> None:
+        begin_ns = cells.t_ns[:-1]
+        self._times.add(cells.t_ns[1:] if self._starts[-1] else cells.t_ns)
+        self._cells.add(*cells[1:])
+        at = np.searchsorted(self.usage.grid_ns, begin_ns, side="right")
+        on_ns = np.bincount(at - at[0], weights=np.where(cells.running > 0, np.diff(cells.t_ns), 0)).astype(np.int64)
+        self._padded_ns[at[0] : at[0] + len(on_ns)] += on_ns
+        release(self._padded_ns)
 
-class StoredSegments:
-    """The segments of a pool in a whole recording, and the runs of its users in each part of it.
+    def finish(self) -> PoolPass:
+        """Find what the segments are, after the last part."""
+        self._t_ns, columns = self._times.finish(), self._cells.finish()
+        self._columns, self._run_columns = dict(zip(CELLS, columns, strict=True)), self._runs.finish()
+        reach_ns = (int(self._t_ns[0]), int(self._t_ns[-1])) if len(self._t_ns) else EVER[::-1]
+        self._rates = rates_of(self.usage, self._padded_ns[1:-1], reach_ns, self._rules.rest_ns)
+        users, rested_ns = np.array(sorted(self._users), np.int64), -LONG_NS
+        self._extremes = Extremes(self.usage, users, self._starts[-1])
+        for number, (low, high) in enumerate(pairwise(self._starts)):
+            if low < high:
+                cells = Cells(self._t_ns[low : high + 1], *(one[low:high] for one in columns))
+                rests = self._rates.rests[np.searchsorted(self.usage.grid_ns, cells.t_ns[:-1], side="right")]
+                rested_ns = settle_kinds(cells, rests, rested_ns, self._rules)
+                self._sum(self._cut(low, high, self._runs_of(number, number + 1)))
+        return self
 
-    They are in files where they are many, of which a window takes what lies in it.
-    """
-
-    def __init__(self, facts: Facts) -> None:
-        """Begin without segments."""
-        self._facts = facts
-        self._begins, self._segments = Appended(np.int64), AppendedColumns(*OF_SEGMENTS.values())
-        self._runs, self._run_starts = AppendedColumns(np.int64, np.int64, np.uint64, np.int64), [0]
-        self._end_ns = 0
-
-    def add(self, cut: NativeSegments | None) -> None:
-        """Add segments that follow those before."""
-        if cut is not None:
-            self._begins.add(cut.t_ns[:-1])
-            self._segments.add(*(getattr(cut, name) for name in OF_SEGMENTS))
-            self._end_ns = int(cut.t_ns[-1])
-
-    def add_runs(self, runs: Runs, part_ns: tuple[int, int]) -> None:
-        """Add the runs that reach into a part of the recording."""
-        runs = runs.kept((runs.task >= 0) & (runs.begin_ns < part_ns[1]) & (runs.end_ns >= part_ns[0]))
+    def _sum(self, cut: NativeSegments) -> None:
+        self._extremes.add(cut)
+        self.whole.add(cut, 0.0 if self._explained is None else self._explained.missing_s(cut))
         if self._facts.within_ns is not None:
-            runs = runs.limited(*self._facts.within_ns)
-        self._runs.add(runs.begin_ns, runs.end_ns, runs.instance, runs.task)
-        self._run_starts.append(self._run_starts[-1] + len(runs.task))
+            part = cut.limited(*self._facts.within_ns)
+            if part is not None:
+                self.sums.add(part, 0.0)
 
-    @cached_property
-    def _t_ns(self) -> NDArray[np.int64]:
-        self._begins.add([self._end_ns])
-        return self._begins.finish()
-
-    @cached_property
-    def _columns(self) -> dict[str, NDArray[Any]]:
-        return dict(zip(OF_SEGMENTS, self._segments.finish(), strict=True))
-
-    @cached_property
-    def _run_columns(self) -> tuple[NDArray[Any], ...]:
-        return self._runs.finish()
-
-    def _release(self) -> None:
-        release(self._t_ns, *self._columns.values(), *self._run_columns)
+    def _cut(self, low: int, high: int, runs: Runs) -> NativeSegments:
+        """Return some segments with their CPU time."""
+        t_ns, columns = (
+            self._t_ns[low : high + 1].copy(),
+            {name: one[low:high].copy() for name, one in self._columns.items()},
+        )
+        at, length_s = np.searchsorted(self.usage.grid_ns, t_ns[:-1], side="right"), np.diff(t_ns) * 1e-9
+        cpu_s, counted_s, counted = (
+            np.where(columns["running"] > 0, on[at], off[at]) * length_s
+            for on, off in zip(self._rates.on, self._rates.off, strict=True)
+        )
+        first, last = (np.minimum(np.searchsorted(t_ns, one), high - low) for one in (runs.begin_ns, runs.end_ns))
+        self._rates.release()
+        release(self._t_ns, *self._columns.values(), *self._run_columns, self.usage.grid_ns)
+        del columns["other_ns"]
+        return NativeSegments(
+            t_ns=t_ns, cpu_s=cpu_s, counted_s=counted_s, counted=counted, runs=runs, first=first, last=last, **columns
+        )
 
     def between(self, begin_ns: int, end_ns: int) -> NativeSegments | None:
-        """Return the segments that lie between two times, none of them cut; None if there are none."""
-        t_ns = self._t_ns
-        low = max(int(np.searchsorted(t_ns, begin_ns, side="right")) - 1, 0)
-        high = min(int(np.searchsorted(t_ns, end_ns)), len(t_ns) - 1)
-        if low >= high:
+        """Return the segments that lie between two times, cut to the time in which pools count; None without any."""
+        if self._facts.within_ns is not None:
+            begin_ns, end_ns = max(begin_ns, self._facts.within_ns[0]), min(end_ns, self._facts.within_ns[1])
+        low = max(int(np.searchsorted(self._t_ns, begin_ns, side="right")) - 1, 0)
+        high = min(int(np.searchsorted(self._t_ns, end_ns)), len(self._t_ns) - 1)
+        if low >= high or begin_ns >= end_ns:
             return None
-        t_ns, runs = t_ns[low : high + 1].copy(), self._runs_between(begin_ns, end_ns)
-        columns = {name: values[low:high].copy() for name, values in self._columns.items()}
-        first, last = (np.minimum(np.searchsorted(t_ns, one), high - low) for one in (runs.begin_ns, runs.end_ns))
-        self._release()
-        return NativeSegments(t_ns=t_ns, runs=runs, first=first, last=last, **columns)
-
-    def _runs_between(self, begin_ns: int, end_ns: int) -> Runs:
-        """Return the runs between two times, each of them once."""
         begins_ns = self._facts.begins_ns
         first = max(int(np.searchsorted(begins_ns, begin_ns, side="right")) - 1, 0)
-        stop = max(int(np.searchsorted(begins_ns, end_ns)), first + 1)
+        runs = self._runs_of(first, max(int(np.searchsorted(begins_ns, end_ns)), first + 1))
+        found = self._cut(low, high, runs)
+        return found if self._facts.within_ns is None else found.limited(*self._facts.within_ns)
+
+    def _runs_of(self, first: int, stop: int) -> Runs:
+        """Return the runs that reach into some parts, each of them once."""
         at = slice(self._run_starts[first], self._run_starts[stop])
-        begin_ns_of, end_ns_of, instance, task = (one[at].copy() for one in self._run_columns)
-        runs = Runs(begin_ns_of, end_ns_of, instance, task, np.zeros(len(task), bool))
-        since_ns = np.repeat(begins_ns[first:stop], np.diff(self._run_starts[first : stop + 1]))
+        begin_ns, end_ns, instance, task = (one[at].copy() for one in self._run_columns)
+        since_ns = np.repeat(self._facts.begins_ns[first:stop], np.diff(self._run_starts[first : stop + 1]))
         since_ns[: self._run_starts[first + 1] - at.start] = -LONG_NS
-        return runs.kept(runs.begin_ns >= since_ns)
+        return Runs(begin_ns, end_ns, instance, task, np.zeros(len(task), bool)).kept(begin_ns >= since_ns)
 
     def spun_after(self) -> list[set[int]]:
         """Return for each part of the recording the instances that ended in it, and after which the pool spins later.
 
         They are in all parts up to the last one in which it spins.
         """
-        found: list[set[int]] = [set() for _ in self._facts.begins_ns]
-        columns, t_ns = self._columns, self._t_ns
-        for at in blocks(len(columns["kind"]), t_ns, *columns.values()):
-            kind, cpu_s, instance, ended_ns = (columns[name][at] for name in ("kind", "cpu_s", "instance", "ended_ns"))
-            spins = (kind == SPINNING) & (cpu_s > 0) & (instance > 0)
-            first = np.searchsorted(self._facts.begins_ns, ended_ns[spins], side="right") - 1
-            last = np.searchsorted(self._facts.begins_ns, t_ns[at.start + 1 : at.stop + 1][spins]) - 1
-            later = first < last
-            for one, begin, end in set(
-                zip(*(part[later].tolist() for part in (instance[spins], first, last)), strict=True)
-            ):
-                for number in range(max(begin, 0), end):
-                    found[number].add(one)
+        begins_ns = self._facts.begins_ns
+        found: list[set[int]] = [set() for _ in begins_ns]
+        for at in blocks(len(self._t_ns) - 1, self._t_ns, *self._columns.values()):
+            kind, instance, ended_ns = (self._columns[name][at] for name in ("kind", "instance", "ended_ns"))
+            spins = kind == SPINNING
+            first = np.maximum(np.searchsorted(begins_ns, ended_ns[spins], side="right") - 1, 0).astype(np.uint64)
+            last = (np.searchsorted(begins_ns, self._t_ns[at.start + 1 : at.stop + 1][spins]) - 1).astype(np.uint64)
+            spans = np.unique(np.stack((instance[spins], first, last))[:, first < last], axis=1)
+            for one, begin, end in spans.T.tolist():
+                for part in found[begin:end]:
+                    part.add(one)
         return found
-
-
-class CutPass:
-    """Finds what the segments of a pool are.
-
-    Attributes
-    ----------
-    usage : of the pool
-    whole, sums : over all segments, and over those in the time in which pools count
-    segments : these
-    """
-
-    def __init__(self, one: OnTimesPass, facts: Facts, explained: Explained | None = None) -> None:
-        """Begin after the pass that found when users ran; `explained`: when calls explain what the pool does."""
-        self.usage, self._source, self._rules, self._rates = one.usage, one.source, one.rules, one.rates()
-        self._facts, self._explained = facts, explained
-        self._extremes = Extremes(one.usage, np.array(sorted(one.users), np.int64), one.segments)
-        self._history = History.none()
-        self.whole = self.sums = CutSums(facts.tasks, facts.grid_ns)
-        if facts.within_ns is not None:
-            self.sums = CutSums(facts.tasks, facts.grid_ns)
-        self.segments = StoredSegments(facts)
-
-    def add(self, block: Block) -> None:
-        """Add a part of the recording."""
-        runs, kinds = Runs.joined(self._source.runs(block)), None
-        cells = cells_of(self.usage, runs, block.part_ns, self._history)
-        near = runs.kept(self.usage.is_busy_in(runs)) if cells is None else cells.near
-        self.segments.add_runs(near, block.part_ns)
-        if cells is not None:
-            kinds = kinds_of(cells, self._rates, self._rules, self._history)
-            cut = cut_of(cells, self._rates, kinds)
-            self._extremes.add(cut)
-            missing_s = 0.0 if self._explained is None else self._explained.missing_s(cut, cells.calm_ns)
-            self.whole.add(cut, missing_s)
-            part = cut if self._facts.within_ns is None else cut.limited(*self._facts.within_ns)
-            self.segments.add(part)
-            if part is not None and self.sums is not self.whole:
-                self.sums.add(part, 0.0)
-        if not block.is_last:
-            self._history = next_history(self.usage, cells, runs, kinds, self._history, block.part_ns)
-        self.usage.release()
-        self._rates.release()
 
     def extremes(self) -> tuple[Numbers, Floats, Floats]:
         """Return tasks, and the CPU seconds that each used at least and at most in the time in which pools count."""

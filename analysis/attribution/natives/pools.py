@@ -67,14 +67,12 @@ class StreamedPools:
     pools : all of them
     power : of each, (tasks + 1,) modelled energy per CPU second where counters were not read
     packages : whether the machine has more than one package
-    within_ns : from when to when pools count; None: always
     held : for each window ids of instances that may have ended, but after which a pool spins in later ones
     """
 
     pools: tuple[FoundPool, ...]
     power: tuple[Floats, ...]
     packages: bool
-    within_ns: tuple[int, int] | None
     held: tuple[Ids, ...]
 
     def used_s(self) -> Floats:
@@ -91,9 +89,9 @@ class StreamedPools:
 
     def between(self, window: Window, instances: InstanceTable) -> list[CutPool]:
         """Return the pools that have segments in a window, whose instances are in a table."""
-        window, found = limited_window(window, self.within_ns), []
+        found = []
         for number, (one, power) in enumerate(zip(self.pools, self.power, strict=True)):
-            native = one.cut.segments.between(window.own_ns[0], window.until_ns)
+            native = one.cut.between(window.own_ns[0], window.until_ns)
             if native is not None:
                 native.draw(power)
                 if self.packages:
@@ -193,7 +191,7 @@ def survey_pools(found: Survey, windows: Sequence[Window], read: Read, samples: 
             segments = read_part(part)
             if found.around is None:
                 powers.add(segments, part)
-            yield Block(part.own_ns, segments, part.is_last)
+            yield Block(part.own_ns, segments)
         powers.is_whole |= found.around is None
 
     def ran(index: int, begin_ns: int, end_ns: int) -> bool:
@@ -211,7 +209,7 @@ def survey_pools(found: Survey, windows: Sequence[Window], read: Read, samples: 
     by_task = powers.found()
     power = tuple(power_of_pool(by_task, *one.cut.sums.by_task[:2]) for one in pools)
     held = _held(pools, parts.lead, len(windows))
-    return StreamedPools(tuple(pools), power, len(found.packages) > 1, parts.within_ns, held)
+    return StreamedPools(tuple(pools), power, len(found.packages) > 1, held)
 
 
 def _sampled(found: Survey) -> list[Reach]:
@@ -224,7 +222,7 @@ def _sampled(found: Survey) -> list[Reach]:
 
 def _held(pools: Sequence[FoundPool], lead: int, windows: int) -> tuple[Ids, ...]:
     """Return for each window the instances after which a pool spins in later ones."""
-    ids = [set[int]().union(*parts) for parts in zip(*(one.cut.segments.spun_after() for one in pools), strict=True)]
+    ids = [set[int]().union(*parts) for parts in zip(*(one.cut.spun_after() for one in pools), strict=True)]
     return tuple(np.array(sorted(one), np.uint64) for one in (*ids[lead : lead + windows - 1], set[int]()))
 
 
@@ -296,22 +294,18 @@ def parts_of(found: Survey, windows: Sequence[Window], samples: int) -> Parts:
     cuts_ns = [one.own_ns[0] for one in cut_windows(found.around.threads, [], samples)]
     before = _between([0, *(t_ns for t_ns in cuts_ns if 0 < t_ns < begin_ns), begin_ns])
     after = _between([end_ns, *(t_ns for t_ns in cuts_ns if t_ns > end_ns), MAX_NS])
-    own = [limited_window(one, within_ns) for one in windows]
+    own = [
+        replace(
+            one, own_ns=(max(one.own_ns[0], begin_ns), min(one.own_ns[1], end_ns)), until_ns=min(one.until_ns, end_ns)
+        )
+        for one in windows
+    ]
     return Parts((*before, *own, *after), len(before), within_ns)
 
 
 def _between(edges_ns: Sequence[int]) -> list[Window]:
     """Return a window between each two times, if they differ."""
     return [Window((a, b), b, ()) for a, b in itertools.pairwise(edges_ns) if a < b]
-
-
-def limited_window(window: Window, within_ns: tuple[int, int] | None) -> Window:
-    """Return the part of a window between two times."""
-    if within_ns is None:
-        return window
-    (begin_ns, end_ns), (first_ns, last_ns) = window.own_ns, within_ns
-    own_ns = max(begin_ns, first_ns), min(end_ns, last_ns)
-    return replace(window, own_ns=own_ns, until_ns=min(window.until_ns, last_ns))
 
 
 MOST_RECORDS = 100_000

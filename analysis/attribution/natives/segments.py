@@ -29,11 +29,9 @@ Ids = NDArray[np.uint64]
 
 OUTSIDE, OF_TASK, SPINNING, UNIDENTIFIED = range(4)
 """What a pool's CPU time is: of the program outside tasks, of one task, after a user's end, of one of several tasks."""
-OF_SEGMENTS = {
-    "cpu_s": np.float64, "counted_s": np.float64, "counted": np.float64, "kind": np.int8, "task": np.int64,
-    "running": np.int32, "instance": np.uint64, "after": np.int64, "ended_ns": np.int64,
-}  # fmt: skip
-"""What is known of each segment of a pool."""
+_OF_SEGMENTS = (
+    "cpu_s", "counted_s", "counted", "kind", "task", "running", "instance", "after", "ended_ns",
+)  # fmt: skip
 WAITING = 0.02
 """A task whose thread uses less than this part of a core only waits."""
 
@@ -163,10 +161,10 @@ class NativeSegments:
     counted_s : (n,) float64, of these the CPU seconds whose modelled energy is known by counters
     counted : (n,) float64, that modelled energy
     kind : (n,) int8: `OUTSIDE`, `OF_TASK`, `SPINNING` or `UNIDENTIFIED`
-    task : (n,) int64: of `OF_TASK`, -1 elsewhere
+    task : (n,) int64: of `OF_TASK`
     running : (n,) instances that run and can be users
-    instance, after : (n,) of `SPINNING` the instance that ended last and its task; 0 and -1 elsewhere
-    ended_ns : (n,) int64, when that one ended
+    instance, after : (n,) of `SPINNING` the instance that ended last and its task
+    ended_ns : (n,) int64, when a run ended last
     runs : the users' times
     first, last : for each of `runs` the segments where it begins and ends
     modelled : (n,) float64, modelled energy of all
@@ -206,7 +204,7 @@ class NativeSegments:
             return None
         t_ns = np.clip(self.t_ns[low : high + 1], begin_ns, end_ns)
         part = np.diff(t_ns) / np.diff(self.t_ns[low : high + 1])
-        of_segments = {name: getattr(self, name)[low:high] for name in OF_SEGMENTS}
+        of_segments = {name: getattr(self, name)[low:high] for name in _OF_SEGMENTS}
         of_segments |= {name: of_segments[name] * part for name in ("cpu_s", "counted_s", "counted")}
         of_segments["instance"] = np.where(of_segments["ended_ns"] < begin_ns, np.uint64(0), of_segments["instance"])
         first, last = (np.clip(one - low, 0, high - low) for one in (self.first, self.last))

@@ -31,7 +31,7 @@ from .clocks import (
 )
 from .cuts import Rules, Usage
 from .onsets import Onsets
-from .passes import Block, CallRuns, CutPass, Facts, OnTimesPass, TaskRuns
+from .passes import Block, CallRuns, Facts, PoolPass, TaskRuns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -40,8 +40,7 @@ if TYPE_CHECKING:
 
     from tprof.trace import PoolCalls, Trace
 
-    Pass = OnTimesPass | CutPass
-    Search = Generator[Pass, None, "FoundPool | None"]
+    Search = Generator[PoolPass, None, "FoundPool | None"]
 
 SELDOM_RESTS = 0.05
 """Part of its life that a pool rests which is busy throughout."""
@@ -74,7 +73,7 @@ class FoundPool:
     basis: str
     spins_ns: int
     python: tuple[Reach, ...]
-    cut: CutPass
+    cut: PoolPass
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ def _advance(searches: Sequence[Search], blocks: Callable[[], Iterable[Block]]) 
     found: list[FoundPool | None] = [None] * len(searches)
     left = list(range(len(searches)))
     while True:
-        asked: dict[int, Pass] = {}
+        asked: dict[int, PoolPass] = {}
         for place in left:
             try:
                 asked[place] = next(searches[place])
@@ -167,15 +166,12 @@ class _PoolSearch:
             births = [(index, at_ns) for index, at_ns in born if index is not None and at_ns]
         caller = None if is_pool or self._creator is None else self._creator
         source = CallRuns(ThreadsCalls.of(calls, recorded.sampled), caller, only, births)
-        first = OnTimesPass(self._usage, source, Rules(self._spins_ns, calls_known=True))
-        yield first
-        if not first.is_called:
+        rules, explained = Rules(self._spins_ns, calls_known=True), Explained(since_ns, default_spins_ns)
+        cut = PoolPass(self._usage, source, rules, recorded.facts, explained=explained)
+        yield cut
+        if not cut.is_called or cut.finish().whole.missing_s > MOST_UNEXPLAINED * cut.whole.cpu_s:
             return None
-        second = CutPass(first, recorded.facts, Explained(since_ns, default_spins_ns))
-        yield second
-        if second.whole.missing_s > MOST_UNEXPLAINED * second.whole.cpu_s:
-            return None
-        return self._found(first.tasks, "calls", second)
+        return self._found(cut.tasks, "calls", cut)
 
     def _by_tasks(self) -> Search:
         """Return a pool whose users are among the tasks that run; None if it is nobody's."""
@@ -191,16 +187,15 @@ class _PoolSearch:
         )
         rules = Rules(self._spins_ns)
         onsets = Onsets(self._usage, self._clocks, rules.rest_ns)
-        first = OnTimesPass(self._usage, source, rules, onsets)
-        yield first
-        if not first.tasks:
-            return None
-        cut = CutPass(first, self._recorded.facts)
+        cut = PoolPass(self._usage, source, rules, self._recorded.facts, onsets)
         yield cut
+        if not cut.tasks:
+            return None
+        cut.finish()
         if how == "pool" and _is_independent(cut):
             return None
         basis = "creator" if how != "pool" else "unknown" if cut.whole.is_unidentified else "alone"
-        possible = np.array(sorted(first.tasks), np.int64)
+        possible = np.array(sorted(cut.tasks), np.int64)
         learnt = onsets.learnt() if len(possible) > 1 else None
         given = {member.thread.creator_task for member in self._members} - {None}
         users = np.array(sorted(task for task in given if task is not None), np.int64)
@@ -213,26 +208,24 @@ class _PoolSearch:
             cut = yield from self._cut_by(replace(source, possible=possible, users=users), rules)
         return self._found(possible.tolist(), basis, cut)
 
-    def _cut_by(self, source: TaskRuns, rules: Rules) -> Generator[Pass, None, CutPass]:
-        first = OnTimesPass(self._usage, source, rules)
-        yield first
-        second = CutPass(first, self._recorded.facts)
-        yield second
-        return second
+    def _cut_by(self, source: TaskRuns, rules: Rules) -> Generator[PoolPass, None, PoolPass]:
+        cut = PoolPass(self._usage, source, rules, self._recorded.facts)
+        yield cut
+        return cut.finish()
 
-    def _found(self, users: Iterable[int], basis: str, cut: CutPass) -> FoundPool:
+    def _found(self, users: Iterable[int], basis: str, cut: PoolPass) -> FoundPool:
         one = self._one
         name = one.library.rsplit("/", 1)[-1] or ("" if INHERITED.match(one.name) else one.name)
         python = tuple(member.reach for member in self._members if is_python(one))
         return FoundPool(name, one.pid, len(self._members), tuple(sorted(users)), basis, self._spins_ns, python, cut)
 
 
-def _never_rests(cut: CutPass) -> bool:
+def _never_rests(cut: PoolPass) -> bool:
     """Return whether a pool is busy throughout, so that nothing shows who calls it."""
     return cut.whole.low_s < SELDOM_RESTS * cut.whole.length_s
 
 
-def _is_independent(cut: CutPass) -> bool:
+def _is_independent(cut: PoolPass) -> bool:
     """Return whether a pool is about as busy while no task runs as while one does."""
     (outside_s, outside_cpu_s), (on_s, on_cpu_s) = cut.whole.outside.tolist(), cut.whole.on.tolist()
     if outside_s < max(LEAST_ALONE_S, LEAST_ALONE * (outside_s + on_s)) or cut.whole.begins < LEAST_BEGINS:
