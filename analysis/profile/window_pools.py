@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution.accounts import NativeTotals
-from tprof.analysis.attribution.natives.pools import PoolJoules, joules_between_reads
-from tprof.analysis.attribution.natives.segments import TaskBounds
+from tprof.analysis.attribution.natives.pools import PoolJoules
 from tprof.analysis.attribution.segment_energy import sum_by
 
 from .native_threads import NativeBounds, PoolFacts, native_facts
@@ -18,29 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from tprof.analysis.attribution.natives.passes import PoolPass
     from tprof.analysis.attribution.natives.pools import CutPool, StreamedPools
     from tprof.analysis.attribution.natives.segments import NativeSegments
 
 Floats = NDArray[np.float64]
-
-
-class PoolShares(NamedTuple):
-    """The joules of a pool in one domain in a window.
-
-    Attributes
-    ----------
-    domain, number : of the counted domain, and of the pool
-    kinds_j : of each kind
-    bounds : sums from which bounds of tasks follow
-    first, joules : between which reads, as of `PoolJoules`
-    """
-
-    domain: int
-    number: int
-    kinds_j: Floats
-    bounds: TaskBounds
-    first: int
-    joules: Floats
 
 
 @dataclass
@@ -50,30 +31,23 @@ class WindowNativeTotals(NativeTotals):
     Attributes
     ----------
     cuts : the pools that have segments in the window
-    known : by counted domain the joules of all pools; empty: they are not known yet
-    tasks : their number
     own_ns : from when to when runs begin that count in the window
+    sums : over all windows, to which those of this one are added
+    known : those sums if all windows were shared before
     domain : number of the counted domain that is shared
-    shares : what was noted
     """
 
-    cuts: Sequence[CutPool] = ()
-    known: Sequence[Sequence[PoolJoules]] = ()
-    tasks: int = 0
-    own_ns: tuple[int, int] = (0, 0)
+    cuts: Sequence[CutPool]
+    own_ns: tuple[int, int]
+    sums: PoolSums
+    known: PoolSums | None
     domain: int = 0
-    shares: list[PoolShares] = field(default_factory=list)
 
     @classmethod
     def begin(
-        cls,
-        own_ns: tuple[int, int],
-        cuts: Sequence[CutPool],
-        known: Sequence[Sequence[PoolJoules]],
-        tasks: int,
-        rows: int,
+        cls, own_ns: tuple[int, int], cuts: Sequence[CutPool], sums: PoolSums, known: PoolSums | None, rows: int
     ) -> WindowNativeTotals:
-        """Begin with the CPU seconds that count in the window, of so many tasks and instances."""
+        """Begin with the CPU seconds that count in the window, of so many instances."""
         begin_ns, end_ns = own_ns
         cpu_s = np.zeros(rows)
         for one in cuts:
@@ -81,7 +55,7 @@ class WindowNativeTotals(NativeTotals):
             own = (native.t_ns[:-1] >= begin_ns) & (native.t_ns[:-1] < end_ns)
             cpu_s += native.by_row(np.where(own, native.cpu_s, 0.0), rows)
         joules, spin_j, least_j, most_j = np.zeros((4, rows))
-        return cls(cpu_s, joules, spin_j, least_j, most_j, cuts, known, tasks, own_ns)
+        return cls(cpu_s, joules, spin_j, least_j, most_j, cuts, own_ns, sums, known)
 
     def add_nothing(self) -> None:
         """Add a domain without quanta in the window; what its runs may have used lies in other windows."""
@@ -90,22 +64,18 @@ class WindowNativeTotals(NativeTotals):
             self.add(number, native, np.zeros(len(native.cpu_s)), np.zeros(len(self.joules)))
 
     def add(self, number: int, native: NativeSegments, energy_j: Floats, own_j: Floats) -> None:
-        """Add the joules of a pool in one domain, and note the sums of tasks and pools."""
+        """Add the joules of a pool in one domain, to the sums of tasks and pools too."""
         super().add(number, native, energy_j, own_j)
         pool = self.cuts[number]
-        if self.known:
+        if self.known is not None:
             begin_ns, end_ns = self.own_ns
             own = (native.runs.begin_ns >= begin_ns) & (native.runs.begin_ns < end_ns)
             # The joules of runs that begin here may lie in other windows.
-            bounds_j = self.known[self.domain][pool.number].bounds(native.runs.kept(own))
+            bounds_j = self.known.joules[self.domain][pool.number].bounds(native.runs.kept(own))
             least_j, most_j = (sum_by(native.run_row[own], part_j, len(own_j)) for part_j in bounds_j)
             self.least_j += least_j
             self.most_j += most_j
-        task_j = native.by_task([energy_j], self.tasks)[0, : self.tasks]
-        bounds = TaskBounds(task_j, native.beside(energy_j, self.tasks), np.zeros(0), float(energy_j.sum()))
-        first, joules = joules_between_reads(pool.found.cut.usage.grid_ns, native, energy_j)
-        kinds_j = sum_by(native.kind, energy_j, 4)
-        self.shares.append(PoolShares(self.domain, pool.number, kinds_j, bounds, first, joules))
+        self.sums.add(self.domain, pool.number, native, energy_j)
 
 
 class PoolSums:
@@ -117,17 +87,14 @@ class PoolSums:
         self.joules = [[PoolJoules(one.cut.usage) for one in pools.pools] for _ in range(domains)]
         self._kinds_j = np.zeros((domains, len(pools.pools), 4))
         self._own_j, self._beside_j = np.zeros((2, domains, len(pools.pools), tasks))
-        self._all_j = np.zeros((domains, len(pools.pools)))
 
-    def add(self, shares: Sequence[PoolShares]) -> None:
-        """Add those of a window."""
-        for one in shares:
-            at = one.domain, one.number
-            self.joules[one.domain][one.number].add(one.first, one.joules)
-            self._kinds_j[at] += one.kinds_j
-            self._own_j[at] += one.bounds.own_j
-            self._beside_j[at] += one.bounds.beside_j
-            self._all_j[at] += one.bounds.all_j
+    def add(self, domain: int, number: int, native: NativeSegments, energy_j: Floats) -> None:
+        """Add those of a pool's segments in a window in one domain."""
+        at, tasks = (domain, number), self._own_j.shape[2]
+        self.joules[domain][number].add(native, energy_j)
+        self._kinds_j[at] += sum_by(native.kind, energy_j, 4)
+        self._own_j[at] += native.by_task([energy_j], tasks)[0, :tasks]
+        self._beside_j[at] += native.beside(energy_j, tasks)
 
     def facts(self, names: Sequence[str]) -> dict[str, Any] | None:
         """Return facts on native threads as plain values."""
@@ -137,9 +104,25 @@ class PoolSums:
     def bounds(self, names: Sequence[str]) -> NativeBounds:
         """Return bounds of the tasks' joules."""
         sums = np.zeros((2, self._own_j.shape[2]))
-        for domain, number in np.ndindex(self._all_j.shape):
-            cut = self._pools.pools[number].cut
-            at = domain, number
-            own = TaskBounds(self._own_j[at], self._beside_j[at], cut.sums.beside_s, float(self._all_j[at]))
-            sums += own.of(*cut.extremes(), cut.sums.cpu_s)
+        for at in np.ndindex(self._kinds_j.shape[:2]):
+            cut = self._pools.pools[at[1]].cut
+            sums += _task_bounds(cut, self._own_j[at], self._beside_j[at], float(self._kinds_j[at].sum()))
         return NativeBounds.of(sums[0], sums[1], names)
+
+
+def _task_bounds(cut: PoolPass, own_j: Floats, beside_j: Floats, all_j: float) -> Floats:
+    """Return the least and the most joules of each task, at those that a CPU second took while it ran: (2, tasks).
+
+    Parameters
+    ----------
+    cut : the pool's CPU time
+    own_j, beside_j : (tasks,) of segments of `OF_TASK`, and of all segments in which each task ran
+    all_j : of all segments
+    """
+    (users, *found_s), beside_s, bounds_s = cut.extremes, cut.sums.beside_s, np.zeros((2, len(own_j)))
+    mean = all_j / max(cut.sums.cpu_s, 1e-300)
+    per_s = np.divide(beside_j, beside_s, out=np.full(len(own_j), mean), where=beside_s > 0)
+    known = users < len(own_j)
+    bounds_s[:, users[known]] = [one[known] for one in found_s]
+    least_j, most_j = bounds_s * per_s
+    return np.stack((np.minimum(least_j, own_j), np.maximum(most_j, own_j)))

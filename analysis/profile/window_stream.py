@@ -268,15 +268,12 @@ class _Run:
         # Only now: with a window those are forgotten that ended before it.
         reader.held = stream.held(number)
         native = None
-        if stream.pools is not None:
-            known = () if stream.known is None else stream.known.joules
-            cuts, tasks = read.activity.pools, len(stream.trace.tasks)
-            native = WindowNativeTotals.begin(window.own_ns, cuts, known, tasks, reader.instances.count)
+        if self.pools is not None:
+            cuts, count = read.activity.pools, reader.instances.count
+            native = WindowNativeTotals.begin(window.own_ns, cuts, self.pools, stream.known, count)
         plans = self._share_domains(read, native)
         if native is not None:
             reader.instances.sums["native"] += native.of_rows.T
-            if self.pools is not None:
-                self.pools.add(native.shares)
         if stacks is not None:
             since_ns = stream.windows[number - 1].until_ns if number else 0
             sampled = stacks.sampled.between(window.own_ns[0], window.until_ns)

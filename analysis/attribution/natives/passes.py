@@ -6,6 +6,7 @@ A part is a window of a long recording, or all of one in memory. What is kept ar
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
@@ -365,8 +366,9 @@ class PoolPass:
                     part.add(one)
         return found
 
+    @cached_property
     def extremes(self) -> tuple[Numbers, Floats, Floats]:
-        """Return tasks, and the CPU seconds that each used at least and at most in the time in which pools count."""
+        """Tasks, and the CPU seconds that each used at least and at most in the time in which pools count."""
         users, least_s, most_s = self._extremes.found()
         if self.sums is not self.whole:
             # Tasks that are not in the table have no sums.

@@ -108,10 +108,14 @@ class PoolJoules:
         self._usage = usage
         self._joules = [zeros(max(len(usage.grid_ns) - 1, 0), np.float64) for _ in range(2)]
 
-    def add(self, begin: int, joules: Floats) -> None:
-        """Add (2, m) joules from so many reads on."""
-        for target, values in zip(self._joules, joules, strict=True):
-            target[begin : begin + len(values)] += values
+    def add(self, native: NativeSegments, energy_j: Floats) -> None:
+        """Add the joules of segments."""
+        at = np.searchsorted(self._usage.grid_ns, native.t_ns[:-1], side="right") - 1
+        inside = (at >= 0) & (at < len(self._usage.grid_ns) - 1)
+        if inside.any():
+            at = at[inside]
+            for target, values in zip(self._joules, (energy_j, native.alone(energy_j)), strict=True):
+                target[at[0] : at[-1] + 1] += sum_by(at - at[0], values[inside], int(at[-1] - at[0]) + 1)
         release(*self._joules)
 
     def bounds(self, runs: Runs) -> tuple[Floats, Floats]:
@@ -149,18 +153,6 @@ class PoolJoules:
         inner_end = np.maximum(inner_end, inner_begin)
         least, most = alone[inner_end] - alone[inner_begin], total[end_of] - total[first_of]
         return np.maximum(least, 0.0), np.maximum(most, 0.0)
-
-
-def joules_between_reads(grid_ns: NDArray[np.int64], native: NativeSegments, energy_j: Floats) -> tuple[int, Floats]:
-    """Return joules of a window's segments between reads, as `PoolJoules.add` takes them; `grid_ns` are all reads."""
-    at = np.searchsorted(grid_ns, native.t_ns[:-1], side="right") - 1
-    inside = np.flatnonzero((at >= 0) & (at < len(grid_ns) - 1))
-    if not len(inside):
-        return 0, np.zeros((2, 0))
-    begin = int(at[inside[0]])
-    count = int(at[inside[-1]]) - begin + 1
-    parts = (energy_j, native.alone(energy_j))
-    return begin, np.stack([sum_by(at[inside] - begin, one[inside], count) for one in parts])
 
 
 def survey_pools(found: Survey, windows: Sequence[Window], read: Read, samples: int) -> StreamedPools | None:

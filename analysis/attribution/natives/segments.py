@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution.segment_energy import sum_by
 
 from tprof.trace.layout import NO_TASK
-from tprof.trace.long_arrays import blocks, computed, empty, kept, release, total
-from tprof.trace.long_sorts import sorted_values
+from tprof.trace.long_arrays import blocks, release, running_sums, total, zeros
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,38 +115,6 @@ def _equal_to(values: NDArray[np.int32], number: NDArray[np.integer[Any]]) -> tu
     begins = np.searchsorted(values, np.arange(least, most + 2, dtype=np.int32))
     at = np.clip(number, least - 1, most + 1) - least
     return begins[np.maximum(at, 0)], begins[np.minimum(at + 1, len(begins) - 1)]
-
-
-class TaskBounds(NamedTuple):
-    """Sums from which bounds of the joules of tasks follow.
-
-    Attributes
-    ----------
-    own_j : (tasks,) of segments of `OF_TASK`
-    beside_j, beside_s : (tasks,) of all segments in which each task ran, and their CPU seconds
-    all_j : of all segments
-    """
-
-    own_j: Floats
-    beside_j: Floats
-    beside_s: Floats
-    all_j: float
-
-    def of(self, users: NDArray[np.int64], least_s: Floats, most_s: Floats, cpu_s: float) -> tuple[Floats, Floats]:
-        """Return the least and the most joules of each task, at those that a CPU second took while it ran: (tasks,).
-
-        Parameters
-        ----------
-        users, least_s, most_s : tasks, and the CPU seconds that each used at least and at most
-        cpu_s : CPU seconds of the pool
-        """
-        tasks = len(self.own_j)
-        mean = self.all_j / max(cpu_s, 1e-300)
-        per_s = np.divide(self.beside_j, self.beside_s, out=np.full(tasks, mean), where=self.beside_s > 0)
-        bounds_s, known = np.zeros((2, tasks)), users < tasks
-        bounds_s[:, users[known]] = least_s[known], most_s[known]
-        least_j, most_j = bounds_s * per_s
-        return np.minimum(least_j, self.own_j), np.maximum(most_j, self.own_j)
 
 
 @dataclass
@@ -338,15 +305,10 @@ def power_of_tasks(modelled: Floats, cpu_s: Floats) -> Floats:
 
 LARGEST = 100_000_000
 """With more tasks times segments the tasks' extremes are not computed: nothing, and all."""
-AT_ONCE = 4_000_000
-"""Tasks times segments that are in memory."""
-_NUMBER = 32
-"""Bits of the number of a time between two reads."""
-_NUMBERS = (1 << _NUMBER) - 1
 
 
 class Extremes:
-    """Sums over the times between two reads, each of which is settled when all of its segments are known.
+    """How long tasks ran between two reads, and the least and the most of the pool's CPU time that follows from it.
 
     Attributes
     ----------
@@ -355,91 +317,48 @@ class Extremes:
 
     def __init__(self, usage: Usage, users: NDArray[np.int64], segments: int) -> None:
         """Begin with the tasks that run in any of so many segments."""
-        self.users = users
-        self._usage = usage
+        self.users, self._usage = users, usage
         self._is_known = len(users) * segments <= LARGEST
-        self._least_s, self._most_s = np.zeros((2, len(users)))
-        self._order = _by_end(usage)
-        # What is settled later needs what lies between these reads.
-        self._needs = _least_of_later(self._order, usage)
-        self._settled, self._begin = 0, 0
-        self._ran_ns = np.zeros((2, len(users), 0))
+        count = len(users) if self._is_known else 0
+        # Of each task when it ran at all, and when no other task did.
+        self._ran_ns = zeros(2 * count * len(usage.grid_ns), np.int64).reshape(2, count, len(usage.grid_ns))
 
     def add(self, cut: NativeSegments) -> None:
         """Add segments that follow those before."""
-        if self._is_known and len(self.users):
-            count = max(AT_ONCE // len(self.users), 1)
-            for begin in range(0, len(cut.cpu_s), count):
-                self._add(cut, slice(begin, min(begin + count, len(cut.cpu_s))))
-
-    def _add(self, cut: NativeSegments, part: slice) -> None:
-        usage, t_ns, cells = self._usage, cut.t_ns[part.start : part.stop + 1], part.stop - part.start
-        at = np.searchsorted(usage.grid_ns, t_ns[:-1], side="right") - 1
-        inside = (at >= self._begin) & (at < len(usage.grid_ns) - 1)
-        stop = int(np.searchsorted(usage.grid_ns, t_ns[-1], side="right"))
-        width = max(stop - self._begin, self._ran_ns.shape[2])
-        ran_ns = np.zeros((2, len(self.users), width))
-        ran_ns[:, :, : self._ran_ns.shape[2]] = self._ran_ns
-        weights, place = np.where(inside, np.diff(t_ns), 0), np.where(inside, at - self._begin, 0)
-        near = np.flatnonzero((cut.first < part.stop) & (cut.last > part.start))
-        first, last = (np.clip(one[near] - part.start, 0, cells) for one in (cut.first, cut.last))
-        number = np.searchsorted(self.users, cut.runs.task[near])
-        running = np.zeros((len(self.users), cells), bool)
-        for task in np.unique(number).tolist():
-            own = number == task
-            step = np.bincount(first[own], minlength=cells + 1) - np.bincount(last[own], minlength=cells + 1)
-            running[task] = np.cumsum(step)[:cells] > 0
-        alone = running & (running.sum(axis=0) == 1)
-        for task in np.flatnonzero(running.any(axis=1)).tolist():
-            for target, ran in zip(ran_ns, (running, alone), strict=True):
-                target[task] += np.bincount(place, weights=np.where(ran[task], weights, 0), minlength=width)
-        self._ran_ns = ran_ns
-        self._settle(stop - 1)
-
-    def _settle(self, known: int) -> None:
-        """Settle the times that end up to a read."""
-        usage = self._usage
-        stop = int(np.searchsorted(self._order, (known + 1) << _NUMBER))
-        now = self._order[self._settled : stop] & _NUMBERS
-        until_s = np.pad(np.cumsum(self._ran_ns, axis=2), ((0, 0), (0, 0), (1, 0))) * 1e-9
-        any_s, alone_s = until_s[:, :, usage.last[now] - self._begin] - until_s[:, :, usage.first[now] - self._begin]
-        length_s = (usage.end_ns[now] - usage.begin_ns[now]) * 1e-9
-        self._most_s += np.minimum(usage.cpu_s[now], any_s).sum(axis=1)
-        self._least_s += np.maximum(usage.cpu_s[now] - (length_s - alone_s), 0.0).sum(axis=1)
-        self._settled = stop
-        begin = max(min(int(self._needs[stop]), known), self._begin)
-        self._ran_ns, self._begin = self._ran_ns[:, :, begin - self._begin :], begin
-        usage.release()
-        release(self._order, self._needs)
+        if not self._is_known:
+            return
+        grid_ns, cells = self._usage.grid_ns, len(cut.cpu_s)
+        at = np.searchsorted(grid_ns, cut.t_ns[:-1], side="right") - 1
+        low = max(int(at[0]), 0)
+        weights_ns = np.where((at >= 0) & (at < len(grid_ns) - 1), np.diff(cut.t_ns), 0)
+        running = np.zeros(cells, np.int64)
+        ran = []
+        for task in np.unique(cut.runs.task).tolist():
+            own = cut.runs.task == task
+            step = np.bincount(cut.first[own], minlength=cells + 1) - np.bincount(cut.last[own], minlength=cells + 1)
+            ran.append((int(np.searchsorted(self.users, task)), np.cumsum(step)[:cells] > 0))
+            running += ran[-1][1]
+        for number, is_on in ran:
+            for target, which in zip(self._ran_ns[:, number], (is_on, is_on & (running == 1)), strict=True):
+                sums = np.bincount(np.maximum(at - low, 0), weights=np.where(which, weights_ns, 0))
+                target[low : low + len(sums)] += sums.astype(np.int64)
+        release(self._ran_ns)
 
     def found(self) -> tuple[NDArray[np.int64], Floats, Floats]:
         """Return the tasks, and the CPU seconds that each used at least and at most."""
+        usage, (least_s, most_s) = self._usage, np.zeros((2, len(self.users)))
         if not self._is_known:
-            return self.users, np.zeros(len(self.users)), np.full(len(self.users), total(self._usage.cpu_s))
-        return self.users, self._least_s, self._most_s
-
-
-def _by_end(usage: Usage) -> NDArray[np.int64]:
-    """Return the times between two reads in which CPU time was used, by their end: its place, and their number."""
-    count = len(usage.cpu_s)
-    keys = computed(
-        count, np.int64, lambda at: (usage.last[at].astype(np.int64) << _NUMBER) | np.arange(at.start, at.stop),
-        usage.last,
-    )  # fmt: skip
-    busy = sorted_values(kept(keys, lambda at: usage.cpu_s[at] > 0))
-    usage.release()
-    return busy
-
-
-def _least_of_later(order: NDArray[np.int64], usage: Usage) -> NDArray[np.int32]:
-    """Return for each of these times the first read at which it or a later one begins; last the number of reads."""
-    least = empty(len(order) + 1, np.int32)
-    least[-1] = len(usage.grid_ns)
-    for at in blocks(len(order), order, least, backwards=True):
-        first = np.append(usage.first[order[at] & _NUMBERS], least[at.stop])
-        least[at.start : at.stop] = np.minimum.accumulate(first[::-1])[::-1][:-1]
-        usage.release()
-    return least
+            return self.users, least_s, np.full(len(self.users), total(usage.cpu_s))
+        for number in range(len(self.users)):
+            until_ns = [running_sums(one[number]) for one in self._ran_ns]
+            for at in blocks(len(usage.cpu_s), usage.cpu_s, *until_ns):
+                first, last, cpu_s = usage.first[at], usage.last[at], usage.cpu_s[at]
+                any_s, alone_s = ((one[last] - one[first]) * 1e-9 for one in until_ns)
+                length_s = (usage.end_ns[at] - usage.begin_ns[at]) * 1e-9
+                most_s[number] += np.minimum(cpu_s, any_s).sum()
+                least_s[number] += np.maximum(cpu_s - (length_s - alone_s), 0.0).sum()
+                usage.release()
+        return self.users, least_s, most_s
 
 
 def extremes_within(
