@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from tprof.analysis.names import places, shown
 from tprof.analysis.quantities import quantity
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from tprof.analysis.attribution.natives.users import FoundPool
 
@@ -71,30 +71,7 @@ class NativeBounds:
         return cls(least, most)
 
 
-class PoolFacts(NamedTuple):
-    """What is said of a pool.
-
-    Attributes
-    ----------
-    pool : the pool
-    cpu_s, counted_s : its CPU seconds, and those that its counters weighed
-    served, spins_after : tasks that got CPU time of it, and after which it span
-    """
-
-    pool: FoundPool
-    cpu_s: float
-    counted_s: float
-    served: Sequence[int]
-    spins_after: Sequence[int]
-
-    @classmethod
-    def of_sums(cls, pool: FoundPool) -> PoolFacts:
-        """Take them from sums over its segments."""
-        sums = pool.cut.sums
-        return cls(pool, sums.cpu_s, sums.counted_s, sorted(sums.served), sorted(sums.spins_after))
-
-
-def native_facts(pools: Sequence[PoolFacts], pool_j: Sequence[Floats], names: Sequence[str]) -> dict[str, Any] | None:
+def native_facts(pools: Sequence[FoundPool], pool_j: Sequence[Floats], names: Sequence[str]) -> dict[str, Any] | None:
     """Return facts on native threads as plain values; None if none serves tasks; `pool_j` are the joules of each kind.
 
     Keys: cpu_s, tasks_j, spin_j, unidentified_j, outside_j of all; `pools` has the same of each, with its library,
@@ -110,22 +87,22 @@ def native_facts(pools: Sequence[PoolFacts], pool_j: Sequence[Floats], names: Se
             "pid": pool.process,
             "threads": pool.threads,
             "users": sorted({shown(names[task]) for task in pool.users if task < len(names)}),
-            "served": _named(one.served, names),
+            "served": _named(sums.served, names),
             "known_by": pool.basis,
-            "cpu_s": one.cpu_s,
-            "counted": min(one.counted_s / one.cpu_s, 1.0) if one.cpu_s > 0 else 0.0,
+            "cpu_s": sums.cpu_s,
+            "counted": min(float(sums.by_task[1].sum()) / sums.cpu_s, 1.0) if sums.cpu_s > 0 else 0.0,
             "tasks_j": float(joules[OF_TASK]),
             "spin_j": float(joules[SPINNING]),
             "unidentified_j": float(joules[UNIDENTIFIED]),
             "outside_j": float(joules[OUTSIDE]),
-            "spins_after": _named(one.spins_after, names),
+            "spins_after": _named(sums.spins_after, names),
             "may_spin": pool.spins_ns > 0 and pool.basis != "calls",
         }
-        for one, joules in zip(pools, pool_j, strict=True)
-        for pool in [one.pool]
+        for pool, joules in zip(pools, pool_j, strict=True)
+        for sums in [pool.cut.sums]
     ]
-    sums = ("cpu_s", "tasks_j", "spin_j", "unidentified_j", "outside_j")
-    return {name: sum(float(row[name]) for row in rows) for name in sums} | {"pools": rows}
+    added = ("cpu_s", "tasks_j", "spin_j", "unidentified_j", "outside_j")
+    return {name: sum(float(row[name]) for row in rows) for name in added} | {"pools": rows}
 
 
 def native_warnings(facts: dict[str, Any] | None, measured_j: float) -> list[str]:
@@ -170,7 +147,7 @@ def _setting(library: str) -> str:
     return f"{setting} (tprof run --passive-pools)" if setting else ""
 
 
-def _named(tasks: Sequence[int], names: Sequence[str]) -> list[str]:
+def _named(tasks: Collection[int], names: Sequence[str]) -> list[str]:
     return sorted({shown(names[one]) for one in tasks if 0 <= one < len(names)})
 
 

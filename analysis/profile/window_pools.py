@@ -11,7 +11,7 @@ from tprof.analysis.attribution.accounts import NativeTotals
 from tprof.analysis.attribution.natives.pools import PoolJoules
 from tprof.analysis.attribution.segment_energy import sum_by
 
-from .native_threads import NativeBounds, PoolFacts, native_facts
+from .native_threads import NativeBounds, native_facts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -98,8 +98,7 @@ class PoolSums:
 
     def facts(self, names: Sequence[str]) -> dict[str, Any] | None:
         """Return facts on native threads as plain values."""
-        described = [PoolFacts.of_sums(pool) for pool in self._pools.pools]
-        return native_facts(described, list(self._kinds_j.sum(axis=0)), names)
+        return native_facts(self._pools.pools, list(self._kinds_j.sum(axis=0)), names)
 
     def bounds(self, names: Sequence[str]) -> NativeBounds:
         """Return bounds of the tasks' joules."""

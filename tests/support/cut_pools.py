@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,18 +15,10 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.natives.segments import Clock
 
 
-@dataclass
-class _Given:
-    known: Runs
-
-    def runs(self, _: Block) -> tuple[Runs, Runs]:
-        return self.known, Runs.none()
-
-
 def cut_pool(clocks: Sequence[Clock], runs: Runs, *, spins_ns: int = 0) -> NativeSegments:
     """Return the segments of a pool in a whole recording: of its clocks, each with two reads or more."""
     facts = Facts(0, grid_ns=np.empty(0, np.int64), begins_ns=np.zeros(1, np.int64))
-    cut = PoolPass(Usage.of(clocks), _Given(runs), Rules(spins_ns), facts)
+    cut = PoolPass(Usage.of(clocks), lambda _: (runs, Runs.none()), Rules(spins_ns), facts)
     cut.add(Block(EVER, []))
     found = cut.finish().between(*EVER)
     assert found is not None

@@ -184,24 +184,38 @@ def rates_of(usage: Usage, on_ns: Times, reach_ns: tuple[int, int], rest_ns: int
     reach_ns : where the first segment begins, and the last one ends
     rest_ns : a pool that is idle for less has not rested
     """
-    on_until_ns = running_sums(on_ns)
-    steps = _Steps(len(usage.grid_ns) - 1, _highest(usage.power))
+    on_until_ns, highest = running_sums(on_ns), _highest(usage.power)
+    count = len(usage.grid_ns)
+    # CPU seconds, and whether there is any time; by counters, those that were counted, and their modelled energy.
+    units = (1.0, 1.0) if highest is None else (1.0, 1.0, 1.0, highest)
+    steps = [[zeros(count, np.int64) for _ in range(2)] for _ in units]
     for at in blocks(len(usage.cpu_s)):
         first, last = usage.first[at], usage.last[at]
-        on_ns, cpu_ns = on_until_ns[last] - on_until_ns[first], usage.cpu_s[at] * 1e9
-        off_ns = usage.end_ns[at] - usage.begin_ns[at] - on_ns
+        ran_ns, cpu_ns = on_until_ns[last] - on_until_ns[first], usage.cpu_s[at] * 1e9
+        off_ns = usage.end_ns[at] - usage.begin_ns[at] - ran_ns
         # The clock and the time are not read at the very same moment: what fits nowhere stays with the users.
-        inside = np.where(on_ns > 0, np.maximum(np.minimum(cpu_ns, on_ns), cpu_ns - off_ns), 0.0)
-        share = _Share(on_ns, off_ns, inside / np.maximum(on_ns, 1), (cpu_ns - inside) / np.maximum(off_ns, 1))
-        steps.add(first, last, share, None if usage.power is None else usage.power[at])
+        inside = np.where(ran_ns > 0, np.maximum(np.minimum(cpu_ns, ran_ns), cpu_ns - off_ns), 0.0)
+        rates = (cpu_ns - inside) / np.maximum(off_ns, 1), inside / np.maximum(ran_ns, 1)
+        of_time: list[tuple[NDArray[Any], ...]] = [rates, (off_ns > 0, ran_ns > 0)]
+        if usage.power is not None and highest is not None:
+            known = ~np.isnan(usage.power[at])
+            power = np.where(known, usage.power[at] / highest, 0.0)
+            of_time += [(rates[0] * part, rates[1] * part) for part in (known, power)]
+        for targets, values in zip(steps, of_time, strict=True):
+            for target, value in zip(targets, values, strict=True):
+                _add_rates(target, first, last, value)
         usage.release()
         release(on_until_ns)
-    off, on, touches = steps.rates()
+    seconds, touches, *counted = (
+        [_padded(step, unit) for step in both] for both, unit in zip(steps, units, strict=True)
+    )
+    nothing = np.broadcast_to(0.0, count + 1)
+    off, on = ([seconds[at], *([one[at] for one in counted] or [nothing, nothing])] for at in range(2))
     before_ns, after_ns = min(reach_ns[0], int(usage.grid_ns[0])), max(reach_ns[1], int(usage.grid_ns[-1]))
     edges_ns = joined(np.int64, (np.array([before_ns]), usage.grid_ns, np.array([after_ns])))
 
     def is_idle(at: slice) -> Marks:
-        runs, rests = (one[at] for one in touches)
+        rests, runs = (one[at] > 0 for one in touches)
         rate = np.where(runs & rests, np.maximum(on[0][at], off[0][at]), np.where(runs, on[0][at], off[0][at]))
         return np.asarray(rate < IDLE)
 
@@ -218,62 +232,13 @@ def _highest(power: Floats | None) -> float | None:
     return None if highest == -np.inf else highest
 
 
-class _Share(NamedTuple):
-    """Of times between two reads how long users ran in them and did not, and the pool's CPU time per ns of both."""
-
-    on_ns: Times
-    off_ns: Times
-    on: Floats
-    off: Floats
-
-
-class _Steps:
-    """Sums of rates that hold from one cell to another, as what they change from cell to cell."""
-
-    def __init__(self, cells: int, highest: float | None) -> None:
-        """Begin without rates, whose highest power is known, or none."""
-        self._cells, self._highest = cells, highest
-        self._of_time, self._touches = (self._begun() for _ in range(2))
-        self._counted = [self._begun() for _ in range(2)] if highest is not None else []
-
-    def _begun(self) -> list[Times]:
-        return [zeros(self._cells + 1, np.int64) for _ in range(2)]
-
-    def add(self, first: NDArray[np.int32], last: NDArray[np.int32], share: _Share, power: Floats | None) -> None:
-        """Add those of some times between two reads."""
-        for target, rate in zip(self._of_time, (share.off, share.on), strict=True):
-            _add_rates(target, first, last, rate)
-        for target, length_ns in zip(self._touches, (share.off_ns, share.on_ns), strict=True):
-            _add_rates(target, first, last, length_ns > 0)
-        if power is None or self._highest is None:
-            return
-        known = ~np.isnan(power)
-        parts = known, np.where(known, power / self._highest, 0.0)
-        for targets, rate in zip(self._counted, (share.off, share.on), strict=True):
-            for target, part in zip(targets, parts, strict=True):
-                _add_rates(target, first, last, rate * part)
-
-    def rates(self) -> tuple[list[Floats], list[Floats], tuple[Marks, Marks]]:
-        """Return those while no user runs and while users do, and in which cells users run and do not, all padded."""
-        nothing = np.broadcast_to(0.0, self._cells + 2)
-        off, on = ([self._rates(step)] for step in self._of_time)
-        for number, found in enumerate((off, on)):
-            found += [nothing, nothing]
-            if self._highest is not None:
-                found[1:] = map(self._rates, self._counted[number], (1.0, self._highest))
-        stands, runs = (self._rates(step) for step in self._touches)
-        return off, on, (_is_some(runs), _is_some(stands))
-
-    def _rates(self, step: Times, unit: float = 1.0) -> Floats:
-        sums = running_sums(step)
-        padded = zeros(self._cells + 2, np.float64)
-        for at in blocks(self._cells, sums, padded):
-            padded[at.start + 1 : at.stop + 1] = unit * (sums[at.start + 1 : at.stop + 1] / _FIXED)
-        return padded
-
-
-def _is_some(values: Floats) -> Marks:
-    return computed(len(values), bool, lambda at: values[at] > 0, values)
+def _padded(step: Times, unit: float) -> Floats:
+    """Return the rates between the distinct times of reads, from what changes at each of these."""
+    sums, count = running_sums(step), len(step) - 1
+    padded = zeros(count + 2, np.float64)
+    for at in blocks(count, sums, padded):
+        padded[at.start + 1 : at.stop + 1] = unit * (sums[at.start + 1 : at.stop + 1] / _FIXED)
+    return padded
 
 
 def _add_rates(step: Times, first: NDArray[np.int32], last: NDArray[np.int32], rate: NDArray[Any]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,13 +30,15 @@ from .segments import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from tprof.analysis.attribution.segments import Segments
 
     from .calls import Explained, ThreadsCalls
     from .cuts import Rules, Usage
     from .onsets import Onsets
+
+    Source = Callable[["Block"], tuple[Runs, Runs]]
 
 
 Floats = NDArray[np.float64]
@@ -58,7 +60,7 @@ class CutSums:
 
     Attributes
     ----------
-    cpu_s, counted_s, missing_s : CPU seconds, those that were counted, and those that calls do not explain
+    cpu_s, missing_s : CPU seconds, and those that calls do not explain
     by_task : (3, tasks + 1) modelled energy by counters, CPU seconds that were counted, and all, by task
     beside_s : (tasks,) CPU seconds while each task ran
     served, spins_after : tasks that got CPU time, and that the pool span after
@@ -67,7 +69,7 @@ class CutSums:
 
     def __init__(self, tasks: int, grid_ns: NDArray[np.int64]) -> None:
         """Begin without segments; `grid_ns` are the times up to which CPU seconds are asked."""
-        self.cpu_s = self.counted_s = self.missing_s = 0.0
+        self.cpu_s = self.missing_s = 0.0
         self.by_task, self.beside_s = np.zeros((3, tasks + 1)), np.zeros(tasks)
         self.served: set[int] = set()
         self.spins_after: set[int] = set()
@@ -92,7 +94,6 @@ class CutSums:
         self._used_s[first:last] = np.interp(self._grid_ns[first:last], cut.t_ns, until_s)
         self._known = int(last)
         self.cpu_s = float(until_s[-1])
-        self.counted_s += float(cut.counted_s.sum())
         self.missing_s += missing_s
         self.by_task += cut.by_task((cut.counted, cut.counted_s, cut.cpu_s), self._tasks)
         self.beside_s += cut.beside(cut.cpu_s, self._tasks)
@@ -145,13 +146,6 @@ class Facts:
     within_ns: tuple[int, int] | None = None
 
 
-class Source(Protocol):
-    """Where runs of a pool's possible users come from."""
-
-    def runs(self, block: Block) -> tuple[Runs, Runs]:
-        """Return those that reach into a part of a recording, and moments at which the pool may begin to spin."""
-
-
 @dataclass(frozen=True)
 class TaskRuns:
     """All times in which tasks ran on some threads.
@@ -170,8 +164,8 @@ class TaskRuns:
     possible: Numbers | None = None
     users: Numbers | None = None
 
-    def runs(self, block: Block) -> tuple[Runs, Runs]:
-        """Return them."""
+    def __call__(self, block: Block) -> tuple[Runs, Runs]:
+        """Return those that reach into a part of a recording, and moments at which the pool may begin to spin."""
         runs = runs_of(block.segments, self.which, caller_computes=self.caller_computes)
         if self.only is not None:
             runs = runs.kept(runs.task == self.only)
@@ -200,8 +194,8 @@ class CallRuns:
     only: int | None
     births: Sequence[tuple[int, int]]
 
-    def runs(self, block: Block) -> tuple[Runs, Runs]:
-        """Return them."""
+    def __call__(self, block: Block) -> tuple[Runs, Runs]:
+        """Return those that reach into a part of a recording, and moments at which the pool may begin to spin."""
         runs = runs_of_calls(self.calls, block.segments, block.part_ns, self.caller)
         if self.only is not None:
             runs = runs.kept(runs.task == self.only)
@@ -251,7 +245,7 @@ class PoolPass:
 
     def add(self, block: Block) -> None:
         """Add a part of the recording."""
-        (runs, further), part_ns, begin_ns = self._source.runs(block), block.part_ns, self._history.begin_ns
+        (runs, further), part_ns, begin_ns = self._source(block), block.part_ns, self._history.begin_ns
         self.is_called |= bool((runs.task >= 0).any())
         if self._onsets is not None:
             self._onsets.add(runs, part_ns[1])

@@ -28,7 +28,7 @@ from tprof.trace.metadata import MAX_NS
 from .calls import MOST_PIECES, Reach
 from .clocks import ran_in
 from .passes import Block, Facts
-from .segments import power_of_pool, power_of_tasks
+from .segments import power_of_pool
 from .users import Recorded, find_pools
 
 if TYPE_CHECKING:
@@ -238,7 +238,11 @@ class _TaskPowers:
 
     def found(self) -> Floats:
         """Return it by task, and last that of none: the mean of all."""
-        return power_of_tasks(self._modelled, self._cpu_s)
+        modelled, cpu_s = self._modelled, self._cpu_s
+        mean = modelled.sum() / cpu_s.sum() if cpu_s.sum() > 0 and modelled.sum() > 0 else 1.0
+        power: Floats = np.divide(modelled, cpu_s, out=np.full(len(cpu_s), mean), where=(cpu_s > 0) & (modelled > 0))
+        power[-1] = mean
+        return power
 
 
 AROUND_NS = 10_000_000_000

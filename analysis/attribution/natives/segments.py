@@ -106,17 +106,6 @@ class Runs:
         return cls(*(np.concatenate([getattr(one, name) for one in parts]) for name in cls.__annotations__))
 
 
-def _equal_to(values: NDArray[np.int32], number: NDArray[np.integer[Any]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return where in increasing values those begin and end that are equal to each number."""
-    least, most = (int(values[0]), int(values[-1])) if len(values) else (0, -1)
-    if most - least > len(number):
-        return np.searchsorted(values, number), np.searchsorted(values, number, side="right")
-    # Far fewer numbers are distinct than there are.
-    begins = np.searchsorted(values, np.arange(least, most + 2, dtype=np.int32))
-    at = np.clip(number, least - 1, most + 1) - least
-    return begins[np.maximum(at, 0)], begins[np.minimum(at + 1, len(begins) - 1)]
-
-
 @dataclass
 class NativeSegments:
     """The CPU time of one pool, cut where a user begins or ends and where a clock was read.
@@ -248,7 +237,8 @@ class NativeSegments:
         total_j = np.zeros(len(number))
         for part_j, of_segment in ((head_j, quantum[:-1]), (tail_j, quantum[1:])):
             sums = self._since_begin(self.of_task(part_j))
-            low, high = (np.clip(one, self.first, self.last) for one in _equal_to(of_segment, number))
+            low = np.clip(np.searchsorted(of_segment, number), self.first, self.last)
+            high = np.clip(np.searchsorted(of_segment, number, side="right"), self.first, self.last)
             total_j += (sums[high] - sums[low]).astype(np.float64)
         return total_j
 
@@ -293,14 +283,6 @@ def power_of_pool(power: Floats, counted: Floats, counted_s: Floats) -> Floats:
     if counted_s.sum() > 0:
         power = np.full(len(power), counted.sum() / counted_s.sum())
     return np.asarray(np.divide(counted, counted_s, out=power.copy(), where=counted_s > 0))
-
-
-def power_of_tasks(modelled: Floats, cpu_s: Floats) -> Floats:
-    """Return the modelled energy per CPU second by task, and last that of all, from sums by task and last of none."""
-    mean = modelled.sum() / cpu_s.sum() if cpu_s.sum() > 0 and modelled.sum() > 0 else 1.0
-    power: Floats = np.divide(modelled, cpu_s, out=np.full(len(cpu_s), mean), where=(cpu_s > 0) & (modelled > 0))
-    power[-1] = mean
-    return power
 
 
 LARGEST = 100_000_000
