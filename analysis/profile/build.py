@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -20,6 +20,7 @@ from tprof.analysis.attribution.survey import survey
 from tprof.analysis.attribution.windows import PER_THREAD, STEP, Reach, cut_windows, most_at_once
 from tprof.analysis.models.fitted.powers import mean_errors
 from tprof.analysis.models.fitted.stored_work import NO_SPACE
+from tprof.analysis.names import places, shown
 
 from tprof import log
 from tprof.trace.array_file import ArrayFile
@@ -27,23 +28,26 @@ from tprof.trace.long_arrays import computed, is_any
 
 from .fits import Ran, needs_fits
 from .fits import fitted as fit_powers_of
-from .information import Found, Said, accounts_table, completed, informed, limits_of
+from .information import Found, Said, accounts_table, completed, informed
 from .instances import Instances
 from .memory import native_count, record_count
 from .profile import Profile
 from .recipe import prepare
 from .stored_instances import Piece
 from .streamed_fit import activity_reader, counted, fitted_domains, reach_of, store_run
+from .tables import settled_joules
 from .task_graph import services_of
-from .window_gpus import WindowGpus, gpu_errors, reaches_of_gpus, without_gpus
+from .task_sums import TaskSums, limits_j
+from .window_gpus import WindowGpus, reaches_of_gpus, without_gpus
 from .window_reading import read_window
-from .window_shares import Summed, Sums
 from .window_stream import WindowStream
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
+    from tprof.analysis.attribution.accounts import Totals
+    from tprof.analysis.attribution.instances import InstanceRows
     from tprof.analysis.attribution.natives.pools import StreamedPools
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.segments import Segments
@@ -56,7 +60,6 @@ if TYPE_CHECKING:
     from .recipe import Prepared, Recipe
     from .stored_instances import Progress
     from .streamed_fit import FittedDomain
-    from .task_sums import TaskSums
     from .window_stream import SharedWindows
 
 WINDOW_SAMPLES = 100_000
@@ -87,7 +90,7 @@ def energy_by_domain(profile: Profile) -> pd.DataFrame:
         columns[domain.name] = np.full(len(profile.sums.names), np.nan)
         if len(domain) and is_any(domain.valid):
             stream = profile.host_instances.stream.of_domain(domain.name)
-            columns[domain.name] = _shared(stream, None).total.columns["energy_j"]
+            columns[domain.name] = _shared(stream, None)[0].total.columns["energy_j"]
     return pd.DataFrame(columns, index=pd.Index(np.asarray(profile.sums.names, object), name="task"))
 
 
@@ -148,8 +151,8 @@ def _build(trace: Trace, prepared: Prepared, asked: str, samples: int | None, pr
     said = Said.of(trace)
     services = services_of(said.events, trace)
     stream = WindowStream(trace, recipe, found, windows, fitted, pools, gpus, services)
-    total, last, shared, stream = _shared(stream, progress)
-    assert last is not None  # noqa: S101 - one window is the last
+    summed, shared, stream = _shared(stream, progress)
+    total, last = summed.total, summed.last
     unnamed = total.rows - int(total.columns["instances"].sum())
     facts = replace(shared.facts, instances=total.rows, unnamed=unnamed, follows_native=pools is not None)
     names = [entry.name for entry in trace.tasks]
@@ -165,27 +168,67 @@ def _build(trace: Trace, prepared: Prepared, asked: str, samples: int | None, pr
     if recipe.fits:
         errors_j = mean_errors(recipe.fits, modelled, total.columns["instances"], names)
         if shared.gpus is not None:
-            errors_j = np.hypot(errors_j, gpu_errors(shared.gpus.variance_j2, total.columns["instances"]))
-    return Profile(trace, instances, accounts, info, recipe, errors_j, limits_of(trace, recipe)[0], bounds, said)
+            errors_j = np.hypot(errors_j, np.sqrt(shared.gpus.variance_j2) / np.maximum(total.columns["instances"], 1))
+    return Profile(trace, instances, accounts, info, recipe, errors_j, stream.limits[0], bounds, said)
 
 
-class _Shared(NamedTuple):
-    """The sums over all instances, those of the last window, what else windows found, and the stream."""
-
-    total: TaskSums
-    last: Piece | None
-    found: SharedWindows
-    stream: WindowStream
-
-
-def _shared(stream: WindowStream, progress: Progress | None) -> _Shared:
+def _shared(stream: WindowStream, progress: Progress | None) -> tuple[_Summed, SharedWindows, WindowStream]:
     """Share all joules once, and a second time if instances ran again after they seemed to have ended."""
-    sums: list[Sums] = []
-    keep = Summed(stream.trace, stream.recipe, stream.threads)
-    found = stream.run(keep, lambda part: sums.append(sums.pop().plus(part) if sums else part), progress)
+    summed = _Summed(stream)
+    found = stream.run(summed.add, (), progress)
     if len(found.again):
         return _shared(replace(stream, again=np.union1d(stream.again, found.again)), progress)
-    return _Shared(*sums[0], found, stream)
+    return summed, found, stream
+
+
+class _Summed:
+    """Sums over instances.
+
+    Attributes
+    ----------
+    total : of all windows
+    last : the instances of the last window
+    """
+
+    total: TaskSums
+    last: Piece
+
+    def __init__(self, stream: WindowStream) -> None:
+        self._stream, tasks = stream, stream.trace.tasks
+        names, places_of = places([shown(entry.name) for entry in tasks])
+        self._names, self._code = tuple(names), np.append(places_of, -1).astype(np.int32)
+        self._limit_j = limits_j(names, tasks)
+        self._threads = [(one.pid, one.tid, shown(one.name) or f"thread-{one.ordinal}") for one in stream.threads]
+
+    def add(self, rows: InstanceRows, totals: Totals, *, is_last: bool) -> None:
+        """Add the instances that ended with a window."""
+        if is_last:
+            self.last = self._stream.table(rows, totals.view(np.ones(len(rows), bool)))
+        energy_j, half_j = settled_joules(rows, totals, *self._stream.limits)
+        figures = {
+            "duration_s": np.multiply(rows.end_ns - rows.start_ns, 1e-9),
+            "cpu_s": rows.cpu_s,
+            "own_s": rows.own_s,
+            "energy_j": energy_j,
+            "dynamic_j": totals.dynamic_j,
+            "half_j": half_j,
+        }
+        if totals.native is not None:
+            native = totals.native
+            figures |= {"native_cpu_s": native.cpu_s, "native_j": native.joules, "spin_j": native.spin_j}
+        if totals.gpu is not None:
+            figures["gpu_j"] = totals.gpu.joules
+        code = self._code.take(rows.task, mode="clip")
+        sums = TaskSums.of(self._names, code, figures, self._by_thread(rows), self._limit_j)
+        self.total = self.total.plus(sums) if "total" in vars(self) else sums
+
+    def _by_thread(self, rows: InstanceRows) -> dict[tuple[int, int, str], float]:
+        sums_s: dict[tuple[int, int, str], float] = {}
+        of_threads = np.bincount(rows.numbers, weights=np.nan_to_num(rows.cpu_s))
+        for number in np.flatnonzero(np.bincount(rows.numbers)).tolist():
+            key = self._threads[number]
+            sums_s[key] = sums_s.get(key, 0.0) + float(of_threads[number])
+        return sums_s
 
 
 def _cut(
@@ -273,7 +316,7 @@ def _idle_watts(
     recipe = prepared.recipe
     reader = found.reader(recipe.model, recipe.model.columns)
     for window in cut_windows(found.threads, [Reach.of(one) for one in domains], samples):
-        activity = read_window(reader, recipe, found, window, pools).activity
+        activity = read_window(reader, found, window, pools).activity
         for domain, which in zip(domains, window.quanta, strict=True):
             if which.stop > which.start:
                 sums[domain.name] += activity.load(domain.part(which)).idle()

@@ -257,7 +257,7 @@ def activity_reader(recipe: Recipe, found: Survey, pools: StreamedPools | None) 
     reader = found.reader(recipe.model, recipe.model.columns)
 
     def read(window: Window) -> Activity:
-        return read_window(reader, recipe, found, window, pools).activity
+        return read_window(reader, found, window, pools).activity
 
     return read
 

@@ -82,13 +82,10 @@ def settled_joules(
 
 def tasks_table(
     trace: Trace, threads: Sequence[Thread], rows: InstanceRows, totals: Totals, watts: WattsError, most_w: float
-) -> tuple[pd.DataFrame, NDArray[np.float64]]:
-    """Build the table of instances, ordered by thread and start; empties `rows` and `totals` as it goes.
-
-    `watts`, `most_w` and what else is returned are those of `settled_joules`.
-    """
+) -> pd.DataFrame:
+    """Build the table of instances; `watts` and `most_w` are those of `settled_joules`, which changes `totals`."""
     thread = rows.numbers
-    energy_j, half_j = settled_joules(rows, totals, watts, most_w)
+    energy_j, _ = settled_joules(rows, totals, watts, most_w)
     gpu, native = totals.gpu, totals.native
     of_gpu = {} if gpu is None else {"gpu_j": gpu.joules}
     columns: dict[str, object] = {
@@ -125,7 +122,7 @@ def tasks_table(
     )
     columns["failed"] = rows.failed
     columns |= _labels(trace, threads, thread)
-    return pd.DataFrame(columns, copy=False), half_j
+    return pd.DataFrame(columns, copy=False)
 
 
 def _labels(trace: Trace, threads: Sequence[Thread], thread: NDArray[Any]) -> dict[str, object]:

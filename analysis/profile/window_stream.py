@@ -10,22 +10,24 @@ import numpy as np
 from tprof.analysis.attribution.accounts import Account, NativeTotals, Totals, settle
 from tprof.analysis.attribution.ended_ids import EndedIds
 from tprof.analysis.attribution.instance_bounds import WIDTH, EdgeJoules, InstanceBounds
+from tprof.analysis.attribution.instances import InstanceRows
 from tprof.analysis.attribution.load import losses
 from tprof.analysis.attribution.sharing import plan_sharing
 from tprof.analysis.attribution.stack_samples import SampledStacks, ThreadReach
 
 from tprof.trace.long_arrays import is_any, zeros
 
+from .information import limits_of
 from .profile_warnings import SampleFacts, ran_in, stuck_sensor_warnings
 from .recipe import repeatable
 from .stack_shares import StoredStacks, share_stacks
 from .stored_instances import Piece
 from .streamed_fit import Planned
+from .tables import tasks_table
 from .task_graph import ServedSegments
 from .window_gpus import GpuTally, WindowGpus, without_gpus
 from .window_pools import PoolSums, WindowNativeTotals
-from .window_reading import WindowRead, read_window, rows_of
-from .window_shares import Tables
+from .window_reading import WindowRead, read_window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
     from tprof.analysis.attribution.blocks import BlockReader
-    from tprof.analysis.attribution.instances import InstanceRows
     from tprof.analysis.attribution.load import Activity
     from tprof.analysis.attribution.natives.pools import StreamedPools
     from tprof.analysis.attribution.quanta import Quanta
@@ -41,15 +42,15 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.sharing import Sharing
     from tprof.analysis.attribution.survey import Survey
     from tprof.analysis.attribution.windows import Window
+    from tprof.analysis.engine.instance_table import Records
 
     from tprof.trace import Thread, Trace
+    from tprof.trace.estimate import WattsError
 
     from .recipe import Again, Recipe
     from .stored_instances import Progress
     from .streamed_fit import FittedDomain
     from .task_graph.services import Service
-    from .window_gpus import GpuSums
-    from .window_shares import Kept, Part
 
 NATIVE = 5
 """Sums that native threads add to an instance, as `NativeTotals.of_rows`."""
@@ -76,7 +77,7 @@ class SharedWindows:
     stuck: dict[str, list[str]]
     facts: SampleFacts
     pools: PoolSums | None
-    gpus: GpuSums | None
+    gpus: GpuTally | None
     served: ServedSegments
     again: NDArray[np.uint64]
 
@@ -146,8 +147,21 @@ class WindowStream:
 
         The window's sampled stacks are stored too.
         """
-        tables = Tables(self.trace, self.recipe, self.threads)
-        self.run(tables, lambda piece: sink(Piece(complete(piece.tasks), piece.own_s)), progress, stacks)
+
+        def add(rows: InstanceRows, totals: Totals, *, is_last: bool) -> None:  # noqa: ARG001
+            piece = self.table(rows, totals)
+            sink(Piece(complete(piece.tasks), piece.own_s))
+
+        self.run(add, None, progress, stacks)
+
+    @cached_property
+    def limits(self) -> tuple[WattsError, float]:
+        """What `limits_of` returns."""
+        return limits_of(self.trace, self.recipe)
+
+    def table(self, rows: InstanceRows, totals: Totals) -> Piece:
+        """Return the table of some instances, without what their samples do not say; changes `totals`."""
+        return Piece(tasks_table(self.trace, self.threads, rows.copied(), totals, *self.limits), rows.own_s)
 
     def begin_stacks(self) -> StoredStacks:
         """Read the sampled stacks, none of them weighed yet."""
@@ -163,7 +177,7 @@ class WindowStream:
         """Yield for each window when the segments begin that count in it, and those of its threads."""
         reader = self._reader(self.recipe.model.columns, {})
         for window in self.windows:
-            yield window.own_ns, read_window(reader, self.recipe, self.found, window).activity.segments
+            yield window.own_ns, read_window(reader, self.found, window).activity.segments
 
     @property
     def index(self) -> SampleIndex:
@@ -173,16 +187,25 @@ class WindowStream:
 
     def run(
         self,
-        keep: Kept[Part],
-        sink: Callable[[Part], None],
+        sink: Callable[..., None],
+        columns: Collection[str] | None,
         progress: Progress | None,
         stacks: StoredStacks | None = None,
     ) -> SharedWindows:
-        """Share the joules of all windows; `sink` takes what is kept of ended instances. Raises TraceError."""
-        run = _Run.of(self, keep.columns)
+        """Share the joules of all windows. Raises TraceError.
+
+        Parameters
+        ----------
+        sink : takes the `InstanceRows` and `Totals` of the instances that ended with a window, all of whose arrays may
+            be changed, and `is_last`
+        columns : counters of which instances need counts, besides those of the model; None: all
+        progress : is told how many windows are done
+        stacks : take the sampled stacks
+        """
+        run = _Run.of(self, columns)
         for number, window in enumerate(self.windows):
             rows, totals = run.share(number, stacks)
-            sink(keep(rows, totals, is_last=window.is_last))
+            sink(rows, totals, is_last=window.is_last)
             for one in run.domains:
                 one.quanta.release()
             for fitted in self.fitted.values():
@@ -194,7 +217,7 @@ class WindowStream:
     def planned(self, number: int) -> tuple[Activity, list[Sharing]]:
         """Return what ran in a window, and how the joules of its counted domains are shared, GPUs left out."""
         window, reader = self.windows[number], self._reader(self.recipe.model.columns, {})
-        activity = read_window(reader, self.recipe, self.found, window, self.pools).activity
+        activity = read_window(reader, self.found, window, self.pools).activity
         domains = zip(self.domains, window.quanta, strict=True)
         counted = ((domain, which) for domain, which in domains if domain.counted and which.stop > which.start)
         return activity, [self.plan(domain, which, activity, window).sharing for domain, which in counted]
@@ -247,7 +270,7 @@ class _Run:
 
     @classmethod
     def of(cls, stream: WindowStream, columns: Collection[str] | None) -> _Run:
-        """Begin before the first window; `columns` are those of `Kept`."""
+        """Begin before the first window; `columns` are those of `WindowStream.run`."""
         domains = _Domain.every([stream.shared_quanta(one) for one in stream.domains])
         counted = [one.quanta for one in domains if one.number is not None]
         widths = {"edges": WIDTH * len(counted)} | ({} if stream.pools is None else {"native": NATIVE})
@@ -264,7 +287,7 @@ class _Run:
     def share(self, number: int, stacks: StoredStacks | None) -> tuple[InstanceRows, Totals]:
         """Share the joules of a window; returns the instances that ended with it."""
         stream, window, reader = self.stream, self.stream.windows[number], self.reader
-        read = read_window(reader, stream.recipe, stream.found, window, stream.pools)
+        read = read_window(reader, stream.found, window, stream.pools)
         # Only now: with a window those are forgotten that ended before it.
         reader.held = stream.held(number)
         native = None
@@ -337,13 +360,26 @@ class _Run:
     def _ended(self) -> tuple[InstanceRows, Totals]:
         """Return the instances that ended with the window, and their joules."""
         records, counts, sums = self.reader.instances.taken(self.reader.over())
-        rows = rows_of(self.reader, records, counts if self.reader.columns is None else None)
+        rows = self._rows_of(records, counts)
         native = NativeTotals.of_instances(sums["native"].T) if "native" in sums else None
         totals = Totals.zeros(len(rows), native)
         totals.dynamic_j, totals.static_j = records["dynamic_j"].copy(), records["static_j"].copy()
         self.bounds.settle(sums["edges"], rows.start_ns, rows.end_ns, totals, packages=self.reader.packages)
         self.ended.add(rows.instance)
         return rows, totals
+
+    def _rows_of(self, records: Records, counts: NDArray[np.float64]) -> InstanceRows:
+        """Return instances as columns, which are views but for seconds; with counts if all are needed."""
+        of = {name: records[name] for name in records.dtype.names or () if name}
+        of |= {name: np.ascontiguousarray(records[name]) for name in ("own_s", "cpu_s")}
+        reader = self.reader
+        has_counts = reader.columns is None
+        of_names = dict(zip(reader.names, np.ascontiguousarray(counts.T), strict=True)) if has_counts else {}
+        return InstanceRows(
+            of["instance"], of["parent"], of["task"], of["cpu"], of["start_ns"], of["end_ns"], of["failed"],
+            of["own_s"], of["cpu_s"], of_names, of["begun"], of["ended"], of["last_ns"],
+            package=of["package"] if reader.packages else None, thread=of["thread"],
+        )  # fmt: skip
 
     def found(self) -> SharedWindows:
         """Return what all windows found."""
@@ -358,5 +394,4 @@ class _Run:
             settled = self.gpus.settled()
             accounts, stuck = accounts | settled[0], stuck | settled[1]
         facts = replace(SampleFacts.of(self.reader.facts), losses=tuple(losses(stream.trace)))
-        of_gpus = None if self.gpus is None else self.gpus.sums
-        return SharedWindows(accounts, stuck, facts, self.pools, of_gpus, self.served, self.ended.again)
+        return SharedWindows(accounts, stuck, facts, self.pools, self.gpus, self.served, self.ended.again)
