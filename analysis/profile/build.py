@@ -26,11 +26,10 @@ from tprof import log
 from tprof.trace.array_file import ArrayFile
 from tprof.trace.long_arrays import computed, is_any
 
-from .fits import Ran, needs_fits
 from .fits import fitted as fit_powers_of
+from .fits import needs_fits
 from .information import Found, Said, accounts_table, completed, informed
 from .instances import Instances
-from .memory import native_count, record_count
 from .profile import Profile
 from .recipe import prepare
 from .stored_instances import Piece
@@ -54,6 +53,7 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.survey import Survey
     from tprof.analysis.attribution.windows import Window
     from tprof.analysis.models import Coefficients
+    from tprof.analysis.models.fitted.stored_work import StoredWork
 
     from tprof.trace import Trace
 
@@ -139,8 +139,10 @@ def _build(trace: Trace, prepared: Prepared, asked: str, samples: int | None, pr
     log.info("analysis", "reading %s: %d threads, %d domains", trace.path, len(trace.threads), len(recipe.whole))
     recorded = sum(one.count > 0 for one in trace.threads)
     follows = _follows_natives(trace, recipe)
-    share = 1 - native_count(trace) / record_count(trace) if follows else 1.0
-    step = _step(samples or max(int(WINDOW_SAMPLES * share), 1), recorded, sum(one.count for one in trace.threads))
+    count, native_count = (sum(one.count for one in some) for some in (trace.threads, trace.native))
+    readings = sum(one.count for one in trace.readings.values() if one.quantity == "energy")
+    share = 1 - native_count / (count + readings + native_count) if follows else 1.0
+    step = _step(samples or max(int(WINDOW_SAMPLES * share), 1), recorded, count)
     found = survey(trace, recipe.model, recipe.packages, step)
     gpus = WindowGpus.of(trace, recipe)
     windows, samples = _cut(trace, found, _reaches(recipe, asked, gpus), samples, follows=follows)
@@ -291,7 +293,7 @@ def _fitted(
     with ArrayFile(NO_SPACE) as file:
         run = store_run(file, read, counted(windows, "what ran", progress), tasks, recipe.packages)
 
-        def ran(domain: Quanta) -> Ran:
+        def ran(domain: Quanta) -> tuple[list[StoredWork], NDArray[np.float64]]:
             if progress is not None:
                 progress(f"powers of {domain.name}", 0, 1)
 
@@ -299,7 +301,7 @@ def _fitted(
                 other_s, unseen_s = found.hidden.between(domain.edges_ns[at.start : at.stop + 1], domain.package)
                 return other_s + unseen_s
 
-            return Ran(run.work(domain), computed(len(domain), np.float64, hidden_s, domain.edges_ns))
+            return run.work(domain), computed(len(domain), np.float64, hidden_s, domain.edges_ns)
 
         chosen = fit_powers_of(recipe, trace, ran, asked=asked)
         return chosen, fitted_domains(chosen, run, read, windows, progress), run.modelled

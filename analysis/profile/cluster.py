@@ -21,8 +21,7 @@ from tprof.trace.estimate import EXACT
 
 from .host_figures import hosts_table
 from .job_instances import JobInstances
-from .part_reading import Analysis
-from .part_tables import part_tables
+from .part_tables import Analysis, part_tables
 from .profile import Absent, Profile
 from .summary import joined_quality, joined_sums
 from .task_graph import on_one_clock, path_through, read_instances
@@ -189,8 +188,8 @@ def profile_of_job(
     UsageError
         If the model is unknown, or a trace lacks what it needs.
     """
-    analyse = partial(part_tables, model=model, tables=tables, path=tables if path is None else path, options=options)
-    way = Analysis(model, options, map)
+    way = Analysis({"model": model} | options, map)
+    analyse = partial(part_tables, tables=tables, path=tables if path is None else path, options=way.options)
     parts = _by_host(way.read(analyse, trace.hosts, progress))
     present = [one for one in parts if one.figures is not None]
     if not present:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tprof.analysis.attribution.gpu_use import SCOPE as GPU
@@ -28,29 +28,29 @@ CALIBRATED_SPREAD = 3.0
 """Prior deviation of a task's power, in units of the calibrated model's own error."""
 
 
-@dataclass(frozen=True)
-class Ran:
-    """What ran, for one domain: the threads' work, and (k,) CPU seconds without samples in its quanta."""
-
-    work: Sequence[SomeWork]
-    hidden_s: NDArray[np.float64]
-
-
 def needs_fits(recipe: Recipe, asked: str) -> bool:
     """Return whether any domain's powers are to be fitted, or this was asked for."""
     return asked == "fitted" or (needs_fit(asked, recipe.model) and any(_is_fitted(one, asked) for one in recipe.whole))
 
 
-def fitted(recipe: Recipe, trace: Trace, ran: Callable[[Quanta], Ran], *, asked: str) -> Recipe:
-    """Fit powers if requested, or if `auto` finds that they separate the tasks."""
+def fitted(
+    recipe: Recipe,
+    trace: Trace,
+    ran: Callable[[Quanta], tuple[Sequence[SomeWork], NDArray[np.float64]]],
+    *,
+    asked: str,
+) -> Recipe:
+    """Fit powers if requested, or if `auto` finds that they separate the tasks.
+
+    `ran` returns the threads' work on a domain, and (k,) CPU seconds without samples in its quanta.
+    """
     if not needs_fit(asked, recipe.model):
         return recipe
     fits, names = {}, [entry.name for entry in trace.tasks]
     for domain in recipe.whole:
         if _is_fitted(domain, asked):
             log.info("analysis", "fitting the powers of %d tasks to %s", len(names), domain.name)
-            here = ran(domain)
-            fit = fit_powers(domain, here.work, here.hidden_s, names=names, belief=_belief(recipe, domain.name))
+            fit = fit_powers(domain, *ran(domain), names=names, belief=_belief(recipe, domain.name))
             part = domain.span(trace.start_ns, trace.end_ns)
             if fit is not None and part.stop > part.start:
                 fits[domain.name] = replace(fit, static_w=fit.static_w[part])

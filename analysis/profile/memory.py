@@ -3,34 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
-
-if TYPE_CHECKING:
-    from tprof.trace import Trace
 
 _LIMITS = ("memory.max", "memory.limit_in_bytes")
 _USED = ("memory.current", "memory.usage_in_bytes")
 _CACHED = ("inactive_file ", "total_inactive_file ")
-
-
-def record_count(trace: Trace) -> int:
-    """Return the number of samples, readings of joules and records of native threads, which make a recording long."""
-    return _samples(trace) + _readings(trace) + native_count(trace)
-
-
-def native_count(trace: Trace) -> int:
-    """Return the number of readings of native threads' clocks and counters, and of noted calls."""
-    return sum(one.count for one in trace.native)
-
-
-def _samples(trace: Trace) -> int:
-    return sum(thread.count for thread in trace.threads)
-
-
-def _readings(trace: Trace) -> int:
-    return sum(one.count for one in trace.readings.values() if one.quantity == "energy")
 
 
 def available_bytes(root: Path = Path("/")) -> int:

@@ -1,9 +1,10 @@
-"""What leaves the part of a host: its tables, wherever it is analysed."""
+"""Reads the parts of a job: one after the other or as a `map` does. Only tables leave a part."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tprof.analysis.attribution.blocks import counters_of
 
@@ -11,23 +12,82 @@ from tprof.errors import TraceError
 from tprof.trace.clock_offset import wall_clock_step_ns
 from tprof.trace.metadata import clock_of
 
+from .build import build_profile
 from .flame import OF_HOST
 from .host_figures import POWER_BINS, figures_of, total_power
 from .information import with_quality
 from .instances import InstanceTable
-from .part_reading import part_profile
 from .task_graph import read_instances
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     import pandas as pd
 
     from tprof.trace import HostPart, Trace
 
     from .flame import Flame
+    from .parallel_maps import Map
     from .profile import Profile
     from .stored_instances import Progress
     from .summary import HostSums
     from .task_graph import Instances as GraphInstances
+
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What parts are analysed with.
+
+    Attributes
+    ----------
+    options : of `build_profile`
+    map : calls a function for each part; None: one after the other in this process
+    """
+
+    options: dict[str, Any]
+    map: Map | None = None
+
+    def read(
+        self, call: Callable[..., Found], parts: Sequence[HostPart], progress: Progress | None = None
+    ) -> Iterator[Found]:
+        """Yield what a function returns for each part; it also takes `progress`, which names the host."""
+        if self.map is not None:
+            for number, found in enumerate(self.map(call, parts)):
+                if progress is not None:
+                    progress("hosts", number + 1, len(parts))
+                yield found
+            return
+        for number, part in enumerate(parts):
+            yield call(part, progress=None if progress is None else _of_host(progress, part, number, len(parts)))
+
+    def ask(
+        self, call: Callable[[str, Profile], Found], parts: Sequence[HostPart], progress: Progress | None = None
+    ) -> Iterator[Found | None]:
+        """Yield what a function returns for the name and the profile of each part; None of one that cannot be read."""
+        return self.read(partial(_asked, call=call, options=self.options), parts, progress)
+
+
+def _asked(
+    part: HostPart,
+    *,
+    call: Callable[[str, Profile], Found],
+    options: dict[str, Any],
+    progress: Progress | None = None,
+) -> Found | None:
+    try:
+        profile = build_profile(part.load(), progress=progress, **{"tables": False} | options)
+    except TraceError:
+        return None  # it was there when the profile was made; the table of hosts says why it is not now
+    return call(part.name, profile)
+
+
+def _of_host(progress: Progress, part: HostPart, number: int, hosts: int) -> Progress:
+    """Return what says of a host how far it is, and begin with how many hosts are done."""
+    progress(part.name, number, hosts)
+    return lambda doing, done, of: progress(f"{part.name} ({number + 1} of {hosts}): {doing}", done, of)
 
 
 class Recorded(NamedTuple):
@@ -92,23 +152,23 @@ class PartTables:
 
 
 def part_tables(
-    part: HostPart, *, model: str, tables: bool, path: bool, options: dict[str, Any], progress: Progress | None = None
+    part: HostPart, *, tables: bool, path: bool, options: dict[str, Any], progress: Progress | None = None
 ) -> PartTables:
     """Analyse a part; what a part lacks is said in the tables, so that the others are used.
 
     Parameters
     ----------
     part : of a job
-    model, options : as of `Analysis`
     tables : whether its table of instances is asked for
     path : whether what the critical path is found from is asked for
+    options : as of `Analysis`
     progress : is told how far it is
     """
     if part.path is None:
         return PartTables(part.name, part.name, part.missing or "it is not there")
     try:
         trace = part.load()
-        profile = part_profile(trace, model=model, options={"tables": tables} | options, progress=progress)
+        profile = build_profile(trace, progress=progress, **{"tables": tables} | options)
     except TraceError as error:
         return PartTables(part.name, part.name, str(error))
     clock = clock_of(trace.manifest)

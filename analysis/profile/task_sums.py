@@ -62,15 +62,6 @@ class TaskSums:
     by_thread: dict[tuple[int, int, str], float]
 
     @classmethod
-    def of_table(cls, tasks: pd.DataFrame, own_s: Floats, half_j: Floats, limit_j: Floats | None = None) -> TaskSums:
-        """Sum instances of a table, one per row; the other parameters are those of `of`."""
-        columns = {name: tasks[name].to_numpy(float) for name in (*FIGURES, *OPTIONAL) if name in tasks}
-        names = tuple(map(str, tasks["task"].cat.categories))
-        by_thread = _by_thread(tasks, columns["cpu_s"])
-        code = tasks["task"].cat.codes.to_numpy().astype(np.int32)
-        return cls.of(names, code, columns | {"own_s": own_s, "half_j": half_j}, by_thread, limit_j)
-
-    @classmethod
     def of(
         cls,
         names: tuple[str, ...],
@@ -202,20 +193,6 @@ def _kept(code: NDArray[np.int32], tasks: int, *figures: Floats) -> Iterator[_Ke
     for one in figures:
         is_there = np.isfinite(one)
         yield whole if is_there.all() else _Kept(np.where(is_there, whole.code, np.int32(tasks)), tasks)
-
-
-def _by_thread(tasks: pd.DataFrame, cpu_s: Floats) -> dict[tuple[int, int, str], float]:
-    """Return the CPU seconds of each thread; instances mostly follow each other by thread, so runs are summed first."""
-    if not len(tasks):
-        return {}
-    pid, tid, thread = tasks["pid"].to_numpy(), tasks["tid"].to_numpy(), tasks["thread"].cat.codes.to_numpy()
-    changes = (pid[1:] != pid[:-1]) | (tid[1:] != tid[:-1]) | (thread[1:] != thread[:-1])
-    begins = np.concatenate(([0], np.flatnonzero(changes) + 1))
-    sums_s: dict[tuple[int, int, str], float] = {}
-    for at, run_s in zip(begins.tolist(), np.add.reduceat(np.nan_to_num(cpu_s), begins).tolist(), strict=True):
-        key = int(pid[at]), int(tid[at]), str(tasks["thread"].cat.categories[thread[at]])
-        sums_s[key] = sums_s.get(key, 0.0) + run_s
-    return sums_s
 
 
 def half_widths(tasks: pd.DataFrame, watts: WattsError) -> Floats:

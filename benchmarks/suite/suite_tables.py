@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from tprof.analysis.profile.intervals import mean_half, widened
 from tprof.analysis.profile.summary import errors_of, summarize
-from tprof.analysis.profile.task_sums import TaskSums, half_widths
+from tprof.analysis.profile.task_sums import FIGURES, OPTIONAL, TaskSums, half_widths
 from tprof.benchmarks.programs.catalogue import PROGRAMS
 
 from tprof.errors import UsageError
@@ -154,7 +154,10 @@ def pooled(profiles: Sequence[Profile]) -> pd.DataFrame:
     tasks = pd.concat([profile.tasks.assign(task=profile.tasks["task"].astype(str)) for profile in profiles])
     tasks["task"] = tasks["task"].astype("category")
     own_s = np.concatenate([profile.own_s for profile in profiles])
-    sums = TaskSums.of_table(tasks.reset_index(drop=True), own_s, half_widths(tasks, watts))
+    figures = {name: tasks[name].to_numpy(float) for name in (*FIGURES, *OPTIONAL) if name in tasks}
+    figures |= {"own_s": own_s, "half_j": half_widths(tasks, watts)}
+    names, code = tuple(map(str, tasks["task"].cat.categories)), tasks["task"].cat.codes.to_numpy().astype(np.int32)
+    sums = TaskSums.of(names, code, figures, {})
     table = summarize(sums, errors_of(sums, watts=watts), common=False)
     means, sums_j = (
         pd.concat([one[f"{figure}_high_j"] - one[f"{figure}_j"] for one in summaries]).groupby(level=0).mean()
