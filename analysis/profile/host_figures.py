@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from .summary import joined_quality
+from .tables import whole_sum
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -64,7 +65,7 @@ def hosts_table(parts: Sequence[tuple[str, Mapping[str, Any] | None, str | None]
     known = rows.groupby("host", sort=False)
     table = (
         known[list(ADDED)]
-        .agg(_whole_sum)
+        .agg(whole_sum)
         .assign(
             quality=known["quality"].agg(joined_quality),
             model=known["model"].agg(lambda models: ", ".join(sorted(set(models)))),
@@ -82,11 +83,6 @@ def hosts_table(parts: Sequence[tuple[str, Mapping[str, Any] | None, str | None]
         recordings=known.size().reindex(names, fill_value=0),
         missing=pd.Series([_missing(parts, name) for name in names], names, dtype=object),
     )[list(COLUMNS)]
-
-
-def _whole_sum(values: pd.Series[Any]) -> Any:
-    """Return the sum, NaN where one of the values is not known."""
-    return values.sum(skipna=False)
 
 
 def _missing(parts: Sequence[tuple[str, Any, str | None]], name: object) -> str | None:

@@ -69,26 +69,18 @@ def expected_errors(profile: Profile) -> pd.DataFrame:
         for q in profile.quanta
         if q.counted and q.scope != "gpu" and q.valid.sum() > 2 and q.quality in ("measured", "simulated")
     ]
-    if not domains:
-        return pd.DataFrame(columns=list(COLUMNS))
-    plans = _replayed(profile)
     names = {domain.name for domain in domains}
+    stream = profile.host_instances.stream if names else None
+    # The window in the middle of the recording.
+    plans = [] if stream is None else stream.planned(len(stream.windows) // 2)[1]
     resolved = [plan for plan in plans if plan.measured.name in names]
-    if not resolved:
-        return pd.DataFrame(columns=list(COLUMNS))
     # A package's sensor resolves single instances; that of a board or a plug beside it is far coarser.
-    plan = next((plan for plan in resolved if plan.measured.scope == "package"), resolved[0])
-    fit = profile.recipe.fits.get(plan.measured.name)
-    played = _slice(plan, plan.load.segments, len(profile.trace.tasks), known=fit is not None)
-    if played is None:
-        return pd.DataFrame(columns=list(COLUMNS))
-    return _by_length(*_replay(played, fit, np.random.default_rng(0)))
-
-
-def _replayed(profile: Profile) -> list[Sharing]:
-    """Return how the joules of the counted domains are shared in the window in the middle of the recording."""
-    stream = profile.host_instances.stream
-    return stream.planned(len(stream.windows) // 2)[1]
+    for plan in sorted(resolved, key=lambda plan: plan.measured.scope != "package")[:1]:
+        fit = profile.recipe.fits.get(plan.measured.name)
+        played = _slice(plan, plan.load.segments, len(profile.trace.tasks), known=fit is not None)
+        if played is not None:
+            return _by_length(*_replay(played, fit, np.random.default_rng(0)))
+    return _by_length(*np.empty((3, 0)))
 
 
 def _slice(plan: Sharing, segments: Sequence[Segments | NativeSegments], tasks: int, *, known: bool) -> Played | None:
@@ -204,8 +196,6 @@ def _instances(
 
 
 def _by_length(seconds: Floats, true_j: Floats, given_j: Floats) -> pd.DataFrame:
-    if not len(seconds):
-        return pd.DataFrame(columns=list(COLUMNS))
     half_decade = np.floor(2 * np.log10(seconds)).astype(np.int64)
     rows = []
     for one in np.unique(half_decade):

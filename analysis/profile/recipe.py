@@ -103,33 +103,25 @@ def share_fitted(domain: Quanta, fit: Fit, activity: Activity, factors: Factors)
     return plan_sharing(activity.load(domain).corrected(fit.power, factors), fit.static_w, fit.other)
 
 
-def share_overlapping(
-    domain: Quanta,
-    fit: Fit,
-    activity: Activity,
-    factors: Factors,
-    *,
-    own: slice = slice(None),
-) -> Sharing:
+def share_overlapping(domain: Quanta, fit: Fit, own: slice, activity: Activity, factors: Factors) -> Sharing:
     """Share the joules of quanta that overlap.
 
     Parameters
     ----------
     domain : the quanta with estimated edges
     fit : with the static power of these quanta
+    own : the quanta whose joules are shared, up to the end of the overlap with the next one
     activity : what ran in them
     factors : of the segments; None: 1
-    own : the quanta whose joules are shared, up to the end of the overlap with the next one
     """
     static_j, dynamic_j = split_static(domain.energy_j, fit.static_w, np.diff(domain.edges_ns) * 1e-9)
     split = split_overlaps(domain)
     pieces = activity.load(split.pieces).corrected(fit.power, factors)
     load = distribute_energy(split, pieces, dynamic_j, fit.other)
-    if own != slice(None):
-        is_own = (split.before >= own.start) & (split.before < own.stop)
-        load = replace(load, quanta=replace(load.quanta, energy_j=np.where(is_own, load.quanta.energy_j, 0.0)))
-        number = np.arange(len(domain))
-        static_j = np.where((number >= own.start) & (number < own.stop), static_j, 0.0)
+    is_own = (split.before >= own.start) & (split.before < own.stop)
+    load = replace(load, quanta=replace(load.quanta, energy_j=np.where(is_own, load.quanta.energy_j, 0.0)))
+    number = np.arange(len(domain))
+    static_j = np.where((number >= own.start) & (number < own.stop), static_j, 0.0)
     sharing = plan_sharing(load, 0.0, fit.other)
     sharing = replace(sharing, measured=domain, owner=split.owner, dynamic_j=dynamic_j)
     return sharing.with_static(activity.load(domain), static_j)

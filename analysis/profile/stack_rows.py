@@ -1,4 +1,10 @@
-"""Sampled stacks by the instance or thread that ran them: of each distinct one the sums of what it stands for."""
+"""Sampled stacks by the instance or thread that ran them: of each distinct one the sums of what it stands for.
+
+Threads that Python started and that have no samples are under the instances that they work for. What such a thread runs
+is its own, not its caller's: of the joules that its pool took for an instance, each of its stacks has the part of the
+CPU time since the sample before. Their sums are of CPU seconds therefore, beside one row an instance with these joules
+(`NO_STACK`).
+"""
 
 from __future__ import annotations
 
@@ -6,9 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from tprof.analysis.attribution.natives.segments import OF_TASK
+from tprof.analysis.attribution.segment_energy import sum_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from tprof.analysis.attribution.load import Activity
+    from tprof.analysis.attribution.natives.segments import NativeSegments
+    from tprof.analysis.attribution.stack_samples import Key, ThreadStacks
+    from tprof.analysis.attribution.windows import Window
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -70,3 +83,50 @@ def added(keys: Sequence[NDArray[Any]], sums: Floats) -> tuple[list[NDArray[Any]
 def both(first: Iterable[NDArray[Any]], second: Iterable[NDArray[Any]]) -> list[NDArray[Any]]:
     """Return the arrays of both, joined."""
     return [np.concatenate(both, axis=-1) for both in zip(first, second, strict=True)]
+
+
+def pool_stacks(
+    window: Window, activity: Activity, stacks: Mapping[Key, ThreadStacks], pools_j: Sequence[Floats]
+) -> StackRows:
+    """Return the joules of pools that Python started by instance, and their stacks.
+
+    Parameters
+    ----------
+    window, activity : what ran in it
+    stacks : its samples by thread
+    pools_j : of each pool the joules of its segments
+    """
+    found = StackRows.none()
+    for pool, energy_j in zip(activity.pools, pools_j, strict=True):
+        if pool.found.python:
+            found = found.plus(_joules(pool.segments, energy_j))
+        for one in pool.found.python:
+            if one in stacks:
+                found = found.plus(_sampled(window, pool.segments, stacks[one]))
+    return found
+
+
+def _joules(native: NativeSegments, energy_j: Floats) -> StackRows:
+    ids, code = np.unique(native.runs.instance, return_inverse=True)
+    own_j = sum_by(code, native.of_runs(native.of_task(energy_j)), len(ids))
+    at = np.flatnonzero(own_j > 0)
+    return _of_pool(ids[at], np.full(len(at), NO_STACK), np.stack((own_j[at], *np.zeros((3, len(at))))))
+
+
+def _sampled(window: Window, native: NativeSegments, one: ThreadStacks) -> StackRows:
+    """Return the stacks of a thread that were sampled in the window, while its pool worked for an instance."""
+    segment = np.searchsorted(native.t_ns, one.t_ns) - 1
+    inside = (segment >= 0) & (segment < len(native.kind))
+    inside &= (one.t_ns >= window.own_ns[0]) & (one.t_ns < window.own_ns[1])
+    inside[inside] = native.kind[segment[inside]] == OF_TASK
+    runs = native.runs.kept(np.argsort(native.runs.begin_ns, kind="stable"))
+    run = np.searchsorted(runs.begin_ns, one.t_ns) - 1
+    inside &= run >= 0
+    inside[inside] = runs.end_ns[run[inside]] >= one.t_ns[inside]
+    used_s, instance = one.used_ns[inside] * 1e-9, runs.instance[run[inside]]
+    sums = np.stack((used_s, np.zeros(len(used_s)), used_s**2, np.ones(len(used_s))))
+    return _of_pool(instance, one.stack[inside].astype(np.int64), sums)
+
+
+def _of_pool(instance: NDArray[np.uint64], stack: NDArray[np.int64], sums: Floats) -> StackRows:
+    return StackRows.of(instance, np.full(len(instance), POOL), stack, sums)

@@ -24,8 +24,7 @@ from tprof.analysis.attribution.stack_cuts import Cuts, cut_at
 
 from tprof.trace.array_file import ArrayFile
 
-from .pool_stacks import pool_stacks
-from .stack_rows import StackRows, added, both
+from .stack_rows import StackRows, added, both, pool_stacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

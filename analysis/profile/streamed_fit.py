@@ -168,28 +168,24 @@ class StoredRun:
         own = slice(*np.searchsorted(one.t_ns[:-1], own_ns).tolist())
         lengths = self._lengths.setdefault(one.thread.ordinal, _Lengths())
         logarithm = _by_slot(lengths.note(one.rows, ~_ended_before(one.rows, own_ns[1])))
-        if own.start == own.stop:
-            return
-        task = one.task_numbers(self.tasks)[own]
-        self.modelled += sum_by(task, one.modelled[own], self.tasks + 1)[: self.tasks]
         self._ran_on[one.cpu[own]] = True
-        columns: list[NDArray[Any]] = [one.modelled[own], task, one.cpu[own], logarithm[one.slot[own]]]
-        if one.package is not None and one.package_end is not None:
-            columns += [one.package[own], one.package_end[own]]
-        t_ns = one.t_ns[own.start : own.stop + 1]
-        self._parts.append(StoredPart.of(self.file, one.thread.ordinal, t_ns, *columns))
+        self._store(self._parts, one.thread.ordinal, one, own, one.cpu[own], logarithm[one.slot[own]])
 
     def add_pool(self, one: NativeSegments, own_ns: tuple[int, int]) -> None:
         """Write a pool's segments that begin in a window. Raises OSError."""
-        own = slice(*np.searchsorted(one.t_ns[:-1], own_ns).tolist())
+        self._store(self._pools, NO_THREAD, one, slice(*np.searchsorted(one.t_ns[:-1], own_ns).tolist()))
+
+    def _store(
+        self, to: list[StoredPart], thread: int, one: Segments | NativeSegments, own: slice, *more: NDArray[Any]
+    ) -> None:
         if own.start == own.stop:
             return
         task = one.task_numbers(self.tasks)[own]
         self.modelled += sum_by(task, one.modelled[own], self.tasks + 1)[: self.tasks]
-        columns: list[NDArray[Any]] = [one.modelled[own], task]
+        columns: list[NDArray[Any]] = [one.modelled[own], task, *more]
         if one.package is not None and one.package_end is not None:
             columns += [one.package[own], one.package_end[own]]
-        self._pools.append(StoredPart.of(self.file, NO_THREAD, one.t_ns[own.start : own.stop + 1], *columns))
+        to.append(StoredPart.of(self.file, thread, one.t_ns[own.start : own.stop + 1], *columns))
 
     @cached_property
     def _core_of(self) -> NDArray[np.int32]:
@@ -203,13 +199,7 @@ class StoredRun:
         if not self._pools:
             return work
         self._mean_lengths[domain.package] = mean_lengths((one.loaded() for one in work), self.tasks)
-        of_pools = Loader(self.file, partial(self._of_pool, domain.package))
-        return [*work, *(StoredWork(of_pools, part) for part in self._pools)]
-
-    def _of_pool(self, package: int | None, part: StoredPart, columns: Sequence[NDArray[Any]]) -> Work:  # noqa: ARG002
-        t_ns, modelled, task, *ends = columns
-        weight = part_on(ends[0], ends[1], package, self.packages) if ends else None
-        return self._pool_work(t_ns, modelled if weight is None else modelled * weight, task, package)
+        return [*work, *(StoredWork(loader, part) for part in self._pools)]
 
     def _pool_work(
         self, t_ns: NDArray[np.int64], modelled: Floats, task: NDArray[np.int32], package: int | None
@@ -219,12 +209,14 @@ class StoredRun:
         return Work(t_ns, modelled, task, nowhere, self._mean_lengths[package][task])
 
     def _decoded(self, package: int | None, part: StoredPart, columns: Sequence[NDArray[Any]]) -> Work:
-        t_ns, modelled, task, cpu, logarithm, *ends = columns
+        t_ns, modelled, task, *more = columns
+        ends = more if part.thread == NO_THREAD else more[2:]
         weight = part_on(ends[0], ends[1], package, self.packages) if ends else None
-        return Work(
-            t_ns, modelled if weight is None else modelled * weight, task,
-            self._core_of[cpu], self._lengths[part.thread].resolved(logarithm),
-        )  # fmt: skip
+        modelled = modelled if weight is None else modelled * weight
+        if part.thread == NO_THREAD:
+            return self._pool_work(t_ns, modelled, task, package)
+        cpu, logarithm = more[:2]
+        return Work(t_ns, modelled, task, self._core_of[cpu], self._lengths[part.thread].resolved(logarithm))
 
     def in_window(self, load: Load) -> list[Work]:
         """Return what threads did in a window, with what is known of it from others."""
@@ -329,11 +321,8 @@ class FittedDomain:
         near, own = self._near(which) if self.overlaps else (which, slice(0, which.stop - which.start))
         quanta, fit = self.quanta.part(near), replace(self.fit, static_w=self.fit.static_w[near])
         factors = self._factors(quanta, activity, window)
-        if self.overlaps:
-            return Planned(
-                *repeatable(activity, factors, partial(share_overlapping, quanta, fit, own=own)), own, near.start
-            )
-        return Planned(*repeatable(activity, factors, partial(share_fitted, quanta, fit)), own, near.start)
+        share = partial(share_overlapping, quanta, fit, own) if self.overlaps else partial(share_fitted, quanta, fit)
+        return Planned(*repeatable(activity, factors, share), own, near.start)
 
     def evidence(self, which: slice, activity: Activity, window: Window) -> tuple[Floats, Floats, Floats]:
         """Return the joules around the first edge of each of a window's quanta, and what `evidence` does."""

@@ -193,18 +193,18 @@ def binned(parts: Iterable[pd.DataFrame], rows: int, most: int) -> pd.DataFrame:
         joules = part.drop(columns="time_s")
         watts = [str(name) for name in joules if name != "duration_s"]
         joules[watts] = joules[watts].mul(joules["duration_s"], axis=0)
-        sums = joules.groupby(step).agg(_whole_sum)
+        sums = joules.groupby(step).agg(whole_sum)
         found.append(sums.assign(time_s=part["time_s"].groupby(step).first()))
     both = pd.concat(found).groupby(level=0)
-    steps = both.agg(_whole_sum).assign(time_s=both["time_s"].first())
+    steps = both.agg(whole_sum).assign(time_s=both["time_s"].first())
     watts = [str(name) for name in steps if name not in ("time_s", "duration_s")]
     steps[watts] = steps[watts].div(steps["duration_s"], axis=0)
     return steps.reset_index(drop=True)[["time_s", "duration_s", *watts]]
 
 
-def _whole_sum(values: pd.Series[float]) -> float:
+def whole_sum(values: pd.Series[Any]) -> Any:
     """Return the sum, NaN where one of the values is not known."""
-    return float(values.sum(skipna=False))
+    return values.sum(skipna=False)
 
 
 def power_parts(quanta: Sequence[Quanta], start_ns: int) -> Iterator[pd.DataFrame]:
