@@ -55,7 +55,7 @@ def outside_advice(profile: Profile) -> tuple[str, str]:
         most = next((one for one in _WITHOUT_PATTERN if work.split(" % ", 1)[1].startswith(one)), "")
         return f" (by its stacks: {work})", _WITHOUT_PATTERN.get(most, _MORE_TASKS)
     stacks = "tprof run --stacks shows what it was"
-    if profile.job is None and _is_mostly_before_tasks(profile):
+    if profile.has_samples and _is_mostly_before_tasks(profile):
         return ", most of it before its first task, as imports are", f"{FEWER_IMPORTS}; {stacks}"
     return ", such as imports, a server's loop and libraries' own work", f"{_MORE_TASKS}; {stacks}"
 

@@ -347,9 +347,9 @@ def _hosts(seen: _Seen) -> Iterator[Remedy]:
         estimated = int((hosts["quality"] == Quality.ESTIMATED).sum())
         yield Remedy(
             "sensor",
-            f"The joules of {estimated} of {len(hosts)} hosts are estimated, so shares and the order of tasks are "
-            "surer than joules: tprof doctor, run there, says whether a sensor can be read and gives the command "
-            "that grants it.",
+            f"The joules of {estimated} of {counted(len(hosts), 'host')} are estimated, so shares and the order of "
+            "tasks are surer than joules: tprof doctor, run there, says whether a sensor can be read and gives the "
+            "command that grants it.",
             None,
         )
 

@@ -198,3 +198,28 @@ def test_sums_for_which_a_disk_has_no_room_stay_as_samples_and_are_added_later(t
         assert f"{disk / 't.tprof'}" in notes
         summary = tprof.load(disk / "t.tprof").profile().summary()
         assert summary["instances"].to_dict() == {"work": int(count)}
+
+
+FILLS = """
+import os
+ballast = os.open("disk/ballast", os.O_WRONLY | os.O_CREAT)
+try:
+    while os.write(ballast, bytes(4096)): pass
+except OSError:
+    print("full")
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["--keep", "summary", "--span", "0.1"]], ids=["samples", "sums"])
+def test_tprof_run_says_at_the_end_what_a_full_disk_had_no_room_for(tmp_path, options):
+    (tmp_path / "prog.py").write_text(FILLS)
+    with small(tmp_path / "disk", "1m"):
+        command = [COMMAND, "run", "--energy", "estimate", "--no-summary", *options, "-o", "disk/t.tprof", "prog.py"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+
+        notes = tprof.load(tmp_path / "disk" / "t.tprof").notes
+
+    assert (done.returncode, done.stdout) == (0, "full\n")
+    assert "tprof: the end of" in done.stderr
+    assert "could not be written (No space left on device): it reads as incomplete" in done.stderr
+    assert any(text.startswith("incomplete: ") for text in notes)

@@ -43,6 +43,8 @@ class Recording(Results):
         ``$TMPDIR``, made at the begin of the block and removed at the end of the process.
     notes : list of str
         Sentences for the user on the chosen sensors and counters.
+    unwritten : list of str
+        Those of `notes` on what could not be written, so that the session does not have them.
     is_temporary : bool
         Whether the session is removed at the end of this process.
     is_owner : bool
@@ -69,6 +71,7 @@ class Recording(Results):
         self.is_temporary = path is None
         self._launched = launched
         self.notes: list[str] = []
+        self.unwritten: list[str] = []
         self._options = options
         self._overwrite = overwrite
         self._environment: str | None = None
@@ -172,9 +175,14 @@ class Recording(Results):
                 self._end(stopped)  # a signal may have arrived before they were held
             raise
         if self._session is not None and self._pid == os.getpid() and not self.is_left_open:
-            self.notes += self._session.await_sums()
+            self._say(self._session.await_sums())
             self._session.await_disk()
         self._raise(problem, instead_of=instead_of)
+
+    def _say(self, failures: list[str]) -> None:
+        """Keep what could not be written to the session, so that only this process can tell it."""
+        self.notes += failures
+        self.unwritten += failures
 
     def _end(self, stopped: str) -> Exception | None:
         """End all that still runs; returns the exception of the tasks' budgets, if any."""
@@ -200,7 +208,7 @@ class Recording(Results):
         problem = self._instances.stop() if self._instances is not None else None
         self._ending = session.ending(stopped, lost_definitions=member.lost_definitions, notes=notes)
         if not self.is_left_open:
-            self.notes += self._ending.write(end_ns, running=describe_running(self._pid))
+            self._say(self._ending.write(end_ns, running=describe_running(self._pid)))
             session.unlock()
         _core.release()
         log.info("session", "the recording %s ends", self.path)
