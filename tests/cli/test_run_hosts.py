@@ -71,9 +71,8 @@ def launched(hosts, tmp_path_factory):
 
 def test_each_host_records_its_ranks_into_its_part_of_one_job(launched):
     folder, _ = launched
-    profile = tprof.load(folder / "prog-prte-1_1.tprof").profile(
-        model="cputime"
-    )  # a fit may warn of what else runs here
+    # A fit may warn of what else runs here.
+    profile = tprof.load(folder / "prog-prte-1_1.tprof").profile(model="cputime")
 
     assert sorted(zip(profile.tasks["host"], profile.tasks["label_rank"], strict=True)) == [
         ("node1", "0"), ("node1", "1"), ("node2", "2"), ("node2", "3"),
