@@ -127,7 +127,8 @@ class End:
         with suppress(OSError, KeyboardInterrupt):  # its reader has gone, or Ctrl-C ended the wait
             if problem is not None and self.ended_by is None:
                 print(f"tprof: {problem}", file=stream)
-            for failure in self._recording.unwritten:
+            # Where the session is out of sight, the summary says so.
+            for failure in self._recording.unwritten if self._recording.path.is_dir() else ():
                 print(f"tprof: {failure}", file=stream)
             met = self._check_patterns(stream)
             stream.flush()

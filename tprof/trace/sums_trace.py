@@ -119,7 +119,9 @@ def _missing(directory: Path, end: dict[str, Any], until_ns: int) -> list[str]:
         if is_running(directory):
             return ["incomplete: the recording still runs; these are the sums so far"]
         why = "it was killed, or the disk was full"
-        return [f"incomplete: the recording has no end ({why}); the sums up to its last written span are here"]
+        return [
+            f"incomplete: the recording did not end by itself ({why}); the sums up to its last written span are here"
+        ]
     late_s = max(end.get("end_ns", until_ns) - until_ns, 0) * 1e-9
     if not _has_readings(directory):
         return []
