@@ -159,20 +159,20 @@ class Recording(Results):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End the recording completely, however the block ends."""
-        self._stop(_how_it_stopped(kind), instead_of=error)
+        self._stop(kind, instead_of=error)
 
     def give_way(self, own: str) -> None:
         """End it for a recording of the program's own with this name."""
         self._own = own
-        self._stop(OWN_RECORDING, instead_of=None)
+        self._stop(None, instead_of=None)
 
-    def _stop(self, stopped: str, *, instead_of: BaseException | None) -> None:
+    def _stop(self, kind: type[BaseException] | None, *, instead_of: BaseException | None) -> None:
         try:
             with Uninterrupted():
-                problem = self._end(stopped)
+                problem = self._end(kind)
         except BaseException:
             with Uninterrupted():
-                self._end(stopped)  # a signal may have arrived before they were held
+                self._end(kind)  # a signal may have arrived before they were held
             raise
         if self._session is not None and self._pid == os.getpid() and not self.is_left_open:
             self._say(self._session.await_sums())
@@ -184,7 +184,7 @@ class Recording(Results):
         self.notes += failures
         self.unwritten += failures
 
-    def _end(self, stopped: str) -> Exception | None:
+    def _end(self, kind: type[BaseException] | None) -> Exception | None:
         """End all that still runs; returns the exception of the tasks' budgets, if any."""
         member = this_process.membership
         if member is None or member.plan.directory != self.path:
@@ -198,8 +198,9 @@ class Recording(Results):
         if self._pid != os.getpid() or session is None:
             _core.release()
             return None  # the recording belongs to the parent of this forked child, or to a companion
-        notes = session.stop_sensors(native=not self.is_left_open)
+        notes, stopped = session.stop_sensors(native=not self.is_left_open), _how_it_stopped(kind)
         if self._own is not None:
+            stopped = OWN_RECORDING
             notes = (
                 *notes,
                 f"the recording ends where its program began one of its own ({self._own}), which has the rest",
