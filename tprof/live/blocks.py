@@ -169,11 +169,6 @@ class FollowedThread:
         elif parts:
             (self._records,) = parts
 
-    def last_ns(self, learn: Learn) -> int:
-        """Read all samples that are left; returns the time of the last one. Raises OSError, TraceError."""
-        self.load(MAX_NS, learn)
-        return self.loaded_ns
-
     def find_layout(self, *, packages: bool) -> None:
         """Find out what its numbers of tasks mean by now."""
         table = self.thread.table
@@ -287,11 +282,6 @@ class LiveBlocks:
         end_ns : its end: segments that begin before count in it
         until_ns : the end of what its quanta hold, not before that
         now_ns : not before `until_ns`
-
-        Raises
-        ------
-        OSError, TraceError
-            If a file cannot be read.
         """
         self._forget()
         self.before = self.instances.count

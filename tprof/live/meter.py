@@ -25,7 +25,7 @@ from tprof.errors import TraceError
 from tprof.trace.estimate import most_watts
 from tprof.trace.gone import read_gone
 from tprof.trace.manifest import END, read_manifest
-from tprof.trace.metadata import packages_of_cpus, sound_manifest, start_ns_of
+from tprof.trace.metadata import MAX_NS, packages_of_cpus, sound_manifest, start_ns_of
 from tprof.trace.sums import keeps_summary
 from tprof.trace.sums_trace import await_last
 from tprof.trace.tasks import TaskTable
@@ -362,7 +362,8 @@ class Meter:
         with self._lock:
             self._find_threads()
             blocks = self._blocks or self._begin()
-            end_ns = 1 + max([self._end_ns or 0, *(one.last_ns(self._learn) for one in self._threads)])
+            self._load(MAX_NS)
+            end_ns = 1 + max([self._end_ns or 0, *(one.loaded_ns for one in self._threads)])
             if end_ns > self.until_ns:
                 self._share_block(blocks, self.until_ns - 1, end_ns, end_ns, end_ns)
 
