@@ -17,7 +17,7 @@ from support.properties import examples
 import tprof
 from tprof.live import Meter, blocks
 from tprof.live.readings import RunningReadings
-from tprof.trace import layout
+from tprof.trace import NativeThread, layout
 from tprof.trace.tasks import TaskTable
 
 MODULUS = fake_trees.RANGE_UJ + 1
@@ -178,6 +178,7 @@ def test_a_session_that_is_deleted_is_said_to_be(tmp_path):
         (tmp_path / "elsewhere").rename(recording.path)
 
 
+MS = 1_000_000
 SECOND_NS = 10**9
 
 
@@ -281,3 +282,55 @@ def test_numbers_of_tasks_that_lie_far_apart_and_come_later_are_those_of_their_t
 
     found = {name: (task.instances, task.energy_j) for name, task in meter.figures().tasks.items()}
     assert found == {name: (20, pytest.approx(10.0)) for name in "abc"}
+
+
+def with_a_pool(path, rounds=30):
+    """Write what runs: a task that waits for a thread of a pool, which goes on for 20 ms, and one that computes itself.
+
+    The first one takes 50 ms and the second one 40 ms; then nothing runs for 30 ms. The machine draws 10 W.
+    """
+    end_ns = rounds * 120 * MS
+    begins_ns = np.arange(rounds)[:, None] * 120 * MS
+    edges_ns = np.arange(end_ns // MS + 1) * MS
+    reads_ns = np.arange(0, end_ns + 1, 5 * MS)
+
+    def used_ns(t_ns, begin_ns, stop_ns):
+        """Return the CPU time up to some times of what runs from one time of each round to another."""
+        return np.clip(t_ns - begins_ns - begin_ns, 0, stop_ns - begin_ns).sum(axis=0)
+
+    t_ns = np.append((begins_ns + np.array([0, 50 * MS, 50 * MS, 90 * MS])).ravel(), end_ns)
+    runs = np.append(np.tile([1, 0, 1, 0], rounds), 0)
+    thread = {
+        "t_ns": t_ns, "instance": np.where(runs, np.arange(1, len(t_ns) + 1), 0), "pid": 7, "tid": 7,
+        "task": np.append(np.tile([0, -1, 1, -1], rounds), -1), "cpu_ns": used_ns(t_ns, 50 * MS, 90 * MS),
+    }  # fmt: skip
+    pool = NativeThread(
+        pid=7, tid=8, name="pool", library="/lib/pool.so", created_ns=None, creator_tid=None, creator_task=None,
+        creator_instance=None, ended_ns=None, t_ns=reads_ns, cpu_ns=used_ns(reads_ns, 0, 70 * MS),
+    )  # fmt: skip
+    energy = {"package-0": (edges_ns, edges_ns * 10e-9)}
+    tprof.write_trace(path, tasks=["waits", "computes"], threads=[thread], energy=energy, native=[pool])
+    rows = np.zeros(len(reads_ns), layout.READING)
+    rows["t_ns"], rows["value"] = reads_ns, used_ns(reads_ns, 50 * MS, 90 * MS) + pool.cpu_ns
+    support_traces.add_cpu_times(path, "program", quantity="program", package=None, readings=rows)
+
+
+@pytest.mark.parametrize("slice_ms", [20, 130, 5000])
+def test_what_a_pool_did_is_its_tasks_while_the_recording_runs(tmp_path, slice_ms):
+    path = tmp_path / "t.tprof"
+    with_a_pool(path)
+    profile = tprof.load(path).profile("cputime")
+    (path / "end.json").unlink()
+    meter = Meter(path)
+
+    while meter.step(slice_ms * MS):
+        pass
+
+    live, accounts = meter.figures(), profile.counted_accounts
+    assert accounts["spin_j"] == pytest.approx(3.0)
+    for name, energy_j in profile.summary()["energy_j"].items():
+        assert live.tasks[name].energy_j == pytest.approx(energy_j, rel=0.05)
+    # Whose pool it is shows only after some rounds.
+    assert live.spin_j > 1.5
+    assert live.spin_j + live.unidentified_j == pytest.approx(accounts["spin_j"], rel=0.05)
+    assert balance(live) + live.spin_j + live.unidentified_j == pytest.approx(live.measured_j)

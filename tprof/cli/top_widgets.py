@@ -41,7 +41,7 @@ q             leave; the recording goes on
 
 Energy of a task leaves out tasks nested in it. While a recording
 runs its figures are preliminary: joules are shared by CPU time,
-and those of native threads and GPUs count as runtime's.
+and those of GPUs count as runtime's.
 tprof summary SESSION has the figures to quote.
 
 Any key closes this."""

@@ -21,8 +21,7 @@ class Energy:
     ----------
     tasks : by name
     tasks_j, runtime_j, other_j, idle_j, spin_j, unidentified_j : as the accounts of a profile; they sum to
-        `measured_j`. While a recording runs, the energy of native threads (BLAS, OpenMP, …) is in `runtime_j`; that of
-        GPUs is there until a profile is made
+        `measured_j`. The energy of GPUs is in `runtime_j` until a profile is made
     measured_j : of the counted domains; NaN where nothing is measured
     quality : `measured`, `estimated`, …, that of the least trustworthy domain; `none` without any
     until_s : seconds from the begin of the block up to which the joules are shared out

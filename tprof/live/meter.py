@@ -33,6 +33,7 @@ from tprof.trace.thread import open_thread
 
 from .blocks import MOST_IN_BLOCK, FollowedThread, LiveBlocks
 from .energy import Energy, TaskEnergy
+from .natives import Natives
 from .readings import Readings, RunningReadings
 from .resumed import Resumed
 from .shares import LiveSharing
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
     from .ended import EndedFigures
     from .kept_rows import KeptRows
+    from .pools import LivePools
 
 
 OUTSIDE = -1
@@ -116,6 +118,8 @@ class Meter:
         self._cheapest_s = math.inf
         self._lock = threading.Lock()
         self._blocks: LiveBlocks | None = None
+        self._natives: Natives | None = None
+        self._pools: LivePools | None = None
         self._reached_ns = 0
         self._processes: dict[int, int] = {}
         is_over = (session / END).exists() if is_over is None else is_over
@@ -152,6 +156,8 @@ class Meter:
         self._end_ns: int | None = None
         self._packages_of_cpus = packages_of_cpus(manifest)
         self._threads: list[FollowedThread] = []
+        if not keeps_summary(manifest):  # sums have no account for what native threads did
+            self._natives = Natives(self.session, self.table, self._learn)
 
     def _resume(self, *, is_over: bool) -> None:
         """Begin with the sums that are kept of the session."""
@@ -336,7 +342,13 @@ class Meter:
         self._find_threads()
         blocks = self._blocks or self._begin()
         since_ns = self.until_ns
-        end_ns = readings.until(since_ns, since_ns + slice_ns, now_ns)
+        most_ns = since_ns + slice_ns
+        if self._natives is not None and readings.domains:
+            self._natives.read(self._processes.values(), since_ns, most_ns)
+            most_ns = self._natives.known_ns(most_ns, now_ns)
+            if most_ns <= since_ns:
+                return False
+        end_ns = readings.until(since_ns, most_ns, now_ns)
         if end_ns is None:
             return more
         until_ns = readings.reach(end_ns)
@@ -373,10 +385,22 @@ class Meter:
         ran = blocks.read(self._threads, end_ns, until_ns, max(now_ns, until_ns))
         if self._first_ns is None:
             self._first_ns = min((one.first_ns for one in self._threads if one.first_ns is not None), default=None)
+        if self._natives is not None and self._natives.have_moved:
+            if self._pools is None:
+                from .pools import LivePools  # noqa: PLC0415 - most programs have none
+
+                self._pools = LivePools(self._natives, read_manifest(self.session), self.table)
+            self._pools.find(self._threads, ran, (since_ns, end_ns), until_ns)
         if until_ns > self._reached_ns:
-            readings.learn(self._reached_ns, until_ns, blocks.seen_at, self._first_ns)
+            readings.learn(self._reached_ns, until_ns, self._seen_at, self._first_ns)
             self._reached_ns = until_ns
-        self._sharing.step(blocks, ran, since_ns, end_ns, blocks.before, readings.hidden)
+        self._sharing.step(blocks, ran, since_ns, end_ns, blocks.before, readings.hidden, self._pools)
+
+    def _seen_at(self, t_ns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the CPU seconds of segments and of pools up to times, none before the last block."""
+        assert self._blocks is not None  # noqa: S101 - it was read
+        seen_s = self._blocks.seen_at(t_ns)
+        return seen_s if self._pools is None else seen_s + self._pools.seen_at(t_ns)
 
     def _begin(self) -> LiveBlocks:
         """Begin with the first block."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tprof.analysis.engine.instance_table import InstanceTable, Records
 
     from .blocks import LiveBlocks
+    from .pools import LiveNativeTotals, LivePools
     from .quanta import GrowingQuanta
 
 Floats = NDArray[np.float64]
@@ -145,7 +146,14 @@ class LiveSharing:
         self._process, self._processes, self._most_w, self._by_thread = process, processes, most_w, by_thread
 
     def step(
-        self, blocks: LiveBlocks, ran: JoinedSegments, begin_ns: int, end_ns: int, before: int, hidden: Hidden
+        self,
+        blocks: LiveBlocks,
+        ran: JoinedSegments,
+        begin_ns: int,
+        end_ns: int,
+        before: int,
+        hidden: Hidden,
+        pools: LivePools | None,
     ) -> None:
         """Share the quanta that begin in a block.
 
@@ -155,18 +163,21 @@ class LiveSharing:
         begin_ns, end_ns : when it begins and ends
         before : how many instances were there before
         hidden : CPU time without samples
+        pools : of native threads, which were found for this block; None: none are looked for
         """
         table = blocks.instances
         records, rows = table.records, table.count
         energy_j, dynamic_j = np.zeros((2, rows))
         own = np.isin(records["thread"], [one for one, process in self._processes.items() if process == self._process])
         part_j = np.zeros((len(ran.parts), 2)) if self._by_thread else None
-        activity = Activity(ran, [], hidden, tuple(self._packages))  # type: ignore[arg-type]
+        cuts = [] if pools is None else pools.cuts
+        activity = Activity(ran, cuts, hidden, tuple(self._packages))  # type: ignore[arg-type]
+        native = None if pools is None else pools.totals(rows)
         for number, domain in enumerate(self._domains):
             offset, quanta = domain.taken, domain.take(end_ns)
             if len(quanta):
                 before_j = self.accounts.parts_j
-                found = self._share(activity, quanta, domain.static_w, number, offset, table, own, part_j)
+                found = self._share(activity, quanta, domain.static_w, (number, offset), table, own, part_j, native)
                 energy_j += found[0] + found[1]
                 dynamic_j += found[0]
                 self._note(domain.name, before_j)
@@ -195,24 +206,28 @@ class LiveSharing:
         activity: Activity,
         quanta: Quanta,
         static_w: float,
-        number: int,
-        offset: int,
+        place: tuple[int, int],
         table: InstanceTable,
         own: NDArray[np.bool_],
         part_j: Floats | None,
+        native: LiveNativeTotals | None,
     ) -> tuple[Floats, Floats]:
-        """Share the joules of a domain's quanta; returns the dynamic and the static ones of instances."""
+        """Share the joules of a domain's quanta; returns the dynamic and the static ones of instances.
+
+        `place` is the number of the domain, and how many of its quanta were shared before.
+        """
+        number, offset = place
         ran, accounts = activity.ran, self.accounts
         records, sums = table.records, table.sums
         plan = plan_sharing(activity.load(quanta), static_w, 1.0)
         kept = sums["edges"][:, number * WIDTH : (number + 1) * WIDTH]
         edges = EdgeJoules.begin(table, number, quanta, offset)
-        found = settle(plan, ran, [], Joined(records, ran.parts["row"]), None, edges)
+        found = settle(plan, ran, activity.pools, Joined(records, ran.parts["row"]), native, edges)
         edges.end(kept, found.dynamic_j)
         whole_j = padded(plan.dynamic_j)
-        for column, place in enumerate((edges.first, edges.last)):
-            here = place >= 0
-            sums["most"][here, 2 * number + column] = whole_j[place[here]]
+        for column, at in enumerate((edges.first, edges.last)):
+            here = at >= 0
+            sums["most"][here, 2 * number + column] = whole_j[at[here]]
         tasks_j, runtime_j, other_j, idle_j, spin_j, unidentified_j = found.sums.tolist()
         accounts.tasks_j += tasks_j
         accounts.runtime_j += runtime_j
@@ -221,10 +236,11 @@ class LiveSharing:
         accounts.spin_j += spin_j
         accounts.unidentified_j += unidentified_j
         accounts.measured_j += float(quanta.energy_j.sum())
-        outside_j = self._others_outside(plan, ran)
-        own_j = float((found.dynamic_j + found.static_j)[own].sum())
+        others_j, ours_j = (0.0, 0.0) if native is None else native.take()
+        outside_j = self._others_outside(plan, ran) + others_j
+        own_j = float((found.dynamic_j + found.static_j)[own].sum()) + ours_j
         accounts.own_j += own_j + runtime_j - outside_j
-        accounts.others_j += tasks_j - own_j + outside_j
+        accounts.others_j += tasks_j + spin_j + unidentified_j - own_j + outside_j
         if part_j is not None:
             parts = len(ran.parts) + 1
             dynamic_j = gather(plan.load.located[0], plan.rate)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -141,18 +142,46 @@ class NativeFile:
     def read(self, near_ns: tuple[int, int] | None = None) -> list[NativeThread]:
         """Read the threads, with all readings or those that are near some time. Raises TraceError."""
         pieces = partial(pieces_of, self) if near_ns is None else near(self, *near_ns)
-        facts = [records[np.isin(records["kind"], _OF_FACTS)] for records in pieces()]
+        facts = np.concatenate([np.empty(0, layout.NATIVE), *map(facts_among, pieces())])
         clocks = read_clocks(pieces)
         counts = read_counts(pieces, columns_of(self.stream.description), clocks)
-        threads = threads_of(
-            self._named(np.concatenate([np.empty(0, layout.NATIVE), *facts])), clocks, self.pid, counts
-        )
+        threads = self.threads_of(facts, clocks, counts)
         return threads if self.until_ns is None else [one.until_it_stands() for one in threads]
+
+    def threads_of(
+        self,
+        facts: Records,
+        clocks: Mapping[int, tuple[Times, Times]],
+        counts: Mapping[int, NativeCounts] = MappingProxyType({}),
+    ) -> list[NativeThread]:
+        """Put records together, in which tasks get the trace's numbers; threads that never appear are left out.
+
+        Parameters
+        ----------
+        facts : as `facts_among` returns them, in the order of the file
+        clocks : as from `read_clocks`
+        counts : as from `read_counts`
+        """
+        facts = self._named(facts)
+        kind = facts["kind"]
+        libraries = _paths(facts[kind == NativeKind.PATH])
+        facts = facts[np.isin(kind, OF_THREADS)]
+        by_thread: dict[int, dict[int, np.void]] = {}
+        for number, of, record in zip(facts["thread"].tolist(), facts["kind"].tolist(), facts, strict=True):
+            by_thread.setdefault(number, {})[of] = record
+        return [
+            replace(_thread_of(by_kind, clocks[number], self.pid, libraries), counts=counts.get(number))
+            for number, by_kind in sorted(by_thread.items())
+            if _APPEAR in by_kind and number in clocks
+        ]
 
     def read_calls(self) -> list[PoolCalls]:
         """Read the calls that gave work to pools. Raises TraceError."""
-        parts = (records[np.isin(records["kind"], _OF_CALLS)] for records in pieces_of(self))
-        return calls_of(map(self._named, parts), self.pid, _paths)
+        return self.calls_in(pieces_of(self))
+
+    def calls_in(self, pieces: Iterable[Records]) -> list[PoolCalls]:
+        """Return the calls of some of the records."""
+        return calls_of((self._named(calls_among(records)) for records in pieces), self.pid, _paths)
 
     def _named(self, records: Records) -> Records:
         """Return records with the trace's numbers of tasks."""
@@ -187,33 +216,14 @@ def read_calls(files: Iterable[NativeFile]) -> tuple[PoolCalls, ...]:
     return tuple(sorted((one for file in files for one in file.read_calls()), key=lambda one: (one.pid, one.library)))
 
 
-def threads_of(
-    records: Records, clocks: Mapping[int, tuple[Times, Times]], pid: int, counts: Mapping[int, NativeCounts]
-) -> list[NativeThread]:
-    """Put a file's records together; threads that never appear are left out.
+def facts_among(records: Records) -> Records:
+    """Return the records that say what threads are."""
+    return records[np.isin(records["kind"], _OF_FACTS)]
 
-    Parameters
-    ----------
-    records : (n,) of `layout.NATIVE`, in the order of the file, without readings
-        Tasks are indices of `Trace.tasks`.
-    clocks
-        As from `read_clocks`.
-    pid
-        The process.
-    counts
-        As from `read_counts`.
-    """
-    kind = records["kind"]
-    libraries = _paths(records[kind == NativeKind.PATH])
-    facts = records[np.isin(kind, OF_THREADS)]
-    by_thread: dict[int, dict[int, np.void]] = {}
-    for number, of, record in zip(facts["thread"].tolist(), facts["kind"].tolist(), facts, strict=True):
-        by_thread.setdefault(number, {})[of] = record
-    return [
-        replace(_thread_of(by_kind, clocks[number], pid, libraries), counts=counts.get(number))
-        for number, by_kind in sorted(by_thread.items())
-        if _APPEAR in by_kind and number in clocks
-    ]
+
+def calls_among(records: Records) -> Records:
+    """Return the records that say which calls gave work to pools."""
+    return records[np.isin(records["kind"], _OF_CALLS)]
 
 
 def _thread_of(

@@ -139,6 +139,15 @@ def by_key(parts: Callable[[], Iterable[Entries]], *kinds: DTypeLike) -> dict[in
     return {key: tuple(one[begin:end] for one in columns) for key, begin, end in stored if end > begin}
 
 
+def clocks_since(records: Records, begin_ns: int) -> Records:
+    """Return the readings of clocks from a time on, and of each thread the last one before it."""
+    clocks = records[_is_read(records)]
+    late = clocks["t_ns"] >= begin_ns
+    before = np.flatnonzero(~late)[::-1]
+    late[before[np.unique(clocks["thread"][before], return_index=True)[1]]] = True
+    return clocks[late]
+
+
 def put_in_order(t_ns: Times, *others: NDArray[Any]) -> None:
     """Sort times and what belongs to each, in place."""
     if is_somewhere(max(len(t_ns) - 1, 0), lambda at: t_ns[at.start + 1 : at.stop + 1] < t_ns[at], t_ns):

@@ -19,11 +19,9 @@ from .segments import OUTSIDE, SPINNING, Runs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tprof.analysis.attribution.segments import Segments
-
     from tprof.trace import PoolCalls
 
-    from .segments import NativeSegments
+    from .segments import NativeSegments, RanThread
 
 
 Times = NDArray[np.int64]
@@ -126,7 +124,7 @@ def _latest(ends_ns: Times) -> Times:
 
 
 def runs_of_calls(
-    calls: ThreadsCalls, segments: Sequence[Segments | None], part_ns: tuple[int, int], caller: int | None = None
+    calls: ThreadsCalls, segments: Sequence[RanThread | None], part_ns: tuple[int, int], caller: int | None = None
 ) -> Runs:
     """Return the times inside calls, as those of the instances that ran there; task -1: outside tasks.
 
@@ -156,7 +154,7 @@ def runs_of_calls(
     return Runs.joined(parts)
 
 
-def run_at(segments: Sequence[Segments | None], index: int, at_ns: int) -> Runs:
+def run_at(segments: Sequence[RanThread | None], index: int, at_ns: int) -> Runs:
     """Return a moment of whatever ran on a thread at some time, as a call that starts a library's pool."""
     one = segments[index]
     if one is None:

@@ -19,10 +19,12 @@ from .segments import Clock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from tprof.analysis.attribution.segments import Model, Segments
+    from tprof.analysis.attribution.segments import Model
 
     from tprof.trace import NativeCounts
     from tprof.trace.native import NativeThread
+
+    from .segments import RanThread
 
     Ran = Callable[[int, int, int], bool]
 
@@ -65,11 +67,15 @@ SHORT_TIMEOUT = 23
 
 @dataclass(frozen=True)
 class Member:
-    """A native thread with what is known of it; `creator` is the index of the creating thread with samples."""
+    """A native thread with what is known of it; `creator` is the index of the creating thread with samples.
+
+    That thread is `created_by`.
+    """
 
     thread: NativeThread
     clock: Clock
     creator: int | None
+    created_by: Reach | None
     is_short: bool
 
     @property
@@ -87,12 +93,12 @@ class Member:
         """What the threads of one pool have in common; of the first one, how its users are known."""
         one, library = self.thread, self.library
         if is_python(one):
-            return "created", one.pid, library, self.creator, one.creator_task
+            return "created", one.pid, library, self.created_by, one.creator_task
         if self.creator is not None and self.is_short:
-            return "created", one.pid, library, self.creator, one.creator_task
+            return "created", one.pid, library, self.created_by, one.creator_task
         if self.creator is not None and is_of(library, OWN_POOL):
-            return "own", one.pid, library, self.creator
-        return "pool", one.pid, library, re.sub(r"[\d:#_/-]+$", "", one.name), self.creator
+            return "own", one.pid, library, self.created_by
+        return "pool", one.pid, library, re.sub(r"[\d:#_/-]+$", "", one.name), self.created_by
 
 
 def members_of(
@@ -127,7 +133,7 @@ def members_of(
         creator = _creator(one, by_tid, by_id)
         if creator is None and one.creator_tid is None and born_ns is not None:
             creator = _only_one(one, sampled, ran, born_ns)
-        yield Member(one, clock, creator, is_short)
+        yield Member(one, clock, creator, None if creator is None else sampled[creator], is_short)
 
 
 def _born_ns(one: NativeThread, reads_ns: Times, start_ns: int) -> int | None:
@@ -204,7 +210,7 @@ def _only_one(one: NativeThread, sampled: Sequence[Reach], ran: Ran, born_ns: in
     return running[0] if len(running) == 1 else None
 
 
-def ran_in(segment: Segments | None, begin_ns: int, end_ns: int) -> bool:
+def ran_in(segment: RanThread | None, begin_ns: int, end_ns: int) -> bool:
     """Return whether a thread ran an instance between two times, by its segments around these."""
     if segment is None:
         return False

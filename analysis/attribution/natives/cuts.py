@@ -263,10 +263,12 @@ class Rules:
     spins_ns : how long the pool may go on spinning after a call. While another task than the caller's runs and the
         pool has not rested in between, its CPU time is unidentified
     calls_known : the runs are the times inside calls, with task -1 where no task called; between them the pool spins
+    unsure : which tasks use the pool is not known yet: after any other task its CPU time is unidentified until it rests
     """
 
     spins_ns: int = 0
     calls_known: bool = False
+    unsure: bool = False
 
     @property
     def rest_ns(self) -> int:
@@ -365,9 +367,10 @@ def settle_kinds(cells: Cells, rests: Marks, rested_ns: int, rules: Rules) -> in
         rests = rests & (begin_ns - cells.ended_ns >= rules.spins_ns)
     since_ns = np.maximum(np.maximum.accumulate(np.where(rests, begin_ns, -LONG_NS)), rested_ns)
     kind[(cells.instance > 0) & (since_ns < cells.ended_ns)] = SPINNING
-    if rules.spins_ns and not rules.calls_known:
+    if (rules.spins_ns or rules.unsure) and not rules.calls_known:
         # The pool may still spin after another task: it has not rested since.
-        spins = (begin_ns - cells.other_ns < rules.spins_ns) & (since_ns < cells.other_ns)
+        spins_ns = LONG_NS if rules.unsure else rules.spins_ns
+        spins = (begin_ns - cells.other_ns < spins_ns) & (since_ns < cells.other_ns)
         kind[(kind == OF_TASK) & spins] = UNIDENTIFIED
     return int(since_ns[-1])
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tprof.trace.long_arrays import computed, kept, median, release, running_sums
 from tprof.trace.long_sorts import without_repeats
 
-from .cuts import IDLE, long_spells
+from .cuts import EVER, IDLE, long_spells
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,18 +66,38 @@ class Onsets:
     both : (2, m, m) in how many of these each two of the first tasks ran
     """
 
-    def __init__(self, usage: Usage, clocks: Sequence[Clock], rest_ns: int) -> None:
-        """Begin with the clocks of the pool's threads; if idle for less than `rest_ns` it has not rested."""
+    def __init__(
+        self,
+        usage: Usage,
+        clocks: Sequence[Clock],
+        rest_ns: int,
+        before: Onsets | None = None,
+        own_ns: tuple[int, int] = EVER,
+    ) -> None:
+        """Begin with the clocks of a pool's threads.
+
+        Parameters
+        ----------
+        usage, clocks : of the pool
+        rest_ns : if it is idle for less it has not rested
+        before : what was counted before; None: nothing
+        own_ns : windows that begin or end outside are not counted
+        """
         self.edges_ns = _edges(usage)
         self.idle = long_spells(_idle(self.edges_ns, clocks), self.edges_ns, rest_ns)
-        self.onsets = self.chances = 0
-        self.counts, self.ran = np.zeros((3, 0), np.int64), np.zeros((2, 0), np.int64)
-        self.both = np.zeros((2, MOST_PAIRED, MOST_PAIRED), np.int64)
-        self._next, self._open = 0, np.empty(0, np.int64)
+        if before is None:
+            self.onsets = self.chances = 0
+            self.counts, self.ran = np.zeros((3, 0), np.int64), np.zeros((2, 0), np.int64)
+            self.both = np.zeros((2, MOST_PAIRED, MOST_PAIRED), np.int64)
+        else:
+            self.onsets, self.chances = before.onsets, before.chances
+            self.counts, self.ran, self.both = before.counts, before.ran, before.both.copy()
+        self._next, self._end_ns = int(np.searchsorted(self.edges_ns, own_ns[0])), own_ns[1]
+        self._open = np.empty(0, np.int64)
 
     def add(self, runs: Runs, end_ns: int) -> None:
         """Count the windows that end in a part of the recording, of all runs of tasks that reach into it."""
-        stop = int(np.searchsorted(self.edges_ns, end_ns, side="right")) - 1
+        stop = int(np.searchsorted(self.edges_ns, min(end_ns, self._end_ns), side="right")) - 1
         begin, last = (
             np.searchsorted(self.edges_ns, t_ns, side="right") - 1 for t_ns in (runs.begin_ns, runs.end_ns - 1)
         )

@@ -32,11 +32,10 @@ from .segments import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tprof.analysis.attribution.segments import Segments
-
     from .calls import Explained, ThreadsCalls
     from .cuts import Rules, Usage
     from .onsets import Onsets
+    from .segments import RanThread
 
     Source = Callable[["Block"], tuple[Runs, Runs]]
 
@@ -125,7 +124,7 @@ class Block:
     """
 
     part_ns: tuple[int, int]
-    segments: Sequence[Segments | None]
+    segments: Sequence[RanThread | None]
 
 
 @dataclass(frozen=True)

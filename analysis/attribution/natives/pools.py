@@ -29,7 +29,7 @@ from .calls import MOST_PIECES, Reach
 from .clocks import ran_in
 from .passes import Block, Facts
 from .segments import power_of_pool
-from .users import Recorded, find_pools
+from .users import Recorded, find_pools, settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -192,7 +192,9 @@ def survey_pools(found: Survey, windows: Sequence[Window], read: Read, samples: 
 
     begins_ns = np.array([part.own_ns[0] for part in parts.windows], np.int64)
     facts = Facts(tasks, found.hidden.t_ns, begins_ns, parts.within_ns)
-    pools = find_pools(Recorded(where.trace, found.model, _sampled(where), ran, facts), blocks)
+    trace = where.trace
+    given = trace.native_threads, trace.native_calls, settings_of(trace.manifest), trace.start_ns
+    pools = find_pools(Recorded(*given, found.model, _sampled(where), ran, facts), blocks)
     pools = [one for one in pools if one.cut.sums.cpu_s > 0 or found.around is None]
     if not pools:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tprof.analysis.attribution.segment_energy import Shares
-    from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.engine.instance_table import InstanceTable
 
     from .cuts import Usage
@@ -33,6 +32,38 @@ _OF_SEGMENTS = (
 )  # fmt: skip
 WAITING = 0.02
 """A task whose thread uses less than this part of a core only waits."""
+
+
+class Rows(Protocol):
+    """Instances and their tasks."""
+
+    @property
+    def instance(self) -> Ids:
+        """Ids, (rows,)."""
+
+    @property
+    def task(self) -> NDArray[np.uint32]:
+        """Indices of tasks, (rows,)."""
+
+
+class RanThread(Protocol):
+    """What a thread with samples ran; as of `Segments`."""
+
+    @property
+    def t_ns(self) -> Times:
+        """Where segments begin and end, (n + 1,)."""
+
+    @property
+    def slot(self) -> NDArray[np.int32]:
+        """0: no task, else 1 + row in `rows`, (n,)."""
+
+    @property
+    def cpu_s(self) -> Floats:
+        """CPU seconds, (n,)."""
+
+    @property
+    def rows(self) -> Rows:
+        """The instances."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +102,7 @@ class Runs:
     doubtful: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, one: Segments, place: NDArray[np.intp], begin_ns: Times, end_ns: Times) -> Runs:
+    def of(cls, one: RanThread, place: NDArray[np.intp], begin_ns: Times, end_ns: Times) -> Runs:
         """Return what ran in parts of a thread's segments."""
         row = one.slot[place].astype(np.int64) - 1
         task = np.append(one.rows.task.astype(np.int64), -1)[row]
@@ -250,7 +281,7 @@ class NativeSegments:
         return np.concatenate((np.zeros(1, np.longdouble), np.cumsum(values.astype(np.longdouble))))
 
 
-def runs_of(segments: Sequence[Segments | None], which: Sequence[int], *, caller_computes: bool = False) -> Runs:
+def runs_of(segments: Sequence[RanThread | None], which: Sequence[int], *, caller_computes: bool = False) -> Runs:
     """Return the times in which tasks ran on some threads.
 
     Parameters

@@ -15,7 +15,7 @@ In this order:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
     from tprof.analysis.attribution.segments import Model
 
-    from tprof.trace import PoolCalls, Trace
+    from tprof.trace import PoolCalls
+    from tprof.trace.native import NativeThread
 
     Search = Generator[PoolPass, None, "FoundPool | None"]
 
@@ -82,18 +83,26 @@ class Recorded:
 
     Attributes
     ----------
-    trace : whose native threads are grouped
+    threads, calls : native threads, and the calls with which others gave them work
+    settings : variables of the program that say how pools wait
+    start_ns : threads that are older were not seen being created
     model : power model, for threads that have the counters that it needs
     sampled : threads with samples
     ran : returns whether one of these, by its index, ran an instance between two times
     facts : further ones
+    counted : of a recording that runs, the onsets of each pool before this part, to which those of the time within
+        which pools count are added; None: all of the recording is here
     """
 
-    trace: Trace
+    threads: Sequence[NativeThread]
+    calls: Sequence[PoolCalls]
+    settings: Mapping[str, str]
+    start_ns: int
     model: Model
     sampled: Sequence[Reach]
     ran: Callable[[int, int, int], bool]
     facts: Facts
+    counted: dict[tuple[object, ...], Onsets] | None = None
 
 
 def find_pools(recorded: Recorded, blocks: Callable[[], Iterable[Block]]) -> list[FoundPool]:
@@ -101,14 +110,12 @@ def find_pools(recorded: Recorded, blocks: Callable[[], Iterable[Block]]) -> lis
 
     Raises TraceError.
     """
-    trace = recorded.trace
     groups: dict[tuple[object, ...], list[Member]] = {}
-    for member in members_of(trace.native_threads, recorded.sampled, recorded.ran, trace.start_ns, recorded.model):
+    who = recorded.sampled, recorded.ran
+    for member in members_of(recorded.threads, *who, recorded.start_ns, recorded.model):
         groups.setdefault(member.key, []).append(member)
-    given = trace.manifest.get("pool_settings")
-    settings = {str(name): str(value) for name, value in given.items()} if isinstance(given, dict) else {}
-    calls = {(one.pid, one.library): one for one in trace.native_calls if one.complete}
-    searches = [_PoolSearch(members, recorded, settings, calls).run() for members in groups.values()]
+    calls = {(one.pid, one.library): one for one in recorded.calls if one.complete}
+    searches = [_PoolSearch(members, recorded, calls).run() for members in groups.values()]
     found = _advance(searches, blocks)
     return [pool for pool in found if pool is not None]
 
@@ -132,6 +139,12 @@ def _advance(searches: Sequence[Search], blocks: Callable[[], Iterable[Block]]) 
         left = list(asked)
 
 
+def settings_of(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variables of a program that say how pools wait."""
+    given = manifest.get("pool_settings")
+    return {str(name): str(value) for name, value in given.items()} if isinstance(given, dict) else {}
+
+
 class _PoolSearch:
     """Finds who uses the threads of one pool."""
 
@@ -139,14 +152,14 @@ class _PoolSearch:
         self,
         members: Sequence[Member],
         recorded: Recorded,
-        settings: Mapping[str, str],
         calls: Mapping[tuple[int, str], PoolCalls],
     ) -> None:
         self._members, self._recorded = members, recorded
-        self._one, self._creator, self._how = members[0].thread, members[0].creator, members[0].key[0]
+        self._one, self._creator, self._key = members[0].thread, members[0].creator, members[0].key
+        self._how = self._key[0]
         self._library, self._clocks = members[0].library, [member.clock for member in members]
         self._usage = Usage.of(self._clocks)
-        self._spins_ns = spins_ns(self._library, settings)
+        self._spins_ns = spins_ns(self._library, recorded.settings)
         self._calls = calls.get((self._one.pid, self._one.library))
 
     def run(self) -> Search:
@@ -186,8 +199,9 @@ class _PoolSearch:
             [at for at in callers if at is not None], computes, one.creator_task if how == "created" else None
         )
         rules = Rules(self._spins_ns)
-        onsets = Onsets(self._usage, self._clocks, rules.rest_ns)
-        cut = PoolPass(self._usage, source, rules, self._recorded.facts, onsets)
+        onsets = self._onsets(rules.rest_ns)
+        first_rules = replace(rules, unsure=self._recorded.counted is not None)
+        cut = PoolPass(self._usage, source, first_rules, self._recorded.facts, onsets)
         yield cut
         if not cut.tasks:
             return None
@@ -207,6 +221,15 @@ class _PoolSearch:
             possible, basis = np.union1d(users, learnt.doubtful), "onsets" if how == "pool" else "creator"
             cut = yield from self._cut_by(replace(source, possible=possible, users=users), rules)
         return self._found(possible.tolist(), basis, cut)
+
+    def _onsets(self, rest_ns: int) -> Onsets:
+        """Begin to count the pool's onsets, or go on with it."""
+        counted, own_ns = self._recorded.counted, self._recorded.facts.within_ns
+        if counted is None or own_ns is None:
+            return Onsets(self._usage, self._clocks, rest_ns)
+        found = Onsets(self._usage, self._clocks, rest_ns, counted.get(self._key), own_ns)
+        counted[self._key] = found
+        return found
 
     def _cut_by(self, source: TaskRuns, rules: Rules) -> Generator[PoolPass, None, PoolPass]:
         cut = PoolPass(self._usage, source, rules, self._recorded.facts)

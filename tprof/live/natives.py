@@ -1,0 +1,142 @@
+"""The native threads of a session that runs, as far as their files are committed: of a block and the second before."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tprof import _core
+from tprof.errors import TraceError
+from tprof.trace import layout
+from tprof.trace.kinds import NativeKind
+from tprof.trace.native import calls_among, facts_among, open_native
+from tprof.trace.native_pieces import clocks_since, read_clocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from tprof.trace import PoolCalls
+    from tprof.trace.native import NativeFile, NativeThread
+    from tprof.trace.tasks import TaskTable
+
+    from .blocks import Learn
+
+Records = np.ndarray[Any, np.dtype[np.void]]
+
+BEFORE_NS = 1_000_000_000
+"""So much before a block is looked at too: more readings than show a pool's users, and longer than any pool spins."""
+LATE_NS = 25_000_000
+"""A pool of which nothing was read for so long rests; else what it does after the last reading is not known yet."""
+MOST_RECORDS = 1 << 16
+
+
+class FollowedNatives:
+    """The native threads of one process.
+
+    Attributes
+    ----------
+    last_ns, has_moved : time of the last reading of a clock, and whether any moved
+    """
+
+    def __init__(self, file: NativeFile, learn: Learn) -> None:
+        """Begin with the first record."""
+        stream = file.stream
+        body_at = layout.HEADER_BYTES + stream.number("window_bytes")
+        self._tail = _core.Tail(os.fspath(stream.path), layout.NATIVE.itemsize, body_at, stream.gone)
+        self._file, self._learn = file, learn
+        self._facts, self._clocks, self._calls = (np.empty(0, layout.NATIVE) for _ in range(3))
+        self.last_ns, self.has_moved = 0, False
+
+    def read(self, begin_ns: int, until_ns: int) -> None:
+        """Read what is new up to a time, and forget readings before another. Raises OSError."""
+        is_idle, more = self.last_ns < begin_ns, True
+        while more and self.last_ns < until_ns:
+            read, more = self._tail.read(MOST_RECORDS)
+            if not read:
+                break
+            is_idle = False
+            self._add(np.frombuffer(read, layout.NATIVE), begin_ns)
+        if not is_idle:
+            self._forget(begin_ns)
+
+    def _add(self, records: Records, begin_ns: int) -> None:
+        named = np.isin(records["kind"], (NativeKind.CREATOR, NativeKind.CALLS)) & (records["value"] > 0)
+        tasks = records["task"][named]
+        self._learn(self._file.process, tasks[tasks != layout.NO_TASK])
+        self._facts = np.concatenate((self._facts, facts_among(records)))
+        self._calls = np.concatenate((self._calls, calls_among(records)))
+        self._clocks = clocks_since(np.concatenate((self._clocks, records)), begin_ns)
+        self.last_ns = int(self._clocks["t_ns"].max(initial=0))
+        self.has_moved |= bool((records["kind"] == NativeKind.CLOCK).any())
+
+    def _forget(self, begin_ns: int) -> None:
+        clocks, calls, facts = clocks_since(self._clocks, begin_ns), self._calls, self._facts
+        gone = (calls["kind"] == NativeKind.CALLS) & (calls["t_ns"] + calls["value"] < begin_ns)
+        ended = facts["thread"][(facts["kind"] == NativeKind.END) & (facts["t_ns"] < begin_ns)]
+        of_ended = np.isin(facts["thread"], ended) & (facts["kind"] != NativeKind.PATH)
+        self._calls, self._facts = calls[~gone], facts[~of_ended]
+        self._clocks = clocks[~np.isin(clocks["thread"], ended)]
+
+    def threads(self) -> list[NativeThread]:
+        """Return the threads that may have moved."""
+        appeared = self._facts[self._facts["kind"] == NativeKind.APPEAR]
+        since_ns = dict(zip(appeared["tid"].tolist(), appeared["t_ns"].tolist(), strict=True))
+        found = self._file.threads_of(self._facts.copy(), read_clocks(lambda: [self._clocks]))
+        # One that was there before these readings was created before, though nobody may have seen that.
+        return [
+            replace(one, created_ns=int(one.t_ns[0]))
+            if one.created_ns is None and one.t_ns[0] > since_ns[one.tid]
+            else one
+            for one in found
+        ]
+
+    def calls(self) -> list[PoolCalls]:
+        """Return the calls that gave work to pools."""
+        return self._file.calls_in([self._calls.copy()])
+
+
+class Natives:
+    """The native threads of all processes of a session."""
+
+    def __init__(self, session: Path, table: TaskTable, learn: Learn) -> None:
+        """Begin without any."""
+        self._directory, self._table, self._learn = session / "native", table, learn
+        self._files: dict[int, FollowedNatives] = {}
+
+    @property
+    def have_moved(self) -> bool:
+        """Whether any has used CPU time."""
+        return any(one.has_moved for one in self._files.values())
+
+    def read(self, processes: Iterable[int], since_ns: int, until_ns: int) -> None:
+        """Read what is new of some processes, for a block between two times. Raises OSError."""
+        for process in set(processes) - self._files.keys():
+            path = self._directory / f"{process:08d}.native"
+            if path.exists():
+                try:
+                    self._files[process] = FollowedNatives(open_native(path, self._table), self._learn)
+                except TraceError:
+                    continue  # its header is not whole yet: next time
+        for one in self._files.values():
+            one.read(since_ns - BEFORE_NS, until_ns)
+
+    def known_ns(self, until_ns: int, now_ns: int) -> int:
+        """Return up to when it is known what they did, at most a time."""
+        busy_ns = (one.last_ns for one in self._files.values() if now_ns - one.last_ns < LATE_NS)
+        return min([until_ns, *busy_ns])
+
+    def move_since(self, t_ns: int) -> bool:
+        """Return whether a clock was read at a time or later."""
+        return any(one.last_ns >= t_ns for one in self._files.values())
+
+    def threads(self) -> list[NativeThread]:
+        """Return those that may have moved."""
+        return [one for file in self._files.values() for one in file.threads()]
+
+    def calls(self) -> list[PoolCalls]:
+        """Return the calls that gave work to pools."""
+        return [one for file in self._files.values() for one in file.calls()]
