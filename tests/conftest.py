@@ -25,11 +25,12 @@ os.unsetenv("COLUMNS")
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
-# Hypothesis repeats the same examples wherever CI is set; new ones each time find what is still wrong. How
-# long it takes to draw them is up to how busy the machine is.
-TOO_SLOW = [HealthCheck.too_slow]
-settings.register_profile("tprof", derandomize=False, deadline=None, print_blob=True, suppress_health_check=TOO_SLOW)
-settings.load_profile("tprof")
+# How long it takes to draw examples is up to how busy the machine is.
+QUIET = {"deadline": None, "print_blob": True, "suppress_health_check": [HealthCheck.too_slow]}
+# The quick suite says the same of the same code each time; new examples are a search, which `--thorough` makes.
+settings.register_profile("quick", derandomize=True, **QUIET)
+settings.register_profile("thorough", derandomize=False, **QUIET)
+settings.load_profile("quick")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -65,6 +66,7 @@ def pytest_configure(config):
         _load_blas_with_one_thread()
     if config.getoption("--thorough"):
         os.environ[THOROUGH] = "1"
+        settings.load_profile("thorough")
     if config.getoption("--bench"):
         os.environ[BENCH] = config.getoption("--bench")
 
