@@ -99,6 +99,8 @@ class Arrays:
         self, instances: InstanceTable, layout: Layout, block: tuple[int, ...], thread: ThreadState, records: Samples
     ) -> int:
         """Take a thread's samples up to the end of a block, for which there is room; returns how many."""
+        if not len(records):
+            return 0
         state, plain, size, done = thread[0].view(THREAD)[0], records.view(np.uint8), records.dtype.itemsize, 0
         while done < len(records) and not (state["is_running"] and state["t_ns"] >= block[1]):
             done += self.add(instances, layout, block, _engine.take, thread, plain[done * size :])

@@ -188,7 +188,7 @@ def test_tables_find_their_instances_after_others_were_forgotten() -> None:
         ({"rates": 2}, "the rates must have 3 elements, got 2"),
         ({"slot": 5}, "a key is negative"),
         ({"row": -1}, "a key is negative"),
-        ({"begins": 3}, "threads must have places among 2"),
+        ({"begins": 3}, "threads must have places among the segments"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(changed, problem) -> None:

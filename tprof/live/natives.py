@@ -13,7 +13,7 @@ from tprof.errors import TraceError
 from tprof.trace import layout
 from tprof.trace.kinds import NativeKind
 from tprof.trace.native import calls_among, facts_among, open_native
-from tprof.trace.native_pieces import clocks_since, read_clocks
+from tprof.trace.native_pieces import clocks_among, latest_before, read_clocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,22 +59,23 @@ class FollowedNatives:
             if not read:
                 break
             is_idle = False
-            self._add(np.frombuffer(read, layout.NATIVE), begin_ns)
+            self._add(np.frombuffer(read, layout.NATIVE))
         if not is_idle:
             self._forget(begin_ns)
 
-    def _add(self, records: Records, begin_ns: int) -> None:
+    def _add(self, records: Records) -> None:
         named = np.isin(records["kind"], (NativeKind.CREATOR, NativeKind.CALLS)) & (records["value"] > 0)
         tasks = records["task"][named]
         self._learn(self._file.process, tasks[tasks != layout.NO_TASK])
         self._facts = np.concatenate((self._facts, facts_among(records)))
         self._calls = np.concatenate((self._calls, calls_among(records)))
-        self._clocks = clocks_since(np.concatenate((self._clocks, records)), begin_ns)
+        self._clocks = np.concatenate((self._clocks, clocks_among(records)))
         self.last_ns = int(self._clocks["t_ns"].max(initial=0))
         self.has_moved |= bool((records["kind"] == NativeKind.CLOCK).any())
 
     def _forget(self, begin_ns: int) -> None:
-        clocks, calls, facts = clocks_since(self._clocks, begin_ns), self._calls, self._facts
+        clocks, calls, facts = self._clocks, self._calls, self._facts
+        clocks = clocks[(clocks["t_ns"] >= begin_ns) | latest_before(clocks, begin_ns)]
         gone = (calls["kind"] == NativeKind.CALLS) & (calls["t_ns"] + calls["value"] < begin_ns)
         ended = facts["thread"][(facts["kind"] == NativeKind.END) & (facts["t_ns"] < begin_ns)]
         of_ended = np.isin(facts["thread"], ended) & (facts["kind"] != NativeKind.PATH)

@@ -100,7 +100,7 @@ def read_clocks(pieces: Callable[[], Iterable[Records]]) -> dict[int, tuple[Time
 
 def _clocks(records: Records) -> Entries:
     """Return thread, time and CPU time of the readings of clocks among records."""
-    read = records[_is_read(records)]
+    read = clocks_among(records)
     values = (np.minimum(read[name], np.uint64(MAX_NS)).astype(np.int64) for name in ("t_ns", "value"))
     return read["thread"].astype(np.int64), *values
 
@@ -139,13 +139,17 @@ def by_key(parts: Callable[[], Iterable[Entries]], *kinds: DTypeLike) -> dict[in
     return {key: tuple(one[begin:end] for one in columns) for key, begin, end in stored if end > begin}
 
 
-def clocks_since(records: Records, begin_ns: int) -> Records:
-    """Return the readings of clocks from a time on, and of each thread the last one before it."""
-    clocks = records[_is_read(records)]
-    late = clocks["t_ns"] >= begin_ns
-    before = np.flatnonzero(~late)[::-1]
-    late[before[np.unique(clocks["thread"][before], return_index=True)[1]]] = True
-    return clocks[late]
+def clocks_among(records: Records) -> Records:
+    """Return the readings of clocks."""
+    return records[_is_read(records)]
+
+
+def latest_before(clocks: Records, t_ns: int) -> NDArray[np.bool_]:
+    """Return which readings are the last ones of their threads before a time."""
+    before = np.flatnonzero(clocks["t_ns"] < t_ns)[::-1]
+    found = np.zeros(len(clocks), bool)
+    found[before[np.unique(clocks["thread"][before], return_index=True)[1]]] = True
+    return found
 
 
 def put_in_order(t_ns: Times, *others: NDArray[Any]) -> None:

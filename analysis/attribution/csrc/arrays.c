@@ -1,87 +1,126 @@
 /* Arrays that Python gives to a loop. See arrays.h. */
 #include "arrays.h"
 
+#include <stdarg.h>
 #include <string.h>
 
-void tprof_arrays_release(struct tprof_arrays *arrays)
+static bool parse(struct tprof_arrays *arrays, PyObject *tuple, const char *format, va_list places)
 {
-    while (arrays->taken > 0)
-        PyBuffer_Release(&arrays->views[--arrays->taken]);
+    if (!arrays->failed && !PyTuple_Check(tuple)) {
+        PyErr_Format(PyExc_TypeError, "a tuple, got %R", tuple);
+        arrays->failed = true;
+    }
+    if (!arrays->failed)
+        arrays->failed = !PyArg_VaParse(tuple, format, places);
+    return !arrays->failed;
 }
 
-static Py_buffer *take(struct tprof_arrays *arrays, PyObject *array, const char *name, const char *formats, int flags)
+bool tprof_arrays_begin(struct tprof_arrays *arrays, PyObject *args, const char *format, ...)
+{
+    va_list places;
+    arrays->taken = 0;
+    arrays->failed = false;
+    va_start(places, format);
+    const bool good = parse(arrays, args, format, places);
+    va_end(places);
+    return good;
+}
+
+bool tprof_arrays_parse(struct tprof_arrays *arrays, PyObject *tuple, const char *format, ...)
+{
+    va_list places;
+    va_start(places, format);
+    const bool good = parse(arrays, tuple, format, places);
+    va_end(places);
+    return good;
+}
+
+static Py_buffer *view_of(struct tprof_arrays *arrays, PyObject *array, const char *name, const char *formats,
+                          int flags)
 {
     Py_buffer *view = &arrays->views[arrays->taken];
-    if (PyObject_GetBuffer(array, view, PyBUF_FORMAT | flags) != 0)
+    if (arrays->failed)
+        return NULL;
+    arrays->failed = PyObject_GetBuffer(array, view, PyBUF_FORMAT | flags) != 0;
+    if (arrays->failed)
         return NULL;
     arrays->taken++;
     const char *format = view->format == NULL ? UINT8 : view->format;
     if (strlen(format) == 1 && strchr(formats, *format) != NULL)
         return view;
     PyErr_Format(PyExc_ValueError, "%s must have the format %s, got %s", name, formats, format);
+    arrays->failed = true;
     return NULL;
 }
 
-static bool has_count(const Py_buffer *view, const char *name, Py_ssize_t count)
+static bool has_count(struct tprof_arrays *arrays, const Py_buffer *view, const char *name, Py_ssize_t count)
 {
-    if (count < 0 || view->len / view->itemsize == count)
+    if (view->len / view->itemsize == count)
         return true;
     PyErr_Format(PyExc_ValueError, "%s must have %zd elements, got %zd", name, count, view->len / view->itemsize);
+    arrays->failed = true;
     return false;
 }
 
 void *tprof_arrays_take(struct tprof_arrays *arrays, PyObject *array, const char *name, const char *formats, int flags,
                         Py_ssize_t count)
 {
-    const Py_buffer *view = take(arrays, array, name, formats, PyBUF_C_CONTIGUOUS | flags);
-    return view != NULL && has_count(view, name, count) ? view->buf : NULL;
+    const Py_buffer *view = view_of(arrays, array, name, formats, PyBUF_C_CONTIGUOUS | flags);
+    return view != NULL && has_count(arrays, view, name, count) ? view->buf : NULL;
 }
 
-const char *tprof_arrays_take_spread(struct tprof_arrays *arrays, PyObject *array, const char *name,
-                                     const char *formats, Py_ssize_t count)
+void *tprof_arrays_take_any(struct tprof_arrays *arrays, PyObject *array, const char *name, const char *formats,
+                            int flags, size_t *count)
 {
-    const Py_buffer *view = take(arrays, array, name, formats, PyBUF_STRIDES);
-    if (view == NULL || !has_count(view, name, count))
-        return NULL;
-    if (view->ndim == 1)
-        return view->buf;
-    PyErr_Format(PyExc_ValueError, "%s must have one dimension, got %d", name, view->ndim);
+    const Py_buffer *view = view_of(arrays, array, name, formats, PyBUF_C_CONTIGUOUS | flags);
+    *count = view == NULL ? 0 : (size_t)(view->len / view->itemsize);
+    return view == NULL ? NULL : view->buf;
+}
+
+void *tprof_arrays_take_records(struct tprof_arrays *arrays, PyObject *array, const char *name, size_t bytes,
+                                size_t *count)
+{
+    size_t length;
+    void *found = tprof_arrays_take_any(arrays, array, name, UINT8, PyBUF_WRITABLE, &length);
+    *count = length / bytes;
+    if (length % bytes == 0 && *count <= INT32_MAX)
+        return found;
+    PyErr_Format(PyExc_ValueError, "%s must have records of %zu bytes, at most %d", name, bytes, INT32_MAX);
+    arrays->failed = true;
     return NULL;
 }
 
-bool tprof_arrays_take_keys(struct tprof_arrays *arrays, PyObject *array, Py_ssize_t groups,
-                            struct tprof_loops_keys *keys)
+const char *tprof_arrays_take_spread(struct tprof_arrays *arrays, PyObject *array, const char *name, Py_ssize_t *count,
+                                     Py_ssize_t *stride)
 {
-    keys->at = tprof_arrays_take(arrays, array, "the keys", INT32, PyBUF_SIMPLE, -1);
-    if (keys->at == NULL)
-        return false;
-    keys->count = (size_t)arrays->views[arrays->taken - 1].len / sizeof *keys->at;
-    keys->groups = (size_t)groups;
-    return true;
+    const Py_buffer *view = view_of(arrays, array, name, UINT64, PyBUF_STRIDES);
+    const bool is_line = view != NULL && view->ndim == 1;
+    *count = is_line ? view->shape[0] : 0;
+    *stride = is_line ? view->strides[0] : 0;
+    if (!is_line && view != NULL) {
+        PyErr_Format(PyExc_ValueError, "%s must have one dimension, got %d", name, view->ndim);
+        arrays->failed = true;
+    }
+    return is_line ? view->buf : NULL;
 }
 
-bool tprof_arrays_take_threads(struct tprof_arrays *arrays, PyObject *begins, PyObject *ends, Py_ssize_t count,
-                               struct tprof_loops_threads *threads)
+void tprof_arrays_refuse(struct tprof_arrays *arrays, const char *text)
 {
-    threads->count = (size_t)count;
-    threads->begin = tprof_arrays_take(arrays, begins, "the begins", INT64, PyBUF_SIMPLE, -1);
-    if (threads->begin == NULL)
-        return false;
-    threads->threads = (size_t)arrays->views[arrays->taken - 1].len / sizeof *threads->begin;
-    threads->end = tprof_arrays_take(arrays, ends, "the ends", INT64, PyBUF_SIMPLE, (Py_ssize_t)threads->threads);
-    return threads->end != NULL;
+    if (!arrays->failed)
+        PyErr_SetString(PyExc_ValueError, text);
+    arrays->failed = true;
+}
+
+bool tprof_arrays_release(struct tprof_arrays *arrays, bool good)
+{
+    while (arrays->taken > 0)
+        PyBuffer_Release(&arrays->views[--arrays->taken]);
+    if (!good)
+        tprof_arrays_refuse(arrays, "a key is negative, or not less than the number of groups");
+    return !arrays->failed;
 }
 
 PyObject *tprof_arrays_finished(struct tprof_arrays *arrays, bool good)
 {
-    tprof_arrays_release(arrays);
-    if (good)
-        Py_RETURN_NONE;
-    PyErr_SetString(PyExc_ValueError, "a key is negative, or not less than the number of groups");
-    return NULL;
-}
-
-PyObject *tprof_arrays_refuse_places(Py_ssize_t count)
-{
-    return PyErr_Format(PyExc_ValueError, "threads must have places among %zd samples, one after the other", count);
+    return tprof_arrays_release(arrays, good) ? Py_NewRef(Py_None) : NULL;
 }

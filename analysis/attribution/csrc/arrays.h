@@ -22,34 +22,43 @@
 #define UINT64 "LQ"
 #define FLOAT64 "d"
 
-/* The arrays of one call. */
+/* The arrays of one call. Once taking one has failed, which sets an error, nothing more is taken: so it is enough to ask
+ * `failed` when all were asked for. */
 struct tprof_arrays {
     Py_buffer views[MOST_ARRAYS];
     int taken;
+    bool failed;
 };
 
-void tprof_arrays_release(struct tprof_arrays *arrays);
+/* Begin a call with its arguments, as PyArg_ParseTuple. Returns false with an error. */
+bool tprof_arrays_begin(struct tprof_arrays *arrays, PyObject *args, const char *format, ...);
 
-/* Return the elements of an array, or NULL with an error. `count` is how many there must be, -1: any. */
+/* Take apart a tuple that is among them. Returns false if anything failed. */
+bool tprof_arrays_parse(struct tprof_arrays *arrays, PyObject *tuple, const char *format, ...);
+
+/* Return the elements of an array, or NULL if anything failed. `count` is how many there must be. */
 void *tprof_arrays_take(struct tprof_arrays *arrays, PyObject *array, const char *name, const char *formats, int flags,
                         Py_ssize_t count);
 
-/* The same of one dimension whose elements may be any number of bytes apart, `strides[0]` of its view. */
-const char *tprof_arrays_take_spread(struct tprof_arrays *arrays, PyObject *array, const char *name,
-                                     const char *formats, Py_ssize_t count);
+/* The same of any number of elements, which is set; 0 if anything failed. */
+void *tprof_arrays_take_any(struct tprof_arrays *arrays, PyObject *array, const char *name, const char *formats,
+                            int flags, size_t *count);
 
-/* Take the group, of so many, of each element. */
-bool tprof_arrays_take_keys(struct tprof_arrays *arrays, PyObject *array, Py_ssize_t groups,
-                            struct tprof_loops_keys *keys);
+/* The same of any number of records of so many bytes each, at most 2^31 - 1. */
+void *tprof_arrays_take_records(struct tprof_arrays *arrays, PyObject *array, const char *name, size_t bytes,
+                                size_t *count);
 
-/* Take where threads are among so many places. */
-bool tprof_arrays_take_threads(struct tprof_arrays *arrays, PyObject *begins, PyObject *ends, Py_ssize_t count,
-                               struct tprof_loops_threads *threads);
+/* The same of one dimension of uint64, whose elements may be any number of bytes apart, which is set. */
+const char *tprof_arrays_take_spread(struct tprof_arrays *arrays, PyObject *array, const char *name, Py_ssize_t *count,
+                                     Py_ssize_t *stride);
 
-/* Release the arrays, and return None, or NULL with an error if an index was none. */
+/* Refuse what was given, unless something failed before. */
+void tprof_arrays_refuse(struct tprof_arrays *arrays, const char *text);
+
+/* Release the arrays. Returns false with an error if anything failed, or if an index was none: `good` is false. */
+bool tprof_arrays_release(struct tprof_arrays *arrays, bool good);
+
+/* The same, but returns None, or NULL with an error. */
 PyObject *tprof_arrays_finished(struct tprof_arrays *arrays, bool good);
-
-/* Return NULL with the error that places of threads are none of so many. */
-PyObject *tprof_arrays_refuse_places(Py_ssize_t count);
 
 #endif

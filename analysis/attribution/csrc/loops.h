@@ -25,14 +25,6 @@ bool tprof_loops_add(const struct tprof_loops_keys *keys, const double *const *c
 bool tprof_loops_add_products(const struct tprof_loops_keys *keys, const double *x, const double *y,
                               const double *centre_x, const double *centre_y, double *sums);
 
-/* Where the samples of threads are in joined arrays of `count` places: from `begin` to before `end`, (threads,) each. */
-struct tprof_loops_threads {
-    const int64_t *begin;
-    const int64_t *end;
-    size_t threads;
-    size_t count;
-};
-
 /* Set places[i] to how many edges, which increase, are at or before t_ns[i]. It is quick where times mostly increase. */
 void tprof_loops_locate(const int64_t *t_ns, size_t count, const int64_t *edges_ns, size_t edges, int32_t *places);
 

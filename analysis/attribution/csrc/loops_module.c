@@ -2,128 +2,100 @@
 #include "arrays.h"
 #include "graphs_module.h"
 
+static void take_groups(struct tprof_arrays *arrays, PyObject *key, Py_ssize_t groups, struct tprof_loops_keys *keys)
+{
+    if (groups < 0 || groups > INT32_MAX)
+        tprof_arrays_refuse(arrays, "at most 2147483647 groups");
+    keys->at = tprof_arrays_take_any(arrays, key, "the keys", INT32, PyBUF_SIMPLE, &keys->count);
+    keys->groups = (size_t)groups;
+}
+
 static PyObject *add_by(PyObject *self, PyObject *args)
 {
     PyObject *key, *columns, *sums;
     Py_ssize_t groups;
-    struct tprof_arrays arrays = {.taken = 0};
+    struct tprof_arrays arrays;
     struct tprof_loops_keys keys;
     const double *column[MOST_COLUMNS];
     (void)self;
-    if (!PyArg_ParseTuple(args, "OO!nO", &key, &PyTuple_Type, &columns, &groups, &sums))
+    if (!tprof_arrays_begin(&arrays, args, "OO!nO", &key, &PyTuple_Type, &columns, &groups, &sums))
         return NULL;
     const Py_ssize_t count = PyTuple_GET_SIZE(columns);
-    if (count > MOST_COLUMNS || groups < 0 || groups > INT32_MAX)
-        return PyErr_Format(PyExc_ValueError, "at most %d columns and %d groups, got %zd and %zd", MOST_COLUMNS,
-                            INT32_MAX, count, groups);
-    if (!tprof_arrays_take_keys(&arrays, key, groups, &keys))
-        goto error;
-    for (Py_ssize_t at = 0; at < count; at++) {
+    if (count > MOST_COLUMNS)
+        return PyErr_Format(PyExc_ValueError, "at most %d columns, got %zd", MOST_COLUMNS, count);
+    take_groups(&arrays, key, groups, &keys);
+    for (Py_ssize_t at = 0; at < count; at++)
         column[at] = tprof_arrays_take(&arrays, PyTuple_GET_ITEM(columns, at), "a column", FLOAT64, PyBUF_SIMPLE,
                                        (Py_ssize_t)keys.count);
-        if (column[at] == NULL)
-            goto error;
-    }
     double *of_groups = tprof_arrays_take(&arrays, sums, "the sums", FLOAT64, PyBUF_WRITABLE, count * groups);
-    if (of_groups == NULL)
-        goto error;
     bool good;
     Py_BEGIN_ALLOW_THREADS
-    good = tprof_loops_add(&keys, column, (size_t)count, of_groups);
+    good = !arrays.failed && tprof_loops_add(&keys, column, (size_t)count, of_groups);
     Py_END_ALLOW_THREADS
     return tprof_arrays_finished(&arrays, good);
-error:
-    tprof_arrays_release(&arrays);
-    return NULL;
 }
 
 static PyObject *add_products_by(PyObject *self, PyObject *args)
 {
     PyObject *key, *of_x, *of_y, *of_centre_x, *of_centre_y, *sums;
     Py_ssize_t groups;
-    struct tprof_arrays arrays = {.taken = 0};
+    struct tprof_arrays arrays;
     struct tprof_loops_keys keys;
-    const double *x, *y, *centre_x, *centre_y;
-    double *of_groups;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOOOOnO", &key, &of_x, &of_y, &of_centre_x, &of_centre_y, &groups, &sums))
+    if (!tprof_arrays_begin(&arrays, args, "OOOOOnO", &key, &of_x, &of_y, &of_centre_x, &of_centre_y, &groups, &sums))
         return NULL;
-    if (groups < 0 || groups > INT32_MAX)
-        return PyErr_Format(PyExc_ValueError, "at most %d groups, got %zd", INT32_MAX, groups);
-    if (!tprof_arrays_take_keys(&arrays, key, groups, &keys))
-        goto error;
+    take_groups(&arrays, key, groups, &keys);
     const Py_ssize_t count = (Py_ssize_t)keys.count;
-    if ((x = tprof_arrays_take(&arrays, of_x, "x", FLOAT64, PyBUF_SIMPLE, count)) == NULL ||
-        (y = tprof_arrays_take(&arrays, of_y, "y", FLOAT64, PyBUF_SIMPLE, count)) == NULL ||
-        (centre_x = tprof_arrays_take(&arrays, of_centre_x, "the centres of x", FLOAT64, PyBUF_SIMPLE, groups)) ==
-            NULL ||
-        (centre_y = tprof_arrays_take(&arrays, of_centre_y, "the centres of y", FLOAT64, PyBUF_SIMPLE, groups)) ==
-            NULL ||
-        (of_groups = tprof_arrays_take(&arrays, sums, "the sums", FLOAT64, PyBUF_WRITABLE, 3 * groups)) == NULL)
-        goto error;
+    const double *x = tprof_arrays_take(&arrays, of_x, "x", FLOAT64, PyBUF_SIMPLE, count);
+    const double *y = tprof_arrays_take(&arrays, of_y, "y", FLOAT64, PyBUF_SIMPLE, count);
+    const double *centre_x = tprof_arrays_take(&arrays, of_centre_x, "the centres of x", FLOAT64, PyBUF_SIMPLE, groups);
+    const double *centre_y = tprof_arrays_take(&arrays, of_centre_y, "the centres of y", FLOAT64, PyBUF_SIMPLE, groups);
+    double *of_groups = tprof_arrays_take(&arrays, sums, "the sums", FLOAT64, PyBUF_WRITABLE, 3 * groups);
     bool good;
     Py_BEGIN_ALLOW_THREADS
-    good = tprof_loops_add_products(&keys, x, y, centre_x, centre_y, of_groups);
+    good = !arrays.failed && tprof_loops_add_products(&keys, x, y, centre_x, centre_y, of_groups);
     Py_END_ALLOW_THREADS
     return tprof_arrays_finished(&arrays, good);
-error:
-    tprof_arrays_release(&arrays);
-    return NULL;
 }
 
 static PyObject *locate(PyObject *self, PyObject *args)
 {
     PyObject *of_times, *of_edges, *of_places;
-    struct tprof_arrays arrays = {.taken = 0};
-    const int64_t *t_ns, *edges_ns;
+    struct tprof_arrays arrays;
+    size_t count, edges;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOO", &of_times, &of_edges, &of_places))
+    if (!tprof_arrays_begin(&arrays, args, "OOO", &of_times, &of_edges, &of_places))
         return NULL;
-    int32_t *places = tprof_arrays_take(&arrays, of_places, "the places", INT32, PyBUF_WRITABLE, -1);
-    if (places == NULL)
-        goto error;
-    const Py_ssize_t count = arrays.views[0].len / (Py_ssize_t)sizeof *places;
-    if ((t_ns = tprof_arrays_take(&arrays, of_times, "the times", INT64, PyBUF_SIMPLE, count)) == NULL ||
-        (edges_ns = tprof_arrays_take(&arrays, of_edges, "the edges", INT64, PyBUF_SIMPLE, -1)) == NULL)
-        goto error;
-    const Py_ssize_t edges = arrays.views[2].len / (Py_ssize_t)sizeof *edges_ns;
-    if (edges > INT32_MAX) {
-        PyErr_Format(PyExc_ValueError, "at most %d edges, got %zd", INT32_MAX, edges);
-        goto error;
-    }
+    int32_t *places = tprof_arrays_take_any(&arrays, of_places, "the places", INT32, PyBUF_WRITABLE, &count);
+    const int64_t *t_ns = tprof_arrays_take(&arrays, of_times, "the times", INT64, PyBUF_SIMPLE, (Py_ssize_t)count);
+    const int64_t *edges_ns = tprof_arrays_take_any(&arrays, of_edges, "the edges", INT64, PyBUF_SIMPLE, &edges);
+    if (edges > INT32_MAX)
+        tprof_arrays_refuse(&arrays, "at most 2147483647 edges");
     Py_BEGIN_ALLOW_THREADS
-    tprof_loops_locate(t_ns, (size_t)count, edges_ns, (size_t)edges, places);
+    if (!arrays.failed)
+        tprof_loops_locate(t_ns, count, edges_ns, edges, places);
     Py_END_ALLOW_THREADS
     return tprof_arrays_finished(&arrays, true);
-error:
-    tprof_arrays_release(&arrays);
-    return NULL;
 }
 
 static PyObject *weigh(PyObject *self, PyObject *args)
 {
     PyObject *of_times, *of_cpu, *of_modelled;
     double nothing;
-    struct tprof_arrays arrays = {.taken = 0};
-    const int64_t *t_ns;
-    const double *cpu_s;
+    struct tprof_arrays arrays;
+    size_t count;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOdO", &of_times, &of_cpu, &nothing, &of_modelled))
+    if (!tprof_arrays_begin(&arrays, args, "OOdO", &of_times, &of_cpu, &nothing, &of_modelled))
         return NULL;
-    double *modelled = tprof_arrays_take(&arrays, of_modelled, "the modelled power", FLOAT64, PyBUF_WRITABLE, -1);
-    if (modelled == NULL)
-        goto error;
-    const Py_ssize_t count = arrays.views[0].len / (Py_ssize_t)sizeof *modelled;
-    if ((t_ns = tprof_arrays_take(&arrays, of_times, "the times", INT64, PyBUF_SIMPLE, count + 1)) == NULL ||
-        (cpu_s = tprof_arrays_take(&arrays, of_cpu, "the CPU time", FLOAT64, PyBUF_SIMPLE, count)) == NULL)
-        goto error;
+    double *modelled =
+        tprof_arrays_take_any(&arrays, of_modelled, "the modelled power", FLOAT64, PyBUF_WRITABLE, &count);
+    const int64_t *t_ns = tprof_arrays_take(&arrays, of_times, "the times", INT64, PyBUF_SIMPLE, (Py_ssize_t)count + 1);
+    const double *cpu_s = tprof_arrays_take(&arrays, of_cpu, "the CPU time", FLOAT64, PyBUF_SIMPLE, (Py_ssize_t)count);
     Py_BEGIN_ALLOW_THREADS
-    tprof_loops_weigh(t_ns, cpu_s, (size_t)count, nothing, modelled);
+    if (!arrays.failed)
+        tprof_loops_weigh(t_ns, cpu_s, count, nothing, modelled);
     Py_END_ALLOW_THREADS
     return tprof_arrays_finished(&arrays, true);
-error:
-    tprof_arrays_release(&arrays);
-    return NULL;
 }
 
 static PyObject *accumulate(PyObject *self, PyObject *args)
@@ -134,37 +106,28 @@ static PyObject *accumulate(PyObject *self, PyObject *args)
     struct tprof_loops_used used;
     struct tprof_loops_samples samples;
     struct tprof_loops_grid grid;
-    struct tprof_arrays arrays = {.taken = 0};
-    Py_ssize_t count, grid_count;
+    struct tprof_arrays arrays;
+    Py_ssize_t count;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OO(LKd)LOO", &of_times, &of_cpu, &before_ns, &before_cpu_ns, &used.sum_s, &end_ns,
-                          &of_grid, &of_totals))
+    if (!tprof_arrays_begin(&arrays, args, "OO(LKd)LOO", &of_times, &of_cpu, &before_ns, &before_cpu_ns, &used.sum_s,
+                            &end_ns, &of_grid, &of_totals))
         return NULL;
-    if ((samples.t_ns = tprof_arrays_take_spread(&arrays, of_times, "the times", UINT64, -1)) == NULL)
-        goto error;
-    count = arrays.views[0].shape[0];
-    samples.t_stride = arrays.views[0].strides[0];
-    if ((samples.cpu_ns = tprof_arrays_take_spread(&arrays, of_cpu, "the CPU time", UINT64, count)) == NULL)
-        goto error;
-    samples.cpu_stride = arrays.views[1].strides[0];
-    samples.count = (size_t)count;
-    if ((grid.t_ns = tprof_arrays_take(&arrays, of_grid, "the grid", INT64, PyBUF_SIMPLE, -1)) == NULL)
-        goto error;
-    grid_count = arrays.views[2].len / (Py_ssize_t)sizeof *grid.t_ns;
-    grid.count = (size_t)grid_count;
-    if ((grid.used_s = tprof_arrays_take(&arrays, of_totals, "the totals", FLOAT64, PyBUF_WRITABLE, grid_count)) ==
-        NULL)
-        goto error;
     used.t_ns = before_ns;
     used.cpu_ns = before_cpu_ns;
+    samples.t_ns = tprof_arrays_take_spread(&arrays, of_times, "the times", &count, &samples.t_stride);
+    samples.count = (size_t)count;
+    samples.cpu_ns = tprof_arrays_take_spread(&arrays, of_cpu, "the CPU time", &count, &samples.cpu_stride);
+    if (samples.count != (size_t)count)
+        tprof_arrays_refuse(&arrays, "as many times as CPU times");
+    grid.t_ns = tprof_arrays_take_any(&arrays, of_grid, "the grid", INT64, PyBUF_SIMPLE, &grid.count);
+    grid.used_s = tprof_arrays_take(&arrays, of_totals, "the totals", FLOAT64, PyBUF_WRITABLE, (Py_ssize_t)grid.count);
     Py_BEGIN_ALLOW_THREADS
-    tprof_loops_accumulate(&samples, end_ns, &grid, &used);
+    if (!arrays.failed)
+        tprof_loops_accumulate(&samples, end_ns, &grid, &used);
     Py_END_ALLOW_THREADS
-    tprof_arrays_release(&arrays);
-    return Py_BuildValue("LKd", (long long)used.t_ns, (unsigned long long)used.cpu_ns, used.sum_s);
-error:
-    tprof_arrays_release(&arrays);
-    return NULL;
+    return tprof_arrays_release(&arrays, true)
+               ? Py_BuildValue("LKd", (long long)used.t_ns, (unsigned long long)used.cpu_ns, used.sum_s)
+               : NULL;
 }
 
 static PyMethodDef methods[] = {
