@@ -219,6 +219,7 @@ class BlockReader:
     widths : further sums of instances, as of `InstanceTable`
     names : of the counters, in the order of a table of instances
     held : ids of instances that do not end with the window, even if they seem to have ended
+    guessed : ids of instances that nothing closes: the CPU time of their last segment is at most what was assigned
     instances : that may run on
     """
 
@@ -232,6 +233,7 @@ class BlockReader:
     widths: Mapping[str, int] = field(default_factory=dict)
     names: tuple[str, ...] = field(init=False)
     held: NDArray[np.uint64] = field(init=False)
+    guessed: list[int] = field(init=False)
     instances: InstanceTable = field(init=False)
 
     def __post_init__(self) -> None:
@@ -250,6 +252,7 @@ class BlockReader:
     def _begin(self, t_ns: int) -> None:
         """Begin before a window."""
         self.instances = InstanceTable(len(self.names), self.widths)
+        self.guessed = []
         self._states = np.zeros(len(self.threads), THREAD)
         self._states["end_ns"] = [max(one.end_ns, 0) for one in self.threads]
         counts = np.zeros((len(self.threads), 2, len(self.names)), np.uint64)
@@ -363,6 +366,7 @@ class BlockReader:
             return
         if not ends and state["instance"]:
             one.is_guessed, one.cut_off = True, self.cut_off.get(one.thread.ordinal)
+            self.guessed.append(int(state["instance"]))
             wall_s = max(int(state["end_ns"]) - int(state["t_ns"]), 0) * 1e-9
             cpu_s = wall_s if one.cut_off is None else min(one.cut_off.cpu_s, wall_s)
         counts = [ends.get(name, int(now)) for name, now in zip(self.names, one.given[1][0], strict=True)]

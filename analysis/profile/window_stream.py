@@ -365,6 +365,9 @@ class _Run:
         totals = Totals.zeros(len(rows), native)
         totals.dynamic_j, totals.static_j = records["dynamic_j"].copy(), records["static_j"].copy()
         self.bounds.settle(sums["edges"], rows.start_ns, rows.end_ns, totals, packages=self.reader.packages)
+        if self.reader.guessed:
+            # Others of their process may have used all of it.
+            totals.low_j[np.isin(rows.instance, np.array(self.reader.guessed, np.uint64))] = -np.inf
         self.ended.add(rows.instance)
         return rows, totals
 

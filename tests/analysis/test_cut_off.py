@@ -70,6 +70,14 @@ def test_native_threads_have_their_part_of_the_process_s_time(tmp_path: Path) ->
     assert profiles[0].tasks["cpu_s"].tolist() == pytest.approx([0.2, 0.4])
 
 
+def test_what_is_left_of_a_killed_process_is_the_most_that_its_task_may_have_taken(tmp_path: Path) -> None:
+    """Threads that nobody followed may have used all of it, so the task may have taken nothing."""
+    profile = tprof.load(write(tmp_path / "t.tprof", used_s=2)).profile("cputime")
+
+    low_j, high_j = profile.tasks[["energy_low_j", "energy_high_j"]].to_numpy()[1]
+    assert low_j == 0 < profile.tasks["energy_j"][1] <= high_j
+
+
 def test_without_any_time_left_the_segment_has_none(tmp_path: Path) -> None:
     """A clock of a native thread may be read after that of the process."""
     path = write(tmp_path / "t.tprof", native(8, [0, 2], [0, 1.8]), used_s=1.9)
