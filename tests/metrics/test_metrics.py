@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 import urllib.request
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from support.properties import examples
 import tprof
 import tprof.metrics
 from tprof.errors import UsageError
+from tprof.metrics.server import MOST_CLIENTS
 from tprof.metrics.service import service
 from tprof.metrics.task_series import TaskSeries
 from tprof.trace.metric_names import METRICS, OTHER_TASKS
@@ -191,8 +192,30 @@ def test_a_forked_child_holds_neither_the_port_nor_the_thread(port):
     assert isinstance(answered, dict)
 
 
-def test_a_client_that_says_nothing_delays_nobody_for_long(port):
-    with socket.create_connection(("127.0.0.1", port)):
+def test_many_clients_that_never_finish_delay_nobody_and_few_of_them_stay_connected(port):
+    """If each held the page for a second, the answer would come too late for this test."""
+    with ExitStack() as stack:
+        silent = [stack.enter_context(socket.create_connection(("127.0.0.1", port), DEADLINE_S)) for _ in range(150)]
+        for client in silent:
+            with suppress(ConnectionError):
+                client.sendall(b"G")
+        threads = names_of_threads()
+
+        assert isinstance(page(port), dict)
+        assert threads.count("tprof-metrics") == 1
+        wait_for(
+            lambda: len(select.select(silent, [], [], 0)[0]) >= len(silent) - MOST_CLIENTS, "the oldest to be let go"
+        )
+
+
+def test_a_client_that_does_not_read_its_answer_delays_nobody(port):
+    with ExitStack() as stack:
+        for _ in range(20):
+            deaf = stack.enter_context(socket.socket())
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            deaf.connect(("127.0.0.1", port))
+            deaf.sendall(get())
+
         assert isinstance(page(port), dict)
 
 

@@ -7,30 +7,20 @@ import selectors
 import socket
 import time
 from contextlib import suppress
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from tprof.session.own_thread import OwnThread
 from tprof.session.process_state import this_process
 
 from .figures import Figures
 
+if TYPE_CHECKING:
+    from .server import Server
+
 PERIOD_S = 1.0
 FORK_S = 0.2
 """Longest wait of a fork for an answer in progress; a longer one goes on in the parent meanwhile."""
 _log = logging.getLogger("tprof.metrics")
-
-
-class Server(Protocol):
-    """A socket server of the standard library."""
-
-    def fileno(self) -> int:
-        """Return the descriptor that listens."""
-
-    def handle_request(self) -> None:
-        """Answer one request."""
-
-    def server_close(self) -> None:
-        """Close the listening socket."""
 
 
 class Service:
@@ -100,7 +90,7 @@ class Service:
     def _close(self) -> None:
         server, self._server = self._server, None
         if server is not None:
-            server.server_close()
+            server.close()
         for end in self._waking or ():
             end.close()
         self._waking = None
@@ -122,11 +112,10 @@ class Service:
         due_s = time.monotonic()
         while not thread.is_over(0):
             for key, _ in selector.select(max(due_s - time.monotonic(), 0.0)):
-                if key.fileobj is not waking:
-                    if server is not None:
-                        server.handle_request()
-                elif waking.recv(64) and thread.is_over(FORK_S):
+                if key.fileobj is waking and waking.recv(64) and thread.is_over(FORK_S):
                     return  # what wakes the thread is sent before it is asked to end
+            if server is not None:
+                server.serve()
             if time.monotonic() >= due_s:
                 self.figures.poll()
                 due_s = time.monotonic() + PERIOD_S
