@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from support import stacks, traces
 from tprof.analysis.profile.answer import answer_of
 
 import tprof
+from tprof.cli.render import dump
 from tprof.cli.summary import as_plain, show
 from tprof.trace import NativeThread
 
@@ -120,7 +122,9 @@ def test_a_long_table_of_functions_ends_with_the_rest(tmp_path: Path) -> None:
     sampled = stacks.samples(at_ms * MS, 10 + np.arange(len(at_ms)) % 20, tid=MAIN, cpu_ns=at_ms * MS)
     stacks.write(path, np.concatenate([*FUNCTIONS, *many, *calls, sampled]), pid=1)
 
-    rows = as_plain(tprof.load(path).profile(model="cputime"))["functions"]
+    stream = io.StringIO()
+    dump(as_plain(tprof.load(path).profile(model="cputime")), stream)
+    rows = json.loads(stream.getvalue())["functions"]
 
     assert len(rows) == 9
     assert rows[-1]["name"] == "(13 further functions)"

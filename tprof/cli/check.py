@@ -16,7 +16,7 @@ from tprof.errors import TprofError, UsageError
 from tprof.trace.plain_values import counted, shown
 
 from .options import AsJson, Model
-from .render import Column, clean, dump, filled, fitting, lines_of, plain, reason_lines, width_of
+from .render import Column, clean, dump, filled, fitting, lines_of, reason_lines, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -170,7 +170,7 @@ def as_plain(found: Check, *, strict: bool) -> dict[str, Any]:
         "quality": found.quality,
         "model": found.model,
         "runs": {"baseline": found.base_runs, "now": found.runs},
-        "tasks": [plain(vars(one)) for one in found.tasks],
+        "tasks": [vars(one) for one in found.tasks],
         "warnings": list(found.warnings),
         "unread": list(found.unread),
     }

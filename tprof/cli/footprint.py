@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .render import clean, filled, plain, width_of
+from .render import clean, filled, width_of
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -30,4 +30,4 @@ def show_footprint(profile: Profile, rates: Rates | None, stream: TextIO) -> Non
 
 def with_footprint(profile: Profile, rates: Rates | None) -> dict[str, Any]:
     """Return the entry for JSON; empty if no rate was given."""
-    return {} if rates is None else {"footprint": plain(profile.footprint(rates).as_plain())}
+    return {} if rates is None else {"footprint": profile.footprint(rates).as_plain()}

@@ -8,6 +8,7 @@ gets every column and the names up to `LONGEST`, unless COLUMNS says how wide it
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -23,7 +24,7 @@ from tprof.trace.left_out import GRANT
 from tprof.trace.short_names import LONGEST, brief, short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import TextIO
 
     from tprof.analysis.text_table import Table
@@ -57,6 +58,9 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069
 BETWEEN = "  "
 LEAST_NAME, AMPLE_NAME = 20, 40
 """Cells that a name gets before the columns of least use do, and before further ones do."""
+_STRICT = json.JSONEncoder(allow_nan=False)
+_LISTS = list, tuple
+_NESTED = dict, *_LISTS
 _STEP = 4
 _DEFAULT_WIDTH = 80
 
@@ -68,34 +72,33 @@ def clean(text: object) -> str:
 
 def dump(value: Any, stream: TextIO | None = None) -> None:
     """Print strict JSON, each row of a table on a line; what is not a number becomes null."""
-    print(_json(plain(value), ""), file=stream or sys.stdout)
+    (stream or sys.stdout).writelines(itertools.chain(_pieces(value, ""), "\n"))
 
 
-def _json(value: Any, margin: str) -> str:
-    """Return JSON whose inmost objects and lists take a line each: json writes indented ones in Python, not in C."""
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    if not any(isinstance(one, dict | list) and one for one in inner):
-        return json.dumps(value, allow_nan=False)
+def _pieces(value: Any, margin: str) -> Iterator[str]:
+    """Yield JSON whose inmost objects and lists take a line each: json writes indented ones in Python, not in C."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, _LISTS) else ()
+    if not any(isinstance(one, _NESTED) and one for one in inner):
+        yield _STRICT.encode(plain(value))
+        return
     deeper = f"{margin}  "
-    if isinstance(value, dict):
-        parts = [f"{json.dumps(key)}: {_json(one, deeper)}" for key, one in value.items()]
-    else:
-        parts = [_json(one, deeper) for one in value]
     begin, end = "{}" if isinstance(value, dict) else "[]"
-    return begin + ",".join(f"\n{deeper}{part}" for part in parts) + f"\n{margin}{end}"
+    names = [f"{_STRICT.encode(str(key))}: " for key in value] if isinstance(value, dict) else [""] * len(value)
+    for place, (name, one) in enumerate(zip(names, inner, strict=True)):
+        yield f"{',' if place else begin}\n{deeper}{name}"
+        yield from _pieces(one, deeper)
+    yield f"\n{margin}{end}"
 
 
 def plain(value: Any) -> Any:
     """Turn numpy's scalars into Python's, and NaN and infinities into None."""
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
     if isinstance(value, dict):
         return {str(key): plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, _LISTS):
         return [plain(part) for part in value]
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    return plain(value.item()) if hasattr(value, "item") else value
 
 
 def show_tables(tables: Iterable[Table], stream: TextIO) -> None:

@@ -26,7 +26,6 @@ from .render import (
     interval,
     lines_of,
     percent,
-    plain,
     quantity,
     reason_lines,
     width_of,
@@ -127,16 +126,16 @@ def _chosen(columns: str | None) -> list[str] | None:
 
 
 def as_plain(profile: Profile) -> dict[str, Any]:
-    """Return accounts, tasks and info as plain values; of a job also its hosts."""
+    """Return accounts, tasks and info as `dump` takes them; of a job also its hosts."""
     from tprof.analysis.profile.answer import answer_of
 
     tables = {"accounts": profile.accounts, "tasks": profile.summary()}
     if profile.job is not None:
         tables = {"hosts": profile.hosts, **tables, "tasks_by_host": profile.by_host()}
     return {
-        "answer": plain(answer_of(profile).as_plain()),
-        **{name: [plain(row) for row in table.reset_index().to_dict("records")] for name, table in tables.items()},
-        "info": plain(profile.info),
+        "answer": answer_of(profile).as_plain(),
+        **{name: table.reset_index().to_dict("records") for name, table in tables.items()},
+        "info": profile.info,
         **functions_as_plain(profile),
         **waits_as_plain(profile),
     }

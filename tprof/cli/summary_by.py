@@ -9,7 +9,7 @@ from tprof.errors import UsageError
 from tprof.trace.plain_values import shown
 
 from .progress import bar
-from .render import DASH, NOT_RESOLVED, Column, clean, filled, interval, lines_of, percent, plain, quantity, width_of
+from .render import DASH, NOT_RESOLVED, Column, clean, filled, interval, lines_of, percent, quantity, width_of
 from .summary import shared_by
 
 if TYPE_CHECKING:
@@ -34,9 +34,9 @@ def names_of(text: str) -> list[str]:
 
 
 def by_as_plain(profile: Profile, names: Sequence[str]) -> dict[str, Any]:
-    """Return the table and info as plain values."""
-    rows = [plain(row) for row in _table(profile, names).reset_index().to_dict("records")]
-    return {"by": rows, "info": plain(profile.info)}
+    """Return the table and info as `dump` takes them."""
+    rows = _table(profile, names).reset_index().to_dict("records")
+    return {"by": rows, "info": profile.info}
 
 
 def show_by(profile: Profile, stream: TextIO, names: Sequence[str]) -> None:

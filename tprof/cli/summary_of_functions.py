@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tprof.trace.plain_values import counted
 
-from .render import Column, clean, filled, interval, lines_of, percent, plain, quantity
+from .render import Column, clean, filled, interval, lines_of, percent, quantity
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +44,7 @@ def functions_as_plain(profile: Profile) -> dict[str, Any]:
     table = _functions(profile)
     if table is None:
         return {}
-    return {"functions": [plain(row) for row in table.to_dict("records")], "stacks": profile.flame().sampled}
+    return {"functions": table.to_dict("records"), "stacks": profile.flame().sampled}
 
 
 def _functions(profile: Profile) -> pd.DataFrame | None:

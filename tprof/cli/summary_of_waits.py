@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tprof.trace.plain_values import counted
 
-from .render import clean, percent, plain, quantity
+from .render import clean, percent, quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,13 +44,13 @@ def _path_as_plain(path: CriticalPath) -> dict[str, Any]:
     chain = path.chain_columns
     names = [name for name in ("host", "task") if name in chain.head(0)]
     rows = chain.by(*names).reset_index().to_dict("records")
-    return {"critical_path": plain(path.facts()) | {"chain": [plain(row) for row in rows]}}
+    return {"critical_path": path.facts() | {"chain": rows}}
 
 
 def _runtime_as_plain(profile: Profile) -> dict[str, Any]:
     tables = {"waits": profile.waits().reset_index(), "workers": profile.starvation}
-    rows = {name: [plain(row) for row in table.to_dict("records")] for name, table in tables.items()}
-    return {"runtime": plain(profile.runtime), **rows}
+    rows = {name: table.to_dict("records") for name, table in tables.items()}
+    return {"runtime": profile.runtime, **rows}
 
 
 def waits_lines(profile: Profile, label: str) -> list[str]:
