@@ -186,15 +186,16 @@ def main() -> None:
     parser.add_argument("--update", action="store_true", help="write the outputs into the pages")
     parser.add_argument("--keep", metavar="FOLDER", type=Path, help="leave what the examples wrote here")
     options = parser.parse_args()
+    if unknown := set(options.pages) - {page.stem for page in pages()}:
+        parser.error(f"there is no page {' or '.join(sorted(unknown))}")
     chosen = [page for page in pages() if not options.pages or page.stem in options.pages]
     with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(os.cpu_count()) as pool:
         parent = options.keep or Path(temporary)
         running = {page: pool.submit(run_page, page, parent / page.stem, update=options.update) for page in chosen}
         failures = [str(error) for one in running.values() if isinstance(error := one.exception(), ExampleError)]
-    number = sum(one.result() for one in running.values() if not one.exception())
     if failures:
         sys.exit("\n".join(failures))
-    print(f"{number} examples ran")
+    print(f"{sum(one.result() for one in running.values())} examples ran")
 
 
 if __name__ == "__main__":
