@@ -174,8 +174,8 @@ def written():
 
 with tprof.record("disk/t.tprof", energy="estimate", counters="none", keep="summary", span_s=0.1) as recording:
     count = 100
-    # Until the last page of the sums has no room for a block, and the samples' window, which grows no more, has room for
-    # all that follow.
+    # Until the last page of the sums has no room for a block, and the samples' window, which grows no more, has room
+    # for all that follow.
     while sys.argv[1] == "late" and (count < 1700 or written() % 4096 < 3900 or (count - 100) % 1536 > 1400):
         work()
         count += 1

@@ -86,7 +86,7 @@ class FollowedNatives:
         """Return the threads that may have moved."""
         appeared = self._facts[self._facts["kind"] == NativeKind.APPEAR]
         since_ns = dict(zip(appeared["tid"].tolist(), appeared["t_ns"].tolist(), strict=True))
-        found = self._file.threads_of(self._facts.copy(), read_clocks(lambda: [self._clocks]))
+        found = self._file.threads_of(self._facts.copy(), read_clocks(lambda: [self._clocks]), {})
         # One that was there before these readings was created before, though nobody may have seen that.
         return [
             replace(one, created_ns=int(one.t_ns[0]))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 OF_LIBRARIES = {NativeKind.PATH, NativeKind.NOTED, NativeKind.CALLS, NativeKind.MISSED}
 OF_THREADS = (*(set(NativeKind) - OF_LIBRARIES - {NativeKind.COUNTS}),)
 _OF_FACTS = (*(set(OF_THREADS) - {NativeKind.CLOCK}), NativeKind.PATH)
-_OF_CALLS = (*OF_LIBRARIES,)
 WORD = "threads"
 TEXT_BYTES = 16
 MAX_PARTS = 256
@@ -149,10 +147,7 @@ class NativeFile:
         return threads if self.until_ns is None else [one.until_it_stands() for one in threads]
 
     def threads_of(
-        self,
-        facts: Records,
-        clocks: Mapping[int, tuple[Times, Times]],
-        counts: Mapping[int, NativeCounts] = MappingProxyType({}),
+        self, facts: Records, clocks: Mapping[int, tuple[Times, Times]], counts: Mapping[int, NativeCounts]
     ) -> list[NativeThread]:
         """Put records together, in which tasks get the trace's numbers; threads that never appear are left out.
 
@@ -223,7 +218,7 @@ def facts_among(records: Records) -> Records:
 
 def calls_among(records: Records) -> Records:
     """Return the records that say which calls gave work to pools."""
-    return records[np.isin(records["kind"], _OF_CALLS)]
+    return records[np.isin(records["kind"], [*OF_LIBRARIES])]
 
 
 def _thread_of(

@@ -3,8 +3,8 @@
 A window is the time between two reads of a pool's clocks. In an onset an idle pool begins to work, so its caller runs.
 A task that ran alone at several onsets is a user. Other windows after an idle one say how often each task runs in one
 by chance: a task is the user if, with 95 % confidence, others can have begun few of the onsets only, or else the two
-tasks are of such a pair. A task that is no user by these is none if the pool rested while it ran, and it ran alone at no
-onset; else it is doubtful.
+tasks are of such a pair. A task that is no user by these is none if the pool rested while it ran, and it ran alone at
+no onset; else it is doubtful.
 """
 
 from __future__ import annotations
