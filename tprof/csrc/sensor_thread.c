@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "native_followers.h"
 #include "process_threads.h"
 #include "start_routines.h"
 
@@ -136,7 +137,9 @@ static void *run(void *unused)
     polled.schedule.earlier_cpu_ns = used_cpu_ns;
     (void)prctl(PR_SET_NAME, "tprof-sensors");
     (void)prctl(PR_SET_TIMERSLACK, 1000UL);
+    tprof_followers_lock(); /* a thread that loads a library looks for others' routines meanwhile */
     tprof_start_routines_learn((uintptr_t)run);
+    tprof_followers_unlock();
     do {
         next_ns = do_due(&asleep_cpu_ns);
         if (!announced && tprof_polled_settled(&polled)) {

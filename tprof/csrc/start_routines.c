@@ -3,7 +3,7 @@
  * are known. Another thread's record is above its stack pointer, which /proc shows while it waits. Memory is read
  * through a file, which fails where there is none. If anything differs from this, as with musl or a sanitizer, nothing is found.
  *
- * Called by the sensor thread. */
+ * Called by a holder of the followers' lock. */
 #include "start_routines.h"
 
 #include <fcntl.h>
