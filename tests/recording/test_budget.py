@@ -201,7 +201,7 @@ def test_an_error_of_the_block_is_not_hidden():
 
 
 def spawn_over_budget(machine, runtime, futures):
-    machine.draws(0)
+    machine.draws(budgeted.IDLE_W)
     with tprof.budget(joules=0.5, action="cancel") as budget:
         futures += [spin_until(lambda: budget.exceeded) for _ in range(5)]
         wait_for(futures[0].running, "the first to begin")

@@ -53,7 +53,7 @@ def newer_runtime(gate):
 
 
 def cancel_own(machine, tasks, gate):
-    machine.draws(0)
+    machine.draws(budgeted.IDLE_W)
     with tprof.budget(joules=0.5, action="cancel") as budget:
         tasks += [hold(gate) for _ in range(3)]
         wait_for(tasks[0].running, "the first to begin")
@@ -88,7 +88,7 @@ def test_slowing_down_leaves_a_newer_runtime_of_another_thread_alone(gate):
 
 
 def slow_inside(machine, around):
-    machine.draws(0)
+    machine.draws(budgeted.IDLE_W)
     with tprof.budget(joules=0.5, action="slow") as budget, Runtime(workers=2) as inside:
         machine.draws(budgeted.WATTS)
         spin_here_over(budget)
@@ -215,7 +215,7 @@ def test_a_group_of_the_runtime_around_holds_across_a_budget_of_another():
 
 
 def run_inside_and_around(machine, tasks):
-    machine.draws(0)
+    machine.draws(budgeted.IDLE_W)
     with tprof.budget(joules=0.5, action="cancel") as budget:
         tasks.append(spin_until(lambda: budget.exceeded))
         tasks.append(spin(0.001))

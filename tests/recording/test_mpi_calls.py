@@ -145,7 +145,7 @@ def test_a_rank_that_waits_waits_in_mpi(tmp_path, options):
     trace = tprof.load(tmp_path / "x.tprof")
     counted = instances(trace)
     assert counted["MPI_Allreduce"] == 4
-    assert counted["MPI_Init_thread"] == 2
+    assert counted["MPI_Init_thread"] == 2, (counted, trace.notes, done.stderr)
     assert counted.get("work", 4) == 4
     table = trace.profile().tasks
     own_s = table[table["task"] == "MPI_Allreduce"].groupby("pid")["duration_s"].sum()

@@ -53,18 +53,21 @@ def touch(pages):
 def recorded_work(path, work, count=1):
     """Record threads that run no task, and return the trace and these threads as it has them.
 
-    `work` gets the number of descriptors before the threads began.
+    `work` gets a function that says whether its thread is counted by now.
     """
     errors = []
 
+    def is_counted():
+        own, known = threading.get_native_id(), tprof.load(path).native_threads
+        return any(one.tid == own and one.counts is not None for one in known)
+
     def run():
         try:
-            work(before)
+            work(is_counted)
         except BaseException as error:  # noqa: BLE001 - the test fails with it
             errors.append(error)
 
     with tprof.record(path, energy="estimate", counters=COUNTED):
-        before = perf_descriptors()
         threads = [threading.Thread(target=run) for _ in range(count)]
         for thread in threads:
             thread.start()
@@ -79,9 +82,9 @@ def recorded_work(path, work, count=1):
 def test_what_a_thread_counted_to_its_end_is_in_the_trace(tmp_path):
     seen = {}
 
-    def work(before):
+    def work(is_counted):
         began = resource.getrusage(resource.RUSAGE_THREAD)
-        burn_until(lambda: perf_descriptors() >= before + 3)
+        burn_until(is_counted)
         burn_for(0.2)
         seen["open"] = resource.getrusage(resource.RUSAGE_THREAD).ru_minflt - began.ru_minflt
         touch(3000)
@@ -110,8 +113,8 @@ def test_without_counters_threads_have_none(tmp_path):
 def test_descriptors_are_given_back_with_their_threads(tmp_path):
     outside = perf_descriptors()
 
-    def work(before):
-        burn_until(lambda: perf_descriptors() >= before + 6)
+    def work(is_counted):
+        burn_until(is_counted)
         all_there.wait(DEADLINE_S)
 
     all_there = threading.Barrier(2)

@@ -21,6 +21,8 @@ MODULUS = fake_trees.RANGE_UJ + 1
 LONGEST_STEP_S = 0.02
 """Of the fake sensor: where it got no processor for longer it does not jump."""
 WATTS = 50.0
+IDLE_W = 0.01
+"""At which a count moves, as that of a sensor must, and no budget is exceeded, however long a test gets ready."""
 
 
 class Machine(NamedTuple):
@@ -30,7 +32,7 @@ class Machine(NamedTuple):
     sensor: FakeSensor
 
     def draws(self, watts: float) -> None:
-        """Let it draw so much from now on: with 0 no budget is exceeded, however long the test takes to get ready."""
+        """Let it draw so much from now on."""
         self.sensor.order(self.tree.energy_of("intel-rapl:0"), watts=watts)
 
 
