@@ -187,6 +187,14 @@ void tprof_libraries_refresh(void)
     pthread_mutex_unlock(&lock);
 }
 
+void tprof_libraries_loaded(void)
+{
+    pthread_mutex_lock(&lock);
+    retry_ns = 0; /* another thread may have looked while the linker was not done with it */
+    refresh();
+    pthread_mutex_unlock(&lock);
+}
+
 void tprof_libraries_unsettle(void)
 {
     pthread_mutex_lock(&lock);

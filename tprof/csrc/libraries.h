@@ -21,6 +21,8 @@ struct tprof_library {
 /* Bring the list up to date if libraries came or went, and redirect the calls of new ones; cheap otherwise. All
  * of these are called by one thread at a time. */
 void tprof_libraries_refresh(void);
+/* The same when a library was loaded: the linker is done with it, whatever another thread saw meanwhile. */
+void tprof_libraries_loaded(void);
 /* Let the next refresh look at all libraries again, since more calls are redirected from now on. */
 void tprof_libraries_unsettle(void);
 /* The library at this address, or NULL; valid until the next refresh. */

@@ -67,7 +67,7 @@ void tprof_native_after_load(const struct tprof_native_load *load)
     tprof_followers_lock();
     loads -= loads > 0;
     if (tprof_native_runs() || redirects_more || tprof_mpi_is_followed())
-        tprof_libraries_refresh();
+        tprof_libraries_loaded();
     if (tprof_native_runs()) {
         tprof_discovery_take_births();
         tprof_discovery_list_if_changed(tprof_now_ns());
