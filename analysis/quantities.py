@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 NOT_RESOLVED = "not resolved"
 PREFIXES = ((1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+_LEAST = PREFIXES[-1][0]
 DASH = "–"
 AT_MOST_NOTE = (
     "≤: not resolved: the 95 % interval of the mean energy above static power reaches zero, and this is its upper end; "
@@ -24,10 +25,10 @@ def quantity(value: float, unit: str) -> str:
     """Write a figure with three digits and a prefix, `not resolved` for NaN."""
     if math.isnan(value):
         return NOT_RESOLVED
-    for factor, prefix in PREFIXES:
-        if abs(value) >= factor:
-            return f"{three_digits(value / factor)} {prefix}{unit}"
-    return f"0 {unit}" if value == 0 else f"< 1 n{unit}"
+    factor, prefix = _fitting(abs(value))
+    if abs(value) < _LEAST:
+        return f"0 {unit}" if value == 0 else f"< 1 n{unit}"
+    return f"{three_digits(value / factor)} {prefix}{unit}"
 
 
 def at_most(high: float, unit: str) -> str:
@@ -57,8 +58,9 @@ def reach(low: float, high: float, unit: str) -> str:
 
 
 def _fitting(value: float) -> tuple[float, str]:
-    """Return the largest prefix, with its factor, that does not exceed a figure; the least if all do."""
-    return next(((factor, prefix) for factor, prefix in PREFIXES if value >= factor), PREFIXES[-1])
+    """Return the largest prefix, with its factor, that does not exceed a figure as written; the least if all do."""
+    written = float(f"{value:.3g}")
+    return next(((factor, prefix) for factor, prefix in PREFIXES if written >= factor), PREFIXES[-1])
 
 
 def three_digits(value: float) -> str:

@@ -11,7 +11,8 @@ const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;"
 const si = (value, unit) => {
   if (value === null || value === undefined) return "not resolved";
   const steps = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"]];
-  const step = value === 0 ? [1, ""] : steps.find((s) => Math.abs(value) >= s[0]) || steps.at(-1);
+  const written = Math.abs(Number(value.toPrecision(3)));
+  const step = value === 0 ? [1, ""] : steps.find((s) => written >= s[0]) || steps.at(-1);
   return `${Number((value / step[0]).toPrecision(3))} ${step[1]}${unit}`;
 };
 // A name in a legend or beside an axis; hovering shows all of it.

@@ -254,8 +254,8 @@ def test_figures_have_three_digits_and_no_exponent_that_is_not_needed(value, tex
     assert three_digits(value) == text
 
 
-def test_a_figure_just_below_a_prefix_has_no_exponent():
-    assert quantity(0.9997, "J") == "1000 mJ"
+def test_a_figure_that_is_rounded_up_to_a_prefix_has_it():
+    assert quantity(0.9997, "J") == "1 J"
 
 
 def test_findings_have_a_section_of_their_own_and_are_no_warnings_beside_it(tmp_path, monkeypatch):
