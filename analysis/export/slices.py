@@ -21,7 +21,8 @@ import pandas as pd
 from numpy.typing import NDArray
 from tprof.analysis.attribution.segments import thread_end_ns
 from tprof.analysis.names import shown
-from tprof.analysis.profile.task_graph.lifecycle import Places
+
+from tprof.trace.long_sorts import Places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -88,7 +89,7 @@ def share_slices(
     instances = profile.host_instances
     trace, windows = profile.trace, instances.segments()
     crossing = _crossing(instances, trace.start_ns, progress)
-    found = Places.of(crossing["instance"].to_numpy())
+    found = Places(crossing["instance"].to_numpy())
     ends_ns = {one.ordinal: thread_end_ns(trace, one) for one in trace.threads}
     so_far: dict[int, _SoFar] = {}
 
@@ -146,7 +147,7 @@ class _Table:
 
     def __init__(self, tasks: pd.DataFrame, begin_ns: int, ended: int = 0) -> None:
         ids = tasks["instance"].to_numpy()
-        self.places, self.first_ns, self.ended = Places.of(ids), _start_ns(tasks, begin_ns), ids[:ended]
+        self.places, self.first_ns, self.ended = Places(ids), _start_ns(tasks, begin_ns), ids[:ended]
 
 
 class _Events(NamedTuple):
@@ -224,7 +225,7 @@ class _SoFar:
     ) -> tuple[NDArray[np.uint64], _Events]:
         """Return ids, and begins (with the number of an id) and ends that nest, at indices of `own` segments."""
         ids, around = self._known(segments.rows)
-        parent: list[int] = Places.of(ids).rows(around).tolist()
+        parent: list[int] = Places(ids).rows(around).tolist()
         numbers = {one: number for number, one in enumerate(ids.tolist())} if self.stack or self.parents else {}
         walk = _Walk(parent, [False] * len(ids), [numbers[one] for one in self.stack])
         for one in (*self.stack, *self.parents):
@@ -244,7 +245,7 @@ class _SoFar:
         ids = np.concatenate((rows.instance, known[~np.isin(known, rows.instance)]))
         around = np.concatenate((rows.parent, np.zeros(len(ids) - len(rows), np.uint64)))
         # A row does not name its parent unless it has the begin.
-        around[Places.of(ids).rows(known[: len(self.parents)])] = list(self.parents.values())
+        around[Places(ids).rows(known[: len(self.parents)])] = list(self.parents.values())
         return ids, around
 
 

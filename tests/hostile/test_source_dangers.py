@@ -22,7 +22,6 @@ CALLS_ON_A_CLUSTER = "pickles what dask is about to pickle, to refuse it by its 
 ALLOWED = {
     ("tprof/launch/program.py", "exec"): "`tprof run` executes the user's own program, as Python would",
     ("tprof/trace/long_arrays.py", "mmap"): "its own file without a name, which nobody can cut short",
-    ("analysis/profile/task_graph/instance_keys.py", "mmap"): "the same",
     ("runtime/cluster/remote.py", "pickle"): CALLS_ON_A_CLUSTER,
     ("runtime/cluster/remote.py", "cloudpickle"): CALLS_ON_A_CLUSTER,
     ("scripts/pages/examples.py", "shell=True"): "pages show what is typed into a shell, and are tried so",

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import long_arrays
-from .long_arrays import PLACES, empty, kept, release
+from .long_arrays import PLACES, AppendedColumns, blocks, empty, release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,12 +70,39 @@ def places(at: slice) -> NDArray[np.int32]:
 
 def distinct_values(values: NDArray[Any]) -> NDArray[Any]:
     """Return the values of an array without repetitions, increasing."""
-    return without_repeats(sorted_values(values))
+    return first_rows([sorted_values(values)])[0]
 
 
-def without_repeats(values: NDArray[Any]) -> NDArray[Any]:
-    """Return the values of an array that differ from the one before; the first of all does."""
-    return kept(values, lambda at: changes(values, at))
+def first_rows(columns: Sequence[NDArray[Any]], keys: int = 1) -> Columns:
+    """Return of columns in order the first row with each value of the first ones of them, which are its keys."""
+    found = AppendedColumns(*(column.dtype for column in columns))
+    for at in blocks(len(columns[0]), *columns):
+        is_first = np.logical_or.reduce([changes(column, at) for column in columns[:keys]])
+        found.add(*(column[at][is_first] for column in columns))
+    return found.finish()
+
+
+def rows_of(ids: NDArray[np.uint64], sought: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return where each of some ids is among increasing ones; -1 if it is 0 or not there."""
+    if not len(ids):
+        return np.full(len(sought), -1)
+    at = np.minimum(np.searchsorted(ids, sought), len(ids) - 1)
+    found = np.where((ids[at] == sought) & (sought != 0), at, -1)
+    release(ids)
+    return found
+
+
+class Places:
+    """Finds the rows of ids that are in any order."""
+
+    def __init__(self, ids: NDArray[np.uint64]) -> None:
+        """Sort them."""
+        order = np.argsort(ids, kind="stable")
+        self._ids, self._row = ids[order], np.append(order, -1)
+
+    def rows(self, sought: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Return the row of each id, -1 if it is 0 or not there."""
+        return self._row[rows_of(self._ids, sought)]
 
 
 def changes(values: NDArray[Any], at: slice) -> NDArray[np.bool_]:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from tprof.errors import TprofError
 from tprof.trace.long_arrays import blocks, computed, differences, joined, kept, release, running_sums, zeros
-from tprof.trace.long_sorts import changes, distinct_values, sorted_values, without_repeats
+from tprof.trace.long_sorts import changes, distinct_values, first_rows, sorted_values
 
 from .segments import OF_TASK, OUTSIDE, SPINNING, UNIDENTIFIED, Runs
 
@@ -102,7 +102,7 @@ class Usage:
             raise TprofError(
                 f"a pool of native threads has {len(reads_ns):,} readings, and at most {MOST_READS:,} are known"
             )
-        alive, grid_ns = _alive(clocks, reads_ns), without_repeats(reads_ns)
+        alive, grid_ns = _alive(clocks, reads_ns), first_rows([reads_ns])[0]
         return cls(begin_ns, end_ns, cpu_s, power, reads_ns, alive, grid_ns)
 
     @cached_property

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tprof.trace.long_arrays import computed, kept, median, release, running_sums
-from tprof.trace.long_sorts import without_repeats
+from tprof.trace.long_sorts import first_rows
 
 from .cuts import EVER, IDLE, long_spells
 
@@ -203,7 +203,7 @@ def _edges(usage: Usage) -> Times:
         found = np.interp(np.arange(at.start, at.stop), before[near], passes_ns[near] - first_ns)
         return np.asarray(found.astype(np.int64))
 
-    grid_ns = without_repeats(computed(int(before[-1]) + 1, np.int64, grid, before, passes_ns))
+    (grid_ns,) = first_rows([computed(int(before[-1]) + 1, np.int64, grid, before, passes_ns)])
     usage.release()
     return computed(len(grid_ns), np.int64, lambda at: grid_ns[at] + first_ns, grid_ns)
 

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tprof.trace.long_arrays import AppendedColumns, blocks, computed
-from tprof.trace.long_sorts import changes, sorted_arrays
+from tprof.trace.long_sorts import changes, first_rows, sorted_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,12 +106,8 @@ class Chain:
 
 def _distinct(groups: int, group: Rows, instance: Ids) -> NDArray[np.int64]:
     """Return how many instances each group has, some of which occur more than once."""
-    group, instance = sorted_arrays([group, instance], keys=2)
-    counts = np.zeros(groups, np.int64)
-    for at in blocks(len(group), group, instance):
-        is_first = changes(group, at) | changes(instance, at)
-        counts += np.bincount(group[at][is_first], minlength=groups)
-    return counts
+    group, _ = first_rows(sorted_arrays([group, instance], keys=2), keys=2)
+    return sum((np.bincount(group[at], minlength=groups) for at in blocks(len(group), group)), np.zeros(groups, int))
 
 
 def chain_of(instances: Instances, row_of: Rows, nodes: Rows, share: Floats) -> Chain:

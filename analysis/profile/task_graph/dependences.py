@@ -10,14 +10,13 @@ import pandas as pd
 
 from tprof.trace import EventKind
 from tprof.trace.long_arrays import AppendedColumns, blocks
-from tprof.trace.long_sorts import changes, sorted_arrays
+from tprof.trace.long_sorts import first_rows, sorted_arrays
 
 from .keyed import needed_rows, needs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from numpy.typing import NDArray
     from tprof.analysis.profile import Profile
 
     from .instances import Ran
@@ -53,12 +52,7 @@ def dependences(profile: Profile) -> Dependences:
     if len(profile.keys):
         for pairs in _of_keys(profile):
             found.add(*pairs)
-    instance, waits_for = sorted_arrays(found.finish(), keys=2)
-    distinct = AppendedColumns(np.uint64, np.uint64)
-    for at in blocks(len(instance), instance, waits_for):
-        is_first: NDArray[np.bool_] = changes(instance, at) | changes(waits_for, at)
-        distinct.add(instance[at][is_first], waits_for[at][is_first])
-    return Dependences(*distinct.finish())
+    return Dependences(*first_rows(sorted_arrays(found.finish(), keys=2), keys=2))
 
 
 def _of_events(events: RuntimeEvents, here: Ran | None) -> Iterator[tuple[Ids, Ids]]:

@@ -16,13 +16,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tprof.trace import EventKind
-from tprof.trace.long_arrays import Appended, computed, empty, filled, joined, release
-from tprof.trace.long_sorts import distinct_values, order_of
+from tprof.trace.long_arrays import AppendedColumns, computed, empty, filled, joined, release
+from tprof.trace.long_sorts import first_rows, order_of, rows_of, sorted_arrays
 
 from .keyed import Clocks, Needs, joined_needs, needs_of
 from .runs import behind, joined_runs, read_thread_runs, runs_of
 from .runtime_events import UNKNOWN
-from .waits import WaitSums
+from .waits import wait_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -145,7 +145,7 @@ class Ran:
     parent : id of the instance that spawned it, or in which it nests; 0: none
     failed : whether it ended by an exception
     runs : of the threads
-    waited : sums of waiting times by task
+    waited : sums of waiting times by task; None without events
     """
 
     names: pd.Index[Any]
@@ -160,7 +160,7 @@ class Ran:
     parent: Ids
     failed: NDArray[np.bool_]
     runs: ThreadRuns
-    waited: WaitSums
+    waited: pd.DataFrame | None
 
     def __len__(self) -> int:
         """Return the number of instances."""
@@ -168,7 +168,7 @@ class Ran:
 
     def rows(self, sought: Ids) -> NDArray[np.int64]:
         """Return the row of each id, -1 if it is 0 or not there."""
-        return _rows(self.instance, sought)
+        return rows_of(self.instance, sought)
 
 
 def read_ran(profile: Profile) -> Ran:
@@ -177,17 +177,8 @@ def read_ran(profile: Profile) -> Ran:
     profile.instances.share(columns.add)
     found = columns.by_id()
     ids = found["instance"]
-    runs = read_thread_runs(profile.host_instances.segments(), lambda some: _rows(ids, some), profile.trace.start_ns)
+    runs = read_thread_runs(profile.host_instances.segments(), lambda some: rows_of(ids, some), profile.trace.start_ns)
     return Ran(columns.names, **found, runs=runs, waited=columns.waited)
-
-
-def _rows(ids: Ids, sought: Ids) -> NDArray[np.int64]:
-    if not len(ids):
-        return np.full(len(sought), -1)
-    at = np.minimum(np.searchsorted(ids, sought), len(ids) - 1)
-    found = np.where((ids[at] == sought) & (sought != 0), at, -1)
-    release(ids)
-    return found
 
 
 class _Columns:
@@ -195,7 +186,7 @@ class _Columns:
 
     def __init__(self, trace: Trace, count: int) -> None:
         self.names: pd.Index[Any] = pd.Index([], dtype=object)
-        self.waited = WaitSums()
+        self.waited: pd.DataFrame | None = None
         self._trace = trace
         times = dict.fromkeys(("start_ns", "end_ns", "own_ns", "spawn_ns", "ready_ns"), np.int64)
         kinds = {"task": np.int32, "instance": np.uint64, **times, "energy_j": np.float64, "parent": np.uint64}
@@ -205,7 +196,9 @@ class _Columns:
     def add(self, piece: Piece) -> None:
         tasks = piece.tasks
         self.names = tasks["task"].cat.categories
-        self.waited.add(tasks, piece.own_s)
+        if "stolen" in tasks:
+            more = wait_sums(tasks, piece.own_s)
+            self.waited = more if self.waited is None else self.waited + more
         at = slice(self._done, self._done + len(tasks))
         start_ns = _ns(tasks["start_s"].to_numpy())
         end_ns = start_ns + _ns(tasks["duration_s"].to_numpy())
@@ -262,33 +255,23 @@ def read_instances(profile: Profile) -> Instances:
     )
 
 
-def _edges(events: RuntimeEvents, ran: Ran) -> tuple[Rows, Rows]:
+def _edges(events: RuntimeEvents, ran: Ran) -> tuple[Rows, ...]:
     """Return distinct pairs of an instance and its dependence."""
-    count = max(len(ran), 1)
-    found = Appended(np.int64)
+    found = AppendedColumns(np.int32, np.int32)
     for _, part in events.parts():
         named = part[np.isin(part["kind"], (EventKind.DEPENDENCE, EventKind.READY))]
         waits, waits_for = ran.rows(named["instance"]), ran.rows(named["other"])
         known = (waits >= 0) & (waits_for >= 0)
-        found.add(distinct_values(waits[known] * count + waits_for[known]))
-    pairs = distinct_values(found.finish())
-    return (
-        computed(len(pairs), np.int32, lambda at: pairs[at] // count, pairs),
-        computed(len(pairs), np.int32, lambda at: pairs[at] % count, pairs),
-    )
+        found.add(waits[known], waits_for[known])
+    return first_rows(sorted_arrays(found.finish(), keys=2), keys=2)
 
 
 def _releasers(events: RuntimeEvents, ran: Ran, at: slice) -> NDArray[np.int64]:
     """Return the instance that READY names; `NOT_NAMED` without such an event, or if that instance never ran."""
-    place = events.rows(ran.instance[at])
-    found = np.full(len(place), NOT_NAMED, np.int64)
-    known = np.flatnonzero(place >= 0)
-    known = known[events.ready_ns[place[known]] != UNKNOWN]
-    other = events.releaser[place[known]]
+    ids, ready = ran.instance[at], events.releases
+    other, is_known = ready.of(ids, "other", 0), ready.of(ids, "t_ns", UNKNOWN) != UNKNOWN
     named = ran.rows(other)
-    found[known] = np.where((named >= 0) | (other == 0), named, NOT_NAMED)
-    events.release()
-    return found
+    return np.where(is_known & ((named >= 0) | (other == 0)), named, NOT_NAMED)
 
 
 def on_one_clock(

@@ -162,13 +162,6 @@ class ServedSegments:
             more = np.bincount(one.cpu[own][runs], weights=served_ns).astype(np.int64)
             self.on_cpu_ns[number] = _sum(self.on_cpu_ns[number], more)
 
-    def plus(self, later: ServedSegments) -> ServedSegments:
-        """Return what both show."""
-        found = ServedSegments(self.services)
-        found.idle_j = self.idle_j + later.idle_j
-        found.on_cpu_ns = [_sum(*both) for both in zip(self.on_cpu_ns, later.on_cpu_ns, strict=True)]
-        return found
-
     def most_used(self, number: int) -> int:
         """Return the processor on which a service ran tasks the longest, -1 if it is not known."""
         on_cpu_ns = self.on_cpu_ns[number]

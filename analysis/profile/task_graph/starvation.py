@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,11 +9,10 @@ import pandas as pd
 from numpy.typing import NDArray
 from tprof.analysis.names import shown
 
-from tprof.trace.long_arrays import Appended, AppendedColumns, blocks, computed, release, zeros
-from tprof.trace.long_sorts import changes, order_of, sorted_values
+from tprof.trace.long_arrays import Appended, AppendedColumns, blocks, computed, kept, release, zeros
+from tprof.trace.long_sorts import changes, order_of, rows_of, sorted_values
 
 from .runs import later
-from .runtime_events import UNKNOWN
 from .services import Intervals, steals_in
 
 if TYPE_CHECKING:
@@ -115,7 +113,7 @@ def _ready_in(profile: Profile, process: int) -> Intervals:
 
     An instance that never started was ready until it was cancelled.
     """
-    events, before = profile.events, _Before.of(profile, process)
+    events, before = profile.events, _ran_before(profile, process)
     ready, until = Appended(np.int64), Appended(np.int64)
     for instance, ready_ns in _ready_of(events, process):
         ready.add(ready_ns)
@@ -142,56 +140,40 @@ def _ready_in(profile: Profile, process: int) -> Intervals:
 
 def _ready_of(events: RuntimeEvents, process: int) -> Iterator[tuple[Ids, Times]]:
     """Yield the ids of instances that became ready in a process, and when."""
-    for at in blocks(len(events.ids), events.ids, events.process, events.ready_ns):
-        mine = (events.process[at] == process) & (events.ready_ns[at] != UNKNOWN)
-        yield events.ids[at][mine], events.ready_ns[at][mine]
+    ready = events.releases
+    for at in blocks(len(ready.ids), *ready):
+        mine = ready.process[at] == process
+        yield ready.ids[at][mine], ready.t_ns[at][mine]
 
 
-def _until(profile: Profile, instance: Ids, before: _Before) -> Times:
+def _until(profile: Profile, instance: Ids, before: Ids) -> Times:
     """Return until when instances were ready: until they started, else until they were cancelled, else to the end."""
-    ran, trace, cancels = profile.ran, profile.trace, profile.events.cancels
-    row = ran.rows(instance)
-    cancelled, first = np.unique(cancels.instance, return_index=True)
-    at = np.minimum(np.searchsorted(cancelled, instance), max(len(cancelled) - 1, 0))
-    until_ns = np.full(len(instance), max(trace.end_ns, 0))
-    if len(cancelled):
-        until_ns = np.where(cancelled[at] == instance, cancels.t_ns[first][at], until_ns)
-    until_ns[before.has(instance)] = trace.start_ns
+    ran, trace = profile.ran, profile.trace
+    row, until_ns = ran.rows(instance), profile.events.cancels.of(instance, "t_ns", max(trace.end_ns, 0))
+    until_ns[rows_of(before, instance) >= 0] = trace.start_ns
     started = row >= 0
     until_ns[started] = ran.start_ns[row[started]] + trace.start_ns
     release(ran.start_ns)
     return until_ns
 
 
-@dataclass(frozen=True)
-class _Before:
-    """Instances that may have run before a window, increasing, and whether they did; none in a whole recording."""
+def _ran_before(profile: Profile, process: int) -> Ids:
+    """Return which of a process's instances ran before a window only, increasing; none in a whole recording.
 
-    ids: Ids
-    ran: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, profile: Profile, process: int) -> _Before:
-        """Find them among those of a process; reads the instances of all samples before the window."""
-        window, found = profile.trace, Appended(np.uint64)
-        for instance, ready_ns in _ready_of(profile.events, process) if window.recorded is not None else ():
-            found.add(instance[(profile.ran.rows(instance) < 0) & (ready_ns < window.start_ns)])
-        ids = sorted_values(found.finish())
-        ran = zeros(len(ids), np.bool_)
-        for thread in window.recorded.threads if window.recorded is not None and len(ids) else ():
-            last = thread.stream.first_at(thread.dtype, window.start_ns)
-            for first in range(0, last, CHUNK_RECORDS):
-                some = thread.stream.read_part(thread.dtype, first, min(first + CHUNK_RECORDS, last))["instance"]
-                at = np.minimum(np.searchsorted(ids, some), len(ids) - 1)
-                ran[at[ids[at] == some]] = True
-                release(ids, ran)
-        return cls(ids, ran)
-
-    def has(self, instances: Ids) -> NDArray[np.bool_]:
-        """Return which of some instances ran before the window."""
-        if not len(self.ids):
-            return np.zeros(len(instances), bool)
-        at = np.minimum(np.searchsorted(self.ids, instances), len(self.ids) - 1)
-        found = np.asarray((self.ids[at] == instances) & self.ran[at])
-        release(self.ids, self.ran)
-        return found
+    Reads the instances of all samples before the window.
+    """
+    window, found = profile.trace, Appended(np.uint64)
+    if window.recorded is None:
+        return found.finish()
+    for instance, ready_ns in _ready_of(profile.events, process):
+        found.add(instance[(profile.ran.rows(instance) < 0) & (ready_ns < window.start_ns)])
+    ids = sorted_values(found.finish())
+    ran = zeros(len(ids), np.bool_)
+    for thread in window.recorded.threads if len(ids) else ():
+        last = thread.stream.first_at(thread.dtype, window.start_ns)
+        for first in range(0, last, CHUNK_RECORDS):
+            some = thread.stream.read_part(thread.dtype, first, min(first + CHUNK_RECORDS, last))["instance"]
+            at = rows_of(ids, some)
+            ran[at[at >= 0]] = True
+            release(ran)
+    return kept(ids, lambda at: ran[at])

@@ -2,64 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from tprof.analysis.names import places, shown
 
+from tprof.trace import layout
+
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from tprof.analysis.profile import Profile
 
 SERVICE = ("served_s", "running_s", "suspended_s", "starved_s", "overhead_s")
 MEANS = ("wait_data", "wait_worker", "own")
-Floats = NDArray[np.float64]
 
 
-@dataclass
-class WaitSums:
-    """Sums over instances by task, which come in parts.
-
-    Attributes
-    ----------
-    instances, steals : (tasks,) how many there are, and how many of them were stolen
-    seconds, known : of each of `MEANS` the sum, and over how many instances
-    """
-
-    instances: Floats = field(default_factory=lambda: np.zeros(0))
-    steals: Floats = field(default_factory=lambda: np.zeros(0))
-    seconds: dict[str, Floats] = field(default_factory=dict)
-    known: dict[str, Floats] = field(default_factory=dict)
-
-    def add(self, tasks: pd.DataFrame, own_s: Floats) -> None:
-        """Add the instances of a part of the table; nothing without events."""
-        if "stolen" not in tasks:
-            return
-        count = len(tasks["task"].cat.categories)
-        code = tasks["task"].cat.codes.to_numpy().astype(np.int64)
-        stolen = tasks["stolen"].to_numpy(bool)
-        self.instances = _plus(self.instances, code, None, count)
-        self.steals = _plus(self.steals, code[stolen], None, count)
-        columns = {name: tasks[f"{name}_s"].to_numpy(float) for name in MEANS[:2]} | {"own": own_s[: len(tasks)]}
-        for name, values in columns.items():
-            good = ~np.isnan(values)
-            nothing = np.zeros(0)
-            self.seconds[name] = _plus(self.seconds.get(name, nothing), code[good], values[good], count)
-            self.known[name] = _plus(self.known.get(name, nothing), code[good], None, count)
-
-    def mean_s(self, name: str) -> Floats:
-        """Return the mean of each task, NaN without any."""
-        known = self.known[name]
-        return np.where(known > 0, self.seconds[name] / np.maximum(known, 1), np.nan)
-
-
-def _plus(sums: Floats, code: NDArray[np.int64], values: Floats | None, count: int) -> Floats:
-    is_known = code >= 0
-    weights = None if values is None else values[is_known]
-    more = np.bincount(code[is_known], weights=weights, minlength=count).astype(float)
-    return more if not len(sums) else sums + more
+def wait_sums(tasks: pd.DataFrame, own_s: NDArray[np.float64]) -> pd.DataFrame:
+    """Return the sums of some instances by task: whether they were stolen and their times, and how many are known."""
+    times = {name: tasks[f"{name}_s"] for name in MEANS[:-1]} | {"own": own_s}
+    groups = pd.DataFrame({"stolen": tasks["stolen"], **times}).groupby(tasks["task"], observed=False)
+    return pd.concat({"sum": groups.sum(), "count": groups.count()}, axis=1)
 
 
 def waits(profile: Profile) -> pd.DataFrame:
@@ -71,38 +34,30 @@ def waits(profile: Profile) -> pd.DataFrame:
     wait_worker_mean_s (ready to start), own_mean_s (running), steals, cancelled (that never ran). Means are over
     instances with known times, NaN without any. Empty for a trace without events.
     """
-    events, sums = profile.events, WaitSums()
     names, number = places([shown(entry.name) for entry in profile.trace.tasks])
-    if not len(events):
-        names = []
-    elif len(profile.ran):
-        sums = profile.ran.waited
-    nothing = np.zeros(len(names))
-    frame = pd.DataFrame(
-        {
-            "instances": sums.instances if len(sums.instances) else nothing,
-            **{f"{name}_mean_s": sums.mean_s(name) if sums.seconds else nothing + np.nan for name in MEANS},
-            "steals": sums.steals if len(sums.steals) else nothing,
-            "cancelled": _cancelled(profile, number, len(names)),
-        },
-        index=pd.Index(np.array(names, object), name="task"),
-    ).astype({"instances": np.int64, "steals": np.int64})
-    waited_s = frame["instances"] * (frame["wait_data_mean_s"].fillna(0.0) + frame["wait_worker_mean_s"].fillna(0.0))
+    index = pd.Index(np.array(names if len(profile.events) else [], object), name="task")
+    waited = profile.ran.waited if len(index) else None
+    if waited is None:
+        sums = count = pd.DataFrame(0, index=index, columns=["stolen", *MEANS])
+    else:
+        sums, count = (waited[name].set_axis(index) for name in ("sum", "count"))
+    frame = (sums / count)[[*MEANS]].add_suffix("_mean_s").assign(steals=sums["stolen"].astype(np.int64))
+    frame.insert(0, "instances", count["stolen"].astype(np.int64))
+    frame["cancelled"] = _cancelled(profile, number, len(index))
+    waited_s = frame["instances"] * frame[["wait_data_mean_s", "wait_worker_mean_s"]].fillna(0.0).sum(axis=1)
     kept = frame[(frame["instances"] > 0) | (frame["cancelled"] > 0)]
     return kept.loc[waited_s[kept.index].sort_values(ascending=False, kind="stable").index]
 
 
 def _cancelled(profile: Profile, number: NDArray[np.int64], count: int) -> NDArray[np.int64]:
     """Count cancelled instances by task, from their CANCEL event, else from their SPAWN event."""
-    events, (begin_ns, end_ns) = profile.events, profile.trace.reach_ns
-    cancels, lookup = events.cancels, np.append(number, -1)
-    at = np.flatnonzero((cancels.t_ns >= begin_ns) & (cancels.t_ns < end_ns))
-    _, first = np.unique(cancels.instance[at], return_index=True)
-    at = at[np.sort(first)]
-    task = lookup[np.minimum(cancels.task[at], len(number))]
-    row = events.rows(cancels.instance[at])
-    unnamed = (task < 0) & (row >= 0)
-    task[unnamed] = lookup[np.minimum(events.task[row[unnamed]], len(number))]
+    cancels, spawns, (begin_ns, end_ns) = profile.events.cancels, profile.events.spawns, profile.trace.reach_ns
+    at, lookup = (cancels.t_ns >= begin_ns) & (cancels.t_ns < end_ns), np.append(number, -1)
+    of_cancel, of_spawn = (
+        lookup[np.minimum(task, len(number))]
+        for task in (cancels.task[at], spawns.of(cancels.ids[at], "task", layout.NO_TASK))
+    )
+    task = np.where(of_cancel < 0, of_spawn, of_cancel)
     return np.bincount(task[task >= 0], minlength=count)
 
 
