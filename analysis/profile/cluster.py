@@ -140,11 +140,11 @@ class Job:
 
         What a task needed may have been made on another host. Raises as `Profile.critical_path`.
         """
-        if not any(one.has_graph for one in self.parts):
-            raise UsageError(NO_GRAPH)
         known = [(one, one.graph) for one in self.parts if one.graph is not None]
-        if not known:
+        if not known and any(one.has_graph for one in self.parts):
             known = [(one, found) for one, (found,) in self.again(_graph_of) if found is not None]
+        if not known:
+            raise UsageError(NO_GRAPH)
         parts = [one for one, _ in known]
         instances = on_one_clock(
             [one.host for one in parts],

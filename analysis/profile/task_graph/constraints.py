@@ -65,10 +65,6 @@ class Constraints:
     share: Floats
     spawns: Flags
 
-    def release(self) -> None:
-        """Leave the pages of long arrays to the kernel."""
-        release(self.row, self.first, self.source, self.target, self.share, self.spawns)
-
 
 def build_constraints(execution: Execution) -> Constraints:
     """Build the graph; O((runs + edges) log (runs + edges))."""
@@ -92,15 +88,15 @@ class _Nodes:
 
     @classmethod
     def of(cls, execution: Execution) -> _Nodes:
-        parent, begins = execution.parent, execution.runs.first
-        spawns = zeros(len(execution), np.bool_)
+        parent, begins = execution.of.parent, execution.of.runs.first
+        spawns = zeros(len(parent), np.bool_)
         for at in blocks(len(parent), parent, spawns):
             spawns[parent[at][parent[at] >= 0]] = True
 
         def nodes(at: slice) -> Rows:
             return np.where(spawns[at], np.diff(begins[at.start : at.stop + 1]) + 1, 1)
 
-        return cls(execution, running_sums(computed(len(execution), np.int32, nodes, spawns, begins)), spawns)
+        return cls(execution, running_sums(computed(len(parent), np.int32, nodes, spawns, begins)), spawns)
 
     def release(self) -> None:
         release(self.first, self.spawns)
@@ -114,7 +110,7 @@ class _Nodes:
 
     def edges(self) -> Iterator[Edges]:
         """Yield sources, targets and shares: of dependences, of children, and between runs."""
-        run = self.execution
+        run = self.execution.of
         for at in blocks(len(run.waits), run.waits, run.waits_for):
             waits, waits_for = run.waits[at], run.waits_for[at]
             yield self.first[waits_for + 1] - 1, self.first[waits], self._alone(waits_for)
@@ -132,28 +128,28 @@ class _Nodes:
         return np.where(self.spawns[rows], 0.0, 1.0)
 
     def _of_children(self, child: Rows) -> Iterator[Edges]:
-        run, runs = self.execution, self.execution.runs
+        run, runs = self.execution.of, self.execution.of.runs
         above = run.parent[child]
         length = runs.first[above + 1] - runs.first[above]
         at_spawn = count_until(runs.first, runs.begin_ns, above, run.spawn_ns[child], inclusive=True)
         at_spawn = np.clip(at_spawn - 1, 0, length - 1)
-        after = count_until(runs.first, runs.begin_ns, above, run.done_ns[child], inclusive=False)
+        after = count_until(runs.first, runs.begin_ns, above, self.execution.done_ns[child], inclusive=False)
         after = np.maximum(after, at_spawn + 1)
         yield self.first[above] + at_spawn, self.first[child], self._until_spawn(child, above, at_spawn)
         yield self.first[child + 1] - 1, self.first[above] + after, self._alone(child)
 
     def _until_spawn(self, child: Rows, above: Rows, at_spawn: Rows) -> Floats:
         """Return the part of the parent that lies in the spawning run before the spawn."""
-        runs = self.execution.runs
+        run, runs = self.execution.of, self.execution.of.runs
         at = runs.first[above] + at_spawn
-        until_ns = np.clip(self.execution.spawn_ns[child], runs.begin_ns[at], runs.end_ns[at])
-        return _divided(until_ns - runs.begin_ns[at], self.execution.own_ns[above])
+        until_ns = np.clip(run.spawn_ns[child], runs.begin_ns[at], runs.end_ns[at])
+        return _divided(until_ns - runs.begin_ns[at], run.own_ns[above])
 
     def _between_runs(self, at: NDArray[np.intp]) -> Edges:
-        runs = self.execution.runs
+        runs = self.execution.of.runs
         row = runs.row[at]
         within = (self.first[row] + (at - runs.first[row])).astype(np.int32)
-        share = _divided(runs.end_ns[at] - runs.begin_ns[at], self.execution.own_ns[row])
+        share = _divided(runs.end_ns[at] - runs.begin_ns[at], self.execution.of.own_ns[row])
         return within, within + 1, share
 
 

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from tprof.analysis.profile import Profile
 
-    from .execution import Execution
     from .instances import Instances, Named
     from .observed_chain import Pieces
 
@@ -178,7 +177,7 @@ def path_through(instances: Instances, quality: str) -> CriticalPath:
     execution = build_execution(instances)
     execution.release()
     constraints = build_constraints(execution)
-    paths = Paths.of(constraints, _weights(execution))
+    paths = Paths.of(constraints, _weights(instances))
     span_s, chain = _path(instances, paths, 0)
     heaviest_j, heaviest = _path(instances, paths, 1)
     del constraints, paths
@@ -188,7 +187,7 @@ def path_through(instances: Instances, quality: str) -> CriticalPath:
     has_joules = is_somewhere(len(energy_j), lambda at: np.isfinite(energy_j[at]), energy_j)
     return CriticalPath(
         makespan_s=sum(pieces.length_ns.values()) * 1e-9,
-        work_s=total(execution.own_ns) * 1e-9,
+        work_s=total(instances.own_ns) * 1e-9,
         span_s=span_s,
         energy_j=chain.joules(),
         heaviest_j=heaviest_j if has_joules else float("nan"),
@@ -201,12 +200,12 @@ def path_through(instances: Instances, quality: str) -> CriticalPath:
     )
 
 
-def _weights(execution: Execution) -> Floats:
+def _weights(instances: Instances) -> Floats:
     """Return the seconds and joules of each instance, (rows, 2)."""
-    weight = empty(WEIGHTS * len(execution), np.float64).reshape(-1, WEIGHTS)
-    for at in blocks(len(execution), weight, execution.own_ns, execution.energy_j):
-        weight[at, 0] = execution.own_ns[at] * 1e-9
-        weight[at, 1] = np.where(execution.energy_j[at] > 0, execution.energy_j[at], 0.0)
+    weight = empty(WEIGHTS * len(instances), np.float64).reshape(-1, WEIGHTS)
+    for at in blocks(len(instances), weight, instances.own_ns, instances.energy_j):
+        weight[at, 0] = instances.own_ns[at] * 1e-9
+        weight[at, 1] = np.where(instances.energy_j[at] > 0, instances.energy_j[at], 0.0)
     return weight
 
 

@@ -7,7 +7,7 @@ only among instances of no length. Between hosts this holds within the error of 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,56 +25,33 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .instances import Instances
-    from .runs import Rows, Runs
+    from .runs import Rows
 
-Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Execution:
-    """One entry per instance, in the order of the table of tasks; times in ns from the start of the recorded block.
+    """One entry per instance; times in ns from the start of the recorded block.
 
     Attributes
     ----------
-    own_ns : time in which its thread ran it
-    energy_j : exclusive of nested tasks; NaN if not resolved
+    of : the instances, with what is known of all of them now: spawn_ns (if unknown, when it started), ready_ns (if
+        unknown, when its last dependence was done), releaser, parent, and waits and waits_for of events and keys, as
+        far as the recorded times do not contradict
     done_ns : when it and all its descendants had ended
-    spawn_ns : when it was spawned; if unknown, when it started
-    ready_ns : when it could have run; if unknown, when its last dependence was done
-    releaser : row of the instance whose end made it ready, -1: none
-    parent : row of the instance that spawned it, -1: none
-    waits, waits_for : (edges,) rows of instances and of their dependences
     contradicting : edges and spawns that the recorded times contradict, left out
     by_key : whether only keys say what it waited for, and nothing when its worker could have begun
-    host : number of its host; None: all are of one
     """
 
-    start_ns: Times
-    end_ns: Times
-    own_ns: Times
-    energy_j: Floats
+    of: Instances
     done_ns: Times
-    spawn_ns: Times
-    ready_ns: Times
-    releaser: Rows
-    parent: Rows
-    waits: Rows
-    waits_for: Rows
     contradicting: int
     by_key: NDArray[np.bool_]
-    host: Rows | None
-    runs: Runs
-
-    def __len__(self) -> int:
-        """Return the number of instances."""
-        return len(self.start_ns)
 
     def release(self) -> None:
         """Leave the pages of long arrays to the kernel."""
-        release(self.start_ns, self.end_ns, self.own_ns, self.energy_j, self.done_ns, self.spawn_ns, self.ready_ns)
-        release(self.releaser, self.parent, self.waits, self.waits_for, self.by_key)
-        self.runs.release()
+        release(self.done_ns, self.by_key, *vars(self.of).values(), *vars(self.of.runs).values())
 
 
 def build_execution(instances: Instances) -> Execution:
@@ -83,9 +60,9 @@ def build_execution(instances: Instances) -> Execution:
     earliest_ns = earliest_spawn(instances.needs.keyed, start_ns, end_ns)
     spawn_ns = _known_or(instances.spawn_ns, lambda at: earliest_ns[at], earliest_ns)
     parent, done_ns, void = _families(instances.parent, start_ns, end_ns, spawn_ns)
-    edges = _sound_edges(instances, done_ns)
+    *edges, unsound = _sound_edges(instances, done_ns)
     needs, makers, late = needed_rows(instances.needs, start_ns, end_ns, instances.clocks)
-    waits, waits_for = joined(np.int32, (edges.waits, needs)), joined(np.int32, (edges.waits_for, makers))
+    waits, waits_for = (joined(np.int32, both) for both in zip(edges, (needs, makers), strict=True))
     last = filled(len(instances), np.int32, -1)
     for at in blocks(len(waits), waits, waits_for, done_ns, last):
         _loops.find_last(waits[at], waits_for[at], done_ns, last)
@@ -94,23 +71,16 @@ def build_execution(instances: Instances) -> Execution:
         by_key[needs[at]] = instances.ready_ns[needs[at]] == UNKNOWN
     if len(needs):
         spawn_ns = _spawned_with_needs(instances, by_key, last, done_ns, spawn_ns)
-    return Execution(
-        start_ns=start_ns,
-        end_ns=end_ns,
-        own_ns=instances.own_ns,
-        energy_j=instances.energy_j,
-        done_ns=done_ns,
+    known = replace(
+        instances,
         spawn_ns=spawn_ns,
         ready_ns=_ready(instances.ready_ns, last, done_ns, spawn_ns, start_ns),
         releaser=_releaser(instances.releaser, last),
         parent=parent,
         waits=waits,
         waits_for=waits_for,
-        contradicting=void + edges.unsound + late,
-        by_key=by_key,
-        host=None if instances.clocks is None else instances.clocks.host,
-        runs=instances.runs,
     )
+    return Execution(known, done_ns, void + unsound + late, by_key)
 
 
 def _families(parent: Rows, start_ns: Times, end_ns: Times, spawn_ns: Times) -> tuple[Rows, Times, int]:
@@ -146,25 +116,16 @@ def _families(parent: Rows, start_ns: Times, end_ns: Times, spawn_ns: Times) -> 
     return kept, done_ns, void
 
 
-@dataclass(frozen=True)
-class _SoundEdges:
-    """Dependences that the times confirm, and how many others there are."""
-
-    waits: Rows
-    waits_for: Rows
-    unsound: int
-
-
-def _sound_edges(instances: Instances, done_ns: Times) -> _SoundEdges:
+def _sound_edges(instances: Instances, done_ns: Times) -> tuple[Rows, Rows, int]:
+    """Return the dependences that the times confirm, and how many others there are."""
     waits, waits_for, start_ns = instances.waits, instances.waits_for, instances.start_ns
-    kept, unsound = AppendedColumns(np.int32, np.int32), 0
+    kept = AppendedColumns(np.int32, np.int32)
     for at in blocks(len(waits), waits, waits_for, start_ns, done_ns):
         ours, theirs = waits[at], waits_for[at]
         sound = (ours != theirs) & (done_ns[theirs] <= start_ns[ours])
         kept.add(ours[sound], theirs[sound])
-        unsound += int((~sound).sum())
     sound_waits, sound_waits_for = kept.finish()
-    return _SoundEdges(sound_waits, sound_waits_for, unsound)
+    return sound_waits, sound_waits_for, len(waits) - len(sound_waits)
 
 
 def _spawned_with_needs(

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tprof.trace.long_arrays import Appended, AppendedColumns, blocks, empty, joined, release, zeros
+from tprof.trace.long_arrays import Appended, AppendedColumns, blocks, empty, release, zeros
 from tprof.trace.long_sorts import places, sorted_arrays, sorted_columns
 
-from .runs import behind, count_until
+from .runs import count_until, joined_columns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,14 +85,8 @@ def needs_of(keys: InstanceKeys, ran: Ran) -> Needs:
 
 def joined_needs(parts: Sequence[Needs], offsets: Sequence[int]) -> Needs:
     """Join those of several hosts, whose rows begin at these offsets: the same key is the same task on all of them."""
-    every = list(zip(parts, offsets, strict=True))
-    return Needs(
-        joined(np.int32, (behind(one.keyed, offset) for one, offset in every)),
-        joined(np.int32, (behind(one.maker, offset) for one, offset in every)),
-        joined(np.uint64, (one.made for one in parts)),
-        joined(np.int32, (behind(one.waiting, offset) for one, offset in every)),
-        joined(np.uint64, (one.needed for one in parts)),
-    )
+    rows = joined_columns(parts, ("keyed", "maker", "waiting"), offsets)
+    return Needs(**rows, **joined_columns(parts, ("made", "needed")))
 
 
 def needed_rows(needs: Needs, start_ns: Times, end_ns: Times, clocks: Clocks | None = None) -> tuple[Rows, Rows, int]:

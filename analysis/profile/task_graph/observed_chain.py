@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .execution import Execution
-    from .instances import Named
+    from .instances import Instances, Named
     from .runs import Rows
 
 Times = NDArray[np.int64]
@@ -67,9 +68,8 @@ def observed_chain(execution: Execution) -> Pieces:
     waited, -1: the program outside its tasks). Pieces without length are left out, so the others follow each other
     without gaps.
     """
-    kinds = PARTS if execution.host is None else PARTS_OF_JOBS
-    pieces = _Pieces(kinds)
-    if len(execution):
+    pieces = _Pieces(PARTS if execution.of.clocks is None else PARTS_OF_JOBS)
+    if len(execution.of):
         _Walk(execution, pieces).go()
     return pieces.finish()
 
@@ -94,11 +94,13 @@ class _Walk:
     """Walks back through an execution; `at` is the current time, `place` the current run, -1: outside."""
 
     def __init__(self, execution: Execution, found: _Pieces) -> None:
-        self.run = _Views.of(execution)
-        last = _latest(execution.end_ns)
+        self._columns = _columns(execution)
+        # Views are quicker than arrays.
+        self.run = SimpleNamespace(**{name: values.data for name, values in self._columns.items()})
+        spawn_ns, last = execution.of.spawn_ns, _latest(execution.of.end_ns)
         self.at = self.run.end_ns[last]
         self.place = self.run.first_run[last + 1] - 1
-        self.begin_ns = min(int(execution.spawn_ns[at].min()) for at in blocks(len(execution), execution.spawn_ns))
+        self.begin_ns = min(int(spawn_ns[at].min()) for at in blocks(len(spawn_ns), spawn_ns))
         self.found = found
 
     def go(self) -> None:
@@ -110,7 +112,7 @@ class _Walk:
         while self.place >= 0 and not (self.at == seen_at_ns and self.place in seen):
             steps += 1
             if steps % STEPS == 0:
-                self.run.release()
+                release(*self._columns.values())
             if self.at != seen_at_ns:
                 seen.clear()
                 seen_at_ns = self.at
@@ -156,7 +158,7 @@ class _Walk:
         """Return what an instance waited for that was there to run, and whose worker was free."""
         if releaser < 0 or not self.run.by_key[row]:
             return "worker"
-        hosts = self.run.host
+        hosts = getattr(self.run, "host", None)
         return "data" if hosts is None or hosts[row] == hosts[releaser] else "transfer"
 
     def _went_on(self, row: int) -> None:
@@ -213,54 +215,15 @@ class _Walk:
         self._enter(self.run.drained_by[place])
 
 
-@dataclass(frozen=True)
-class _Views:
-    """The columns of an execution and of its runs, of which single values are read: views are quicker than arrays."""
-
-    arrays: tuple[NDArray[Any], ...]
-    end_ns: memoryview
-    done_ns: memoryview
-    spawn_ns: memoryview
-    ready_ns: memoryview
-    releaser: memoryview
-    parent: memoryview
-    by_key: memoryview
-    row: memoryview
-    run_begin_ns: memoryview
-    run_end_ns: memoryview
-    before: memoryview
-    first_run: memoryview
-    first_child: memoryview
-    children: memoryview
-    drained_ns: memoryview
-    drained_by: memoryview
-    host: memoryview | None
-
-    @classmethod
-    def of(cls, run: Execution) -> _Views:
-        runs = run.runs
-        arrays: dict[str, NDArray[Any]] = {
-            "end_ns": run.end_ns,
-            "done_ns": run.done_ns,
-            "spawn_ns": run.spawn_ns,
-            "ready_ns": run.ready_ns,
-            "releaser": run.releaser,
-            "parent": run.parent,
-            "by_key": run.by_key,
-            "row": runs.row,
-            "run_begin_ns": runs.begin_ns,
-            "run_end_ns": runs.end_ns,
-            "before": runs.before,
-            "first_run": runs.first,
-        }
-        arrays["first_child"], arrays["children"] = _children_by_end(run)
-        arrays["drained_ns"], arrays["drained_by"] = _drained(run)
-        views = {name: array.data for name, array in arrays.items()}
-        return cls(tuple(arrays.values()), **views, host=None if run.host is None else run.host.data)
-
-    def release(self) -> None:
-        """Leave the pages of long arrays to the kernel."""
-        release(*self.arrays)
+def _columns(execution: Execution) -> dict[str, NDArray[Any]]:
+    """Return the columns of an execution and of its runs, of which single values are read."""
+    of, runs = execution.of, execution.of.runs
+    found = {name: getattr(of, name) for name in ("end_ns", "spawn_ns", "ready_ns", "releaser", "parent")}
+    found |= {"done_ns": execution.done_ns, "by_key": execution.by_key, "row": runs.row, "before": runs.before}
+    found |= {"run_begin_ns": runs.begin_ns, "run_end_ns": runs.end_ns, "first_run": runs.first}
+    found["first_child"], found["children"] = _children_by_end(execution)
+    found["drained_ns"], found["drained_by"] = _drained(of)
+    return found if of.clocks is None else found | {"host": of.clocks.host}
 
 
 def _latest(times_ns: Times) -> int:
@@ -275,23 +238,23 @@ def _latest(times_ns: Times) -> int:
 
 def _children_by_end(execution: Execution) -> tuple[Rows, Rows]:
     """Return the start of each instance's children in a list, and the list, in order of completion."""
-    parent, children = execution.parent, Appended(np.int32)
+    of, parent, children = execution.of, execution.of.parent, Appended(np.int32)
     for at in blocks(len(parent), parent):
         children.add(np.flatnonzero(parent[at] >= 0) + at.start)
     child = children.finish()
 
     def read(at: slice) -> tuple[NDArray[Any], ...]:
         some = child[at]
-        return parent[some], execution.done_ns[some], -execution.spawn_ns[some], some
+        return parent[some], execution.done_ns[some], -of.spawn_ns[some], some
 
-    above, _, _, found = sorted_columns(len(child), read, child, parent, execution.done_ns, execution.spawn_ns, keys=3)
-    return firsts(above, len(execution)), found
+    above, _, _, found = sorted_columns(len(child), read, child, parent, execution.done_ns, of.spawn_ns, keys=3)
+    return firsts(above, len(of)), found
 
 
-def _drained(execution: Execution) -> tuple[Times, Rows]:
+def _drained(instances: Instances) -> tuple[Times, Rows]:
     """Return the times at which no spawned instance was left, and the instance that ended then."""
-    ends_ns, order = order_of(execution.end_ns)
-    spawn_ns = sorted_values(execution.spawn_ns)
+    ends_ns, order = order_of(instances.end_ns)
+    spawn_ns = sorted_values(instances.spawn_ns)
     found = AppendedColumns(np.int64, np.int32)
     for at in blocks(len(order), ends_ns, order, spawn_ns):
         spawned = np.searchsorted(spawn_ns, ends_ns[at], side="right")

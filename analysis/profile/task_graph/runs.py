@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution import _loops
 
-from tprof.trace.long_arrays import AppendedColumns, blocks, computed, empty, joined, release
+from tprof.trace.long_arrays import AppendedColumns, blocks, computed, empty, joined
 from tprof.trace.long_sorts import firsts, places, sorted_arrays, sorted_columns
+
+from .runtime_events import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -45,10 +47,6 @@ class ThreadRuns(NamedTuple):
         at = slice(int(self.first[place[0]]), int(self.first[place[0] + 1])) if len(place) else slice(0, 0)
         return self.row[at], self.begin_ns[at], self.end_ns[at]
 
-    def release(self) -> None:
-        """Leave the pages of long arrays to the kernel."""
-        release(self.row, self.begin_ns, self.end_ns)
-
 
 @dataclass(frozen=True)
 class Runs:
@@ -67,10 +65,6 @@ class Runs:
     end_ns: Times
     before: Rows
     first: Rows
-
-    def release(self) -> None:
-        """Leave the pages of long arrays to the kernel."""
-        release(self.row, self.begin_ns, self.end_ns, self.before, self.first)
 
 
 @dataclass
@@ -186,29 +180,36 @@ def joined_runs(parts: Sequence[Runs], late_ns: Sequence[int], offsets: Sequence
     late_ns : when the recorded block of each began
     offsets : the number of rows before those of each
     """
-    runs_before = np.cumsum([0, *(len(one.row) for one in parts)]).tolist()
-    every = list(zip(parts, late_ns, offsets, runs_before[:-1], strict=True))
+    runs_before = np.cumsum([0, *(len(one.row) for one in parts)])[:-1].tolist()
+    row = joined_columns(parts, ("row",), offsets)["row"]
     return Runs(
-        joined(np.int32, (behind(one.row, offset) for one, _, offset, _ in every)),
-        joined(np.int64, (later(one.begin_ns, late) for one, late, _, _ in every)),
-        joined(np.int64, (later(one.end_ns, late) for one, late, _, _ in every)),
-        joined(np.int32, (behind(one.before, first) for one, _, _, first in every)),
-        joined(np.int32, [*(behind(one.first[:-1], first) for one, _, _, first in every), np.array(runs_before[-1:])]),
+        row,
+        **joined_columns(parts, ("begin_ns", "end_ns"), late_ns, UNKNOWN),
+        **joined_columns(parts, ("before",), runs_before),
+        first=firsts(row, sum(len(one.first) - 1 for one in parts)),
     )
 
 
-def behind(rows: Rows, offset: int) -> Rows:
-    """Return rows, -1 and less: none, behind so many others."""
+def joined_columns(
+    parts: Sequence[Any], names: Sequence[str], more: Sequence[int] | None = None, none: int = -1
+) -> dict[str, NDArray[Any]]:
+    """Return columns of several hosts one after the other, those of each host so much greater, but values of none."""
+    return {
+        name: joined(
+            getattr(parts[0], name).dtype,
+            (shifted(getattr(one, name), by, none) for one, by in zip(parts, more or [0] * len(parts), strict=True)),
+        )
+        for name in names
+    }
 
-    def found(at: slice) -> Rows:
-        return np.where(rows[at] < 0, rows[at], rows[at] + np.int32(offset))
 
-    return computed(len(rows), np.int32, found, rows)
+def shifted(values: NDArray[Any], more: int, none: int) -> NDArray[Any]:
+    """Return values that are so much greater, but for those that stand for none, and less."""
 
+    def found(at: slice) -> NDArray[Any]:
+        return np.where(values[at] > none, values[at] + more, values[at])
 
-def later(times_ns: Times, late_ns: int) -> Times:
-    """Return times from another begin, so much earlier."""
-    return computed(len(times_ns), np.int64, lambda at: times_ns[at] + late_ns, times_ns)
+    return computed(len(values), values.dtype, found, values) if more else values
 
 
 def count_until(first: Rows, times: Times, rows: Rows, until: Times, *, inclusive: bool) -> Rows:

@@ -12,7 +12,8 @@ from tprof.analysis.names import shown
 from tprof.trace.long_arrays import Appended, AppendedColumns, blocks, computed, kept, release, zeros
 from tprof.trace.long_sorts import changes, order_of, rows_of, sorted_values
 
-from .runs import later
+from .runs import shifted
+from .runtime_events import UNKNOWN
 from .services import Intervals, steals_in
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _seconds(service: Service, profile: Profile, ready: Intervals) -> tuple[floa
     """Return how long a worker served, and for how long in each state."""
     start_ns, served = profile.trace.start_ns, service.times
     row, *times_ns = profile.ran.runs.of(service.thread)
-    begin_ns, end_ns = (later(one, start_ns) for one in times_ns)
+    begin_ns, end_ns = (shifted(one, start_ns, UNKNOWN) for one in times_ns)
     running, suspended = Intervals(begin_ns, end_ns), _suspended(row, begin_ns, end_ns)
     served_ns, running_ns, suspended_ns = served.length_ns, served.in_both(running), served.in_both(suspended)
     # Each instant is in one state, so what was ready while it was idle is the rest.
