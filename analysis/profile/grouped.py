@@ -65,12 +65,7 @@ class GroupSums:
         UsageError
             If no process has such a label.
         """
-        frame = pd.DataFrame({"task": tasks["task"], "cpu_s": tasks["cpu_s"], "energy_j": tasks["energy_j"]})
-        frame["own_s"], frame["instances"] = own_s, 1
-        half_j = (tasks["energy_high_j"] - tasks["energy_low_j"]) / 2
-        frame["half_squares"] = half_j.where(tasks["energy_j"].notna()) ** 2
-        for bound, sign in _BOUNDS:
-            frame[f"most_{bound}_j"] = sign * (tasks[f"energy_{bound}_j"] - tasks["energy_j"])
+        frame = bounded(tasks, own_s).assign(cpu_s=tasks["cpu_s"])
         if "gpu_j" in tasks:
             frame["gpu_j"] = tasks["gpu_j"].fillna(0.0)
         for name in names:
@@ -79,7 +74,7 @@ class GroupSums:
             tasks["pid"] if "host" not in tasks else tasks["host"].astype(str) + " " + tasks["pid"].astype(str)
         )
         processes = frame[[*names, "process"]].drop_duplicates()
-        return cls(tuple(names), _by_task(frame.drop(columns="process"), names), processes)
+        return cls(tuple(names), by_task(frame.drop(columns="process"), names), processes)
 
     @classmethod
     def of_sums(cls, sums: pd.DataFrame, names: Sequence[str]) -> GroupSums:
@@ -87,14 +82,14 @@ class GroupSums:
         kept = [*names, "task", *_ADDED, *_OF_INSTANCES]
         parts = sums.assign(most_low_j=np.inf, most_high_j=np.inf)[kept]
         processes = sums[list(dict.fromkeys([*names, "process"]))].drop_duplicates()
-        return cls(tuple(names), _by_task(parts, names), processes)
+        return cls(tuple(names), by_task(parts, names), processes)
 
     def plus(self, later: GroupSums) -> GroupSums:
         """Return the sums of both, of the same names."""
         if not len(self.processes) or not len(later.processes):
             return later if len(later.processes) else self
         parts, processes = (pd.concat(both) for both in ((self.parts, later.parts), (self.processes, later.processes)))
-        return GroupSums(self.names, _by_task(parts, self.names), processes.drop_duplicates())
+        return GroupSums(self.names, by_task(parts, self.names), processes.drop_duplicates())
 
     def table(self, summary: pd.DataFrame) -> pd.DataFrame:
         """Return one row for each group.
@@ -112,7 +107,8 @@ class GroupSums:
         all its instances and the errors of all tasks as of one sign, so they are never too narrow.
         """
         parts = self.parts.copy()
-        _bound(parts, summary)
+        for name, ends_j in bounds_of(parts, summary).items():
+            parts[name] = ends_j.where(parts["energy_j"] > 0, parts["energy_j"])
         is_mpi = parts["task"].astype(str).str.startswith(MPI)
         if is_mpi.any():
             parts["mpi_s"], parts["mpi_j"] = parts["own_s"].where(is_mpi, 0.0), parts["energy_j"].where(is_mpi, 0.0)
@@ -122,7 +118,17 @@ class GroupSums:
         return _ordered(table, [name for name in ("mpi_s", "mpi_j") if name in table])
 
 
-def _by_task(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+def bounded(tasks: pd.DataFrame, own_s: NDArray[np.float64]) -> pd.DataFrame:
+    """Return the figures of instances whose sums `bounds_of` takes."""
+    frame = tasks[["task", "energy_j"]].assign(own_s=own_s, instances=1)
+    half_j = (tasks["energy_high_j"] - tasks["energy_low_j"]) / 2
+    frame["half_squares"] = half_j.where(tasks["energy_j"].notna()) ** 2
+    for bound, sign in _BOUNDS:
+        frame[f"most_{bound}_j"] = sign * (tasks[f"energy_{bound}_j"] - tasks["energy_j"])
+    return frame
+
+
+def by_task(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """Return the sums of each group and task; NaN if no instance has a value."""
     return rows.groupby([*names, "task"], observed=True, sort=False).sum(min_count=1).reset_index()
 
@@ -201,17 +207,18 @@ def _unknown(tasks: pd.DataFrame, name: str) -> UsageError:
     )
 
 
-def _bound(parts: pd.DataFrame, summary: pd.DataFrame) -> None:
-    """Add the bounds of each part: the relative error of its task's energy, and its own instances' resolution."""
-    whole_j = summary["energy_j"].where(summary["energy_j"] > 0)
-    names = parts["task"].astype(object)
-    part = (parts["instances"] / summary["instances"].reindex(names).to_numpy(float)).to_numpy(float)
-    joules, half_squares = parts["energy_j"].to_numpy(float), parts["half_squares"].fillna(0.0).to_numpy(float)
+def bounds_of(parts: pd.DataFrame, summary: pd.DataFrame) -> dict[str, pd.Series[float]]:
+    """Return the bounds of parts: by the relative error of their tasks' energies, and their own resolution."""
+    whole_j, names = summary["energy_j"].where(summary["energy_j"] > 0), parts["task"].astype(object)
+    part = np.nan_to_num(parts["instances"].to_numpy() / summary["instances"].reindex(names).to_numpy(float))
+    joules, half_squares = parts["energy_j"], parts["half_squares"].fillna(0.0).to_numpy(float)
+    found = {}
     for bound, sign in _BOUNDS:
-        ratio = (summary[f"energy_{bound}_j"] / whole_j).reindex(names).to_numpy(float)
+        ratio = (summary[f"energy_{bound}_j"] / whole_j).reindex(names).fillna(1.0).to_numpy(float)
         most_j = parts[f"most_{bound}_j"].fillna(0.0).to_numpy(float)
-        reach_j = part_reach(sign * joules * (ratio - 1), half_squares, part, most_j)
-        parts[f"energy_{bound}_j"] = np.where(joules > 0, np.maximum(joules + sign * reach_j, 0.0), joules)
+        reach_j = part_reach((sign * joules * (ratio - 1)).to_numpy(float), half_squares, part, most_j)
+        found[f"energy_{bound}_j"] = (joules + sign * reach_j).clip(lower=0.0)
+    return found
 
 
 def natural_order(key: object) -> tuple[tuple[bool, int, str], ...]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
 from tprof.analysis.attribution.instance_sums import joined
 from tprof.analysis.display.frames import AccountsTable
-from tprof.analysis.names import shown
+from tprof.analysis.names import places, shown
 
 from tprof.errors import UsageError
 from tprof.trace.estimate import EXACT, WattsError, watts_error
@@ -24,15 +25,15 @@ from .grouped import GroupSums
 from .intervals import shared_error, widened
 from .profile import Absent, Profile
 from .provenance import assumed_text
+from .tables import divided
 from .task_sums import TaskSums
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from tprof.trace import Trace
-    from tprof.trace.sums import Block
     from tprof.trace.sums_trace import SumsTrace
 
     Table = NDArray[np.void]
@@ -101,7 +102,7 @@ class KeptSums:
         """
         rows = joined([_in_indices(self.trace, block.tasks) for block in self.trace.blocks()])
         own_s = rows["own_s"]
-        power_w = np.divide(rows["energy_j"], own_s, out=np.full(len(rows), np.nan), where=own_s > 0)
+        power_w = divided(rows["energy_j"], own_s)
         thread = {"thread": pd.Categorical(self._thread_of(rows))} if self.by_thread else {}
         return pd.DataFrame(
             {
@@ -159,20 +160,11 @@ def profile_of_sums(trace: SumsTrace) -> Profile:
 def _totals(trace: SumsTrace, key: Sequence[str]) -> tuple[Table, Table]:
     """Return the sums by some columns, with indices in the table of tasks, and those of the domains."""
     tasks, domains = joined([]), np.empty(0, DOMAIN_SUMS)
-    for blocks in _batches(trace.blocks()):
+    every = iter(trace.blocks())
+    while blocks := list(islice(every, JOINED_BLOCKS)):
         tasks = joined([tasks, *(_in_indices(trace, block.tasks) for block in blocks)], key)
         domains = _added_domains([domains, *(block.domains for block in blocks)], ["domain"])
     return tasks, domains
-
-
-def _batches(blocks: Iterable[Block]) -> Iterable[list[Block]]:
-    batch: list[Block] = []
-    for block in blocks:
-        batch.append(block)
-        if len(batch) == JOINED_BLOCKS:
-            yield batch
-            batch = []
-    yield batch
 
 
 def _in_indices(trace: SumsTrace, rows: Table) -> Table:
@@ -189,10 +181,7 @@ def _in_indices(trace: SumsTrace, rows: Table) -> Table:
 
 def _codes(trace: SumsTrace, task: NDArray[np.uint32]) -> tuple[NDArray[np.int64], pd.Index]:
     """Return the place of each index among the distinct names, and these."""
-    names = [shown(entry.name) for entry in trace.table.entries]
-    unique = list(dict.fromkeys(names))
-    place = {name: at for at, name in enumerate(unique)}
-    lookup = np.array([place[name] for name in names], np.int64)
+    unique, lookup = places([shown(entry.name) for entry in trace.table.entries])
     return lookup[task.astype(np.int64)], pd.Index(unique, dtype=object)
 
 

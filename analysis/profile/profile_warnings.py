@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.analysis.names import shown
+from tprof.analysis.names import listed, shown
 from tprof.analysis.operating_points.scales import NORMAL_95
 
 from tprof.trace.plain_values import counted
@@ -51,11 +51,16 @@ def stuck_sensor_warnings(quanta: Quanta, ran: NDArray[np.bool_], start_ns: int)
     at = np.flatnonzero(quanta.stuck & ran)
     if not len(at):
         return []
+    since, length, more = _when(quanta, at, start_ns)
+    return [f"{quanta.name} was stuck {since} {length}{more}: what it drew meanwhile is in no figure"]
+
+
+def _when(quanta: Quanta, at: NDArray[np.intp], start_ns: int) -> tuple[str, str, str]:
+    """Return since when the first of some quanta was, how long, and how many more there are."""
     since_s = (int(quanta.edges_ns[at[0]]) - start_ns) * 1e-9
     length_s = (quanta.edges_ns[at + 1] - quanta.edges_ns[at]) * 1e-9
     more = f" (and {len(at) - 1} more times, for {length_s.max():.3g} s at the longest)" if len(at) > 1 else ""
-    when = f"was stuck since {since_s:.3f} s of the recording for {length_s[0]:.3g} s{more}"
-    return [f"{quanta.name} {when}: what it drew meanwhile is in no figure"]
+    return f"since {since_s:.3f} s of the recording", f"for {length_s[0]:.3g} s", more
 
 
 def unread_warnings(quanta: Quanta, start_ns: int, *, integrated: bool) -> list[str]:
@@ -63,13 +68,10 @@ def unread_warnings(quanta: Quanta, start_ns: int, *, integrated: bool) -> list[
     at = np.flatnonzero(quanta.valid & quanta.unread) if quanta.unread is not None else np.empty(0, np.intp)
     if not len(at):
         return []
-    length_s = (quanta.edges_ns[at + 1] - quanta.edges_ns[at]) * 1e-9
-    since_s = (int(quanta.edges_ns[at[0]]) - start_ns) * 1e-9
-    more = f" (and {len(at) - 1} more times, for {length_s.max():.3g} s at the longest)" if len(at) > 1 else ""
+    since, length, more = _when(quanta, at, start_ns)
     how = "its power is taken as a straight line" if integrated else "its joules are shared as in any longer interval"
-    when = f"for {length_s[0]:.3g} s since {since_s:.3f} s of the recording{more}"
     why = "since the sensor hung or the machine was too busy"
-    return [f"{quanta.name} was not read {when}, {why}: {how} ({quanta.energy_j[at].sum():.3g} J)"]
+    return [f"{quanta.name} was not read {length} {since}{more}, {why}: {how} ({quanta.energy_j[at].sum():.3g} J)"]
 
 
 @dataclass(frozen=True)
@@ -188,11 +190,6 @@ def _hidden_warnings(hidden: HiddenTime, *, follows_native: bool, has_keys: bool
     return out
 
 
-def _list(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-
-
 def finding_text(finding: Finding, domain: str, fits: Mapping[str, Fit]) -> str:
     """Return the sentence of a finding, which names the domain where several were fitted."""
     return finding.text + (f" (on {domain})" if len(fits) > 1 else "")
@@ -205,7 +202,8 @@ def fit_warnings(fits: Mapping[str, Fit], names: Sequence[str]) -> list[str]:
         out += dict.fromkeys(finding_text(finding, domain, fits) for finding in fit.findings)
         unresolved = [names[int(task)] for task in np.flatnonzero(fit.unresolved)]
         if unresolved:
-            out.append(f"the power of {_list(unresolved)} is not resolved on {domain}: their intervals reach zero")
+            which = listed(unresolved, MOST_NAMES)
+            out.append(f"the power of {which} is not resolved on {domain}: their intervals reach zero")
         out += _uncertain(domain, fit.level_w, fit.static_error_w)
     return out
 

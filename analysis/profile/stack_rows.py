@@ -34,7 +34,7 @@ class StackRows(NamedTuple):
 
     Attributes
     ----------
-    instance : (n,) uint64, 0: none
+    instance : (n,) uint64, 0: none; in trees their nodes
     thread : (n,) int64, ordinal of the thread if no instance ran, else `NO_THREAD`, or `POOL` for a thread without
         samples that works for the instance
     stack : (n,) int64, as of `StackTable`
@@ -62,6 +62,10 @@ class StackRows(NamedTuple):
     def taken(self, which: NDArray[np.bool_]) -> StackRows:
         """Return some of them."""
         return StackRows(self.instance[which], self.thread[which], self.stack[which], self.sums[:, which])
+
+    def of_nodes(self, node: Integers) -> StackRows:
+        """Return them with nodes of a tree, -1: none, in the place of instances."""
+        return self._replace(instance=np.maximum(node, 0).astype(np.uint64))
 
     def plus(self, later: StackRows) -> StackRows:
         """Return both."""

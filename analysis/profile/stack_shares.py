@@ -25,6 +25,7 @@ from tprof.analysis.attribution.stack_cuts import Cuts, cut_at
 from tprof.trace.array_file import ArrayFile
 
 from .stack_rows import StackRows, added, both, pool_stacks
+from .tables import divided
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -194,16 +195,17 @@ def _of_thread(
     at = np.where(length_ns[cut.before] > 0, cut.before, np.minimum(cut.before + 1, len(length_ns) - 1))
     of_segment = cut.owner[at]
     gap_s = stacks.gap_ns[cut.sample] * 1e-9
-    times = _ratio(gap_s, length_ns[at] * 1e-9)
+    times = divided(gap_s, length_ns[at] * 1e-9, 0.0)
     if stacks.around_ns is not None:
-        times = np.minimum(times, np.maximum(_ratio(stacks.around_ns[cut.sample] * 1e-9, cut.segments.cpu_s[at]), 1.0))
+        most = divided(stacks.around_ns[cut.sample] * 1e-9, cut.segments.cpu_s[at], 0.0)
+        times = np.minimum(times, np.maximum(most, 1.0))
     t_ns = stacks.t_ns[cut.sample]
     own = (t_ns >= window.own_ns[0]) & (t_ns < window.own_ns[1])
     instance = np.append(np.uint64(0), one.rows.instance)[one.slot[of_segment]]
     stack = stacks.stack[cut.sample].astype(np.int64)
     joules, seconds, count = piece_j[at] * times, np.where(own, gap_s, 0.0), own.astype(np.float64)
     here, others = wholly[of_segment], np.flatnonzero(~wholly[of_segment] & (own | (joules > 0)))
-    scaled_j = (joules * _ratio(energy_j, sum_j)[of_segment])[here]
+    scaled_j = (joules * divided(energy_j, sum_j, 0.0)[of_segment])[here]
     thread = np.full(len(at), one.thread.ordinal)
     number = stacks.first + cut.sample.start + np.arange(len(at))
     return _Parts(
@@ -220,12 +222,6 @@ def _of_thread(
             instance[others], stack[others], np.stack((joules, seconds, count))[:, others],
         ),
     )  # fmt: skip
-
-
-def _ratio(above: NDArray[np.floating[Any]], below: NDArray[np.floating[Any]]) -> Floats:
-    ratio = np.zeros(len(above))
-    np.divide(above, below, out=ratio, where=below > 0)
-    return ratio
 
 
 @dataclass
@@ -259,7 +255,7 @@ class OpenStacks:
         over = ends_ns <= end_ns
         of_segment = _places((self._known[0], self._known[1]), (thread, begin_ns))
         done = over[of_segment]
-        scale = _ratio(sums[0], sums[1])[of_segment][done]
+        scale = divided(sums[0], sums[1], 0.0)[of_segment][done]
         factors = np.stack((scale, np.ones(len(scale)), scale**2, np.ones(len(scale))))
         of_thread, _, instance, stack = (one[done] for one in self._known)
         found = StackRows.of(instance, of_thread, stack, self._sums[:, done] * factors)

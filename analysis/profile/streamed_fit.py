@@ -32,6 +32,7 @@ from tprof.analysis.models.fitted.stored_work import NO_SPACE, Loader, StoredPar
 
 from tprof.trace.array_file import ArrayFile
 from tprof.trace.long_arrays import blocks, computed, empty, release, zeros
+from tprof.trace.long_sorts import rows_of
 from tprof.trace.metadata import MAX_NS
 
 from .recipe import repeatable, share_fitted, share_overlapping
@@ -121,11 +122,8 @@ class _Lengths:
 
     def _find(self, ids: NDArray[np.uint64]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Return which of some ids are known, and the numbers of these."""
-        if not len(self.ids):
-            return np.zeros(len(ids), bool), np.empty(0, np.int64)
-        at = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
-        known = self.ids[at] == ids
-        return known, self.number[at[known]]
+        row = rows_of(self.ids, ids)
+        return row >= 0, self.number[row[row >= 0]]
 
     def _begin(self, ids: NDArray[np.uint64]) -> None:
         # Of more, the lengths within windows count.

@@ -105,7 +105,7 @@ def tasks_table(
         "static_j": totals.static_j,
         "energy_low_j": totals.low_j,
         "energy_high_j": totals.high_j,
-        "power_w": _divided(energy_j, rows.own_s) if gpu is None else _of_processors(energy_j, rows.own_s, gpu),
+        "power_w": divided(energy_j, rows.own_s) if gpu is None else _of_processors(energy_j, rows.own_s, gpu),
     }
     if native is not None:
         columns |= {
@@ -118,7 +118,7 @@ def tasks_table(
     columns.update(rows.counts)
     counted = {"instructions", "cycles"} <= set(rows.counts)
     columns["ipc"] = (
-        _divided(rows.counts["instructions"], rows.counts["cycles"]) if counted else np.full(len(rows), np.nan)
+        divided(rows.counts["instructions"], rows.counts["cycles"]) if counted else np.full(len(rows), np.nan)
     )
     columns["failed"] = rows.failed
     columns |= _labels(trace, threads, thread)
@@ -151,11 +151,12 @@ def _add_gpu(totals: Totals, gpu: GpuTotals, energy_j: NDArray[np.float64], half
 
 def _of_processors(energy_j: NDArray[np.float64], own_s: NDArray[np.float64], gpu: GpuTotals) -> NDArray[np.float64]:
     """Return the mean power of instances without joules of a GPU: what it drew, it drew in another time than theirs."""
-    return np.where(gpu.joules > 0, np.nan, _divided(energy_j, own_s))
+    return np.where(gpu.joules > 0, np.nan, divided(energy_j, own_s))
 
 
-def _divided(above: NDArray[np.float64], below: NDArray[np.float64]) -> NDArray[np.float64]:
-    out = np.full(len(above), np.nan)
+def divided(above: NDArray[Any], below: NDArray[Any], none: float = np.nan) -> NDArray[np.float64]:
+    """Return ratios, and another value where there is nothing to divide by."""
+    out = np.full(len(above), none)
     np.divide(above, below, out=out, where=below > 0)
     return out
 

@@ -6,9 +6,10 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from support import traces
-from tprof.analysis.profile.flame.paths import MAX_LEVELS, ROOT, Paths, nodes_of, rows_of_parents
+from tprof.analysis.profile.flame.paths import MAX_LEVELS, Paths, nodes_of
 
 import tprof
+from tprof.trace import EventKind
 from tprof.trace.merge import merge
 
 MS_NS = 1_000_000
@@ -87,34 +88,32 @@ def test_every_instance_is_on_the_path_that_walking_finds(rows):
     parent = np.array([row - back if 0 < back <= row else -1 for row, (_, back) in enumerate(rows)])
     paths = Paths()
 
-    node = nodes_of(paths, ["0", "1", "2", "3"], task=task, parent=parent)
+    node = nodes_of(paths, ["0", "1", "2", "3"], task=task, parent=parent, top=np.zeros(len(task), np.int64))
 
     assert [paths.path(one) for one in node] == [slow_path(row, task, parent) for row in range(len(rows))]
 
 
-def test_a_chain_deeper_than_is_followed_still_counts_every_instance():
+def test_a_chain_deeper_than_is_followed_still_counts_every_instance(tmp_path):
     count = 3 * MAX_LEVELS
-    paths = Paths()
+    instance = [*range(1, count + 1), *range(count - 1, -1, -1)]
+    task = [(one - 1) % 2 if one else -1 for one in instance]
+    thread = {"t_ns": np.arange(len(instance)) * 1000, "instance": instance, "task": task}
+    path = traces.write(tmp_path / "t.tprof", tasks=("a", "b"), threads=(thread,), energy=ENERGY)
 
-    node = nodes_of(paths, ["a", "b"], task=np.arange(count) % 2, parent=np.arange(count) - 1)
+    rows = rows_by_path(tprof.load(path).profile().flame())
 
-    assert np.bincount(node).tolist() == [0, count // 2, count // 2]
-    assert paths.path(2) == ["a", "b"]
-
-
-def test_parents_in_a_circle_leave_their_instances_at_the_top():
-    paths = Paths()
-
-    node = nodes_of(paths, ["a", "b"], task=np.array([0, 1, 1]), parent=np.array([1, 0, 2]))
-
-    assert [paths.parents[one] for one in node] == [ROOT, ROOT, ROOT]
+    assert {path: row["instances"] for path, row in rows.items()} == {("a",): count // 2, ("a", "b"): count // 2}
 
 
-def test_parents_are_found_among_numbers_in_any_order():
-    instance = np.array([70, 3, 2**63, 9], np.uint64)
-    parent = np.array([9, 0, 70, 4], np.uint64)
+def test_parents_in_a_circle_leave_their_instances_at_the_top(tmp_path):
+    spawns = {"t_ns": [0, 0, 0], "kind": [EventKind.SPAWN] * 3, "instance": [1, 2, 3], "other": [2, 1, 3]}
+    events = spawns | {"task": [-1] * 3, "worker": [-1] * 3}
+    thread = {"t_ns": [0, MS_NS, 2 * MS_NS, 3 * MS_NS], "instance": [1, 2, 3, 0], "task": [0, 1, 2, -1]}
+    path = traces.write(tmp_path / "t.tprof", tasks=TASKS, threads=({**thread, "events": events},), energy=ENERGY)
 
-    assert rows_of_parents(instance, parent).tolist() == [3, -1, 0, -1]
+    rows = rows_by_path(tprof.load(path).profile().flame())
+
+    assert {path: row["instances"] for path, row in rows.items()} == {(task,): 1 for task in TASKS}
 
 
 @pytest.fixture(scope="module")

@@ -102,3 +102,9 @@ def test_six_million_numbers_more_are_sorted_in_less_memory_than_they_take(monke
     many, few = (in_child(_megabytes_more, count) for count in (8_000_000, 2_000_000))
 
     assert many - few < 48
+
+
+def test_rows_are_found_among_ids_in_any_order():
+    places = long_sorts.Places(np.array([70, 3, 2**63, 9], np.uint64))
+
+    assert places.rows(np.array([9, 0, 70, 4], np.uint64)).tolist() == [3, -1, 0, -1]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.names import shown
+from tprof.analysis.profile.stack_rows import StackRows
 
 from tprof.errors import UsageError
+from tprof.trace.long_sorts import Places
 
-from .functions import NodeStacks, add_functions
+from .functions import add_functions
 from .parts import NestedParts
-from .paths import REST, ROOT, Paths, rows_of_parents
-from .tree import OUTSIDE, Flame, NodeTotals, flame_of, joined
+from .paths import REST, ROOT, Paths
+from .tree import OUTSIDE, Flame, flame_of, joined, node_parts, sums_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -45,38 +48,35 @@ def flame(profile: Profile, by: Sequence[str] = ()) -> Flame:
     """Return the tree of one host's tasks; see `Profile.flame`."""
     levels = _levels(by)
     host = str((profile.trace.manifest.get("host") or {}).get("hostname"))
-    paths, totals = Paths(), NodeTotals(profile.summary())
-    nested = NestedParts(paths, [*profile.sums.names, NAMELESS], lambda tasks: _tops(paths, tasks, levels, host))
-
-    def add(tasks: pd.DataFrame, node: Integers) -> None:
-        if len(tasks):
-            totals.add(tasks, tasks["own_s"].to_numpy(float), node, len(paths))
-
-    stacks, waiting = NodeStacks(), []
+    paths, names = Paths(), list(dict.fromkeys([*profile.sums.names, NAMELESS]))
+    nested = NestedParts(paths, names, lambda tasks: _tops(paths, tasks, levels, host))
+    parts: list[pd.DataFrame] = []
+    stacks, waiting = StackRows.none(), []
     for (tasks, own_s), rows in profile.host_instances.with_stacks(_COLUMNS):
         before = nested.nodes(rows.instance)
-        add(*nested.add(tasks.assign(own_s=own_s)))
+        task = tasks["task"].cat.set_categories(names).fillna(NAMELESS)
+        parts.append(node_parts(*nested.add(tasks.assign(own_s=own_s, task=task))))
         node = np.where(before >= 0, before, nested.nodes(rows.instance))
         known = (node >= 0) | (rows.instance == 0)
-        stacks.add(rows.taken(known), node[known])
+        stacks = stacks.plus(rows.taken(known).of_nodes(node[known]))
         if not known.all():
             waiting.append(rows.taken(~known))
     last, node = nested.rest()
-    add(last, node)
-    for rows in waiting:
-        at = rows_of_parents(last["instance"].to_numpy(np.uint64), rows.instance)
-        stacks.add(rows, node[at])
-    stored = profile.host_instances.stored.stacks
+    parts.append(node_parts(last, node))
+    if waiting:
+        places = Places(last["instance"].to_numpy(np.uint64))
+        stacks = reduce(StackRows.plus, (rows.of_nodes(node[places.rows(rows.instance)]) for rows in waiting), stacks)
+    sums, stored = sums_of(parts, profile.summary(), len(paths)), profile.host_instances.stored.stacks
     if stored is None:
-        return flame_of(paths, totals.sums(), profile.info["quality"])
-    return _with_functions(profile, paths, totals.sums(), stacks, stored.sampled.table, stored.outside, levels, host)
+        return flame_of(paths, sums, profile.info["quality"])
+    return _with_functions(profile, paths, sums, stacks, stored.sampled.table, stored.outside, levels, host)
 
 
 def _with_functions(
     profile: Profile,
     paths: Paths,
     sums: Sums,
-    stacks: NodeStacks,
+    stacks: StackRows,
     table: StackTable,
     outside: Mapping[int, Floats],
     levels: frozenset[str],
@@ -129,24 +129,11 @@ def _levels(by: Sequence[str]) -> frozenset[str]:
     return frozenset(by)
 
 
-def _tops(paths: Paths, tasks: pd.DataFrame, levels: frozenset[str], host: str) -> Integers | None:
+def _tops(paths: Paths, tasks: pd.DataFrame, levels: frozenset[str], host: str) -> Integers:
     """Return the node of each instance's host, process or thread, the innermost level that is asked for."""
-    if not levels:
-        return None
     top = paths.child(ROOT, host, "host") if "host" in levels else ROOT
-    if levels == {"host"}:
-        return np.full(len(tasks), top, np.int64)
-    keys = ["pid", "tid", "thread"] if "thread" in levels else ["pid"]
-    groups = tasks.groupby(keys, sort=False, observed=True, dropna=False)
-    found = []
-    for key in groups.size().index:
-        pid, *thread = key if isinstance(key, tuple) else (key,)
-        at = paths.child(top, f"process {pid}", "process") if "process" in levels else top
-        if thread:
-            at = paths.child(
-                at, f"{thread[1]} ({thread[0]})", "thread", "" if "process" in levels else f"process {pid}"
-            )
-        found.append(at)
+    groups = tasks.groupby(["pid", "tid", "thread"], sort=False, observed=True, dropna=False)
+    found = [_top(paths, top, levels, key) for key in groups.size().index.tolist()]
     return np.array(found, np.int64)[groups.ngroup().to_numpy()]
 
 

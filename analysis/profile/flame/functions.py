@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from tprof.analysis.names import shown
-from tprof.analysis.profile.stack_rows import NO_STACK, POOL, StackRows, added
+from tprof.analysis.profile.stack_rows import NO_STACK, POOL, StackRows
 
 from .paths import REST, ROOT, TASK
 from .tree import NONE_SAMPLED, Stacked, wilson
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
     from .paths import Paths
     from .tree import Sums
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Frame = tuple[str, str, int]
 """Name, file and line of a function."""
 StackSums = dict[tuple[int, int], list[float]]
@@ -44,49 +41,6 @@ _FIGURES = ("own_j", "own_low_j", "own_high_j", "own_s")
 OWN = ("(tprof)", "", 0)
 IMPORT = ("(import)", "", 0)
 DEEPER = ("(callers that were not recorded)", "", 0)
-
-
-class NodeStacks:
-    """Sampled stacks by node: sums over each node's distinct stacks, which are few."""
-
-    def __init__(self) -> None:
-        """Begin without any."""
-        none = _Sums(np.empty(0, np.int64), np.empty(0, np.int64), np.empty((4, 0)))
-        self._of_nodes = self._of_pools = self._outside = none
-
-    def add(self, rows: StackRows, node: Integers) -> None:
-        """Add stacks, those in instances to the nodes of these."""
-        inside, pool = rows.instance > 0, rows.thread == POOL
-        own, outside = inside & ~pool, ~inside
-        self._of_nodes = self._of_nodes.plus(node[own], rows.stack[own], rows.sums[:, own])
-        self._of_pools = self._of_pools.plus(node[pool], rows.stack[pool], rows.sums[:, pool])
-        self._outside = self._outside.plus(rows.thread[outside], rows.stack[outside], rows.sums[:, outside])
-
-    def below(self, outside: Mapping[int, int]) -> StackSums:
-        """Return the sums of each node and stack; `outside` are the nodes of threads outside tasks, by ordinal."""
-        node = np.array([outside[ordinal] for ordinal in self._outside.owner.tolist()], np.int64)
-        return self._of_nodes.plus(node, self._outside.stack, self._outside.sums).by_key()
-
-    def of_pools(self) -> StackSums:
-        """Return those of threads without samples, by the nodes for which they work."""
-        return self._of_pools.by_key()
-
-
-class _Sums(NamedTuple):
-    """(4, n) sums of stacks, by node or thread and stack."""
-
-    owner: Integers
-    stack: Integers
-    sums: Floats
-
-    def plus(self, owner: Integers, stack: Integers, sums: Floats) -> _Sums:
-        keys = np.concatenate((self.owner, owner)), np.concatenate((self.stack, stack))
-        (owner, stack), sums = added(keys, np.concatenate((self.sums, sums), axis=1))
-        return _Sums(owner, stack, sums)
-
-    def by_key(self) -> StackSums:
-        keys = zip(self.owner.tolist(), self.stack.tolist(), strict=True)
-        return dict(zip(keys, self.sums.T.tolist(), strict=True))
 
 
 @dataclass
@@ -177,7 +131,7 @@ class _Group(NamedTuple):
 def add_functions(
     paths: Paths,
     sums: Sums,
-    stacks: NodeStacks,
+    stacks: StackRows,
     outside: Mapping[int, int],
     known: tuple[StackTable, Sequence[TaskEntry]],
 ) -> tuple[Sums, Stacked]:
@@ -187,7 +141,7 @@ def add_functions(
     ----------
     paths : the tree
     sums : of its nodes
-    stacks : by node
+    stacks : by node, in the place of the instance; `ROOT`: of threads outside tasks
     outside : the nodes of threads outside tasks, by ordinal
     known : the stacks' functions, and the tasks of the trace
 
@@ -196,9 +150,12 @@ def add_functions(
     The sums with the functions' nodes, and what is known of their samples.
     """
     table, places = known[0], TaskPlaces(known[1])
-    own, pools = stacks.below(outside), stacks.of_pools()
-    pool_j = {node: values[0] for (node, stack), values in pools.items() if stack == NO_STACK}
-    pools = {key: values for key, values in pools.items() if key[1] != NO_STACK}
+    node, is_outside = stacks.instance.copy(), stacks.instance == ROOT
+    node[is_outside] = [outside[ordinal] for ordinal in stacks.thread[is_outside].tolist()]
+    stacks = StackRows.of(node, *stacks[1:])
+    of_pool, has_stack = stacks.thread == POOL, stacks.stack != NO_STACK
+    own, pools = (_by_key(stacks.taken(has_stack & one)) for one in (~of_pool, of_pool))
+    pool_j = {node: values[0] for (node, _), values in _by_key(stacks.taken(~has_stack)).items()}
     heaps, of_pools = _heaps(paths, own, table, places), _heaps(paths, pools, table, None)
     groups: list[_Group] = []
     for node in range(len(paths)):
@@ -211,6 +168,11 @@ def add_functions(
             scaled = heap.scaled(pool_j[node] / heap.joules) if heap.joules > 0 else None
             groups.append(_Group(node, scaled, part, 0.0))
     return _shared(paths, sums, groups)
+
+
+def _by_key(rows: StackRows) -> StackSums:
+    keys = zip(rows.instance.tolist(), rows.stack.tolist(), strict=True)
+    return dict(zip(keys, rows.sums.T.tolist(), strict=True))
 
 
 def _heaps(paths: Paths, stacks: StackSums, table: StackTable, places: TaskPlaces | None) -> dict[int, _Heap]:

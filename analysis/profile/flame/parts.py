@@ -13,7 +13,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .paths import ROOT, Paths, nodes_of, rows_of_parents
+from tprof.trace.long_sorts import Places, rows_of
+
+from .paths import Paths, nearest, nodes_of, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,10 +47,7 @@ class _Placed(NamedTuple):
 
     def nodes(self, ids: Ids) -> Integers:
         """Return the node of each id, -1 for one that is not here."""
-        if not len(self.ids):
-            return np.full(len(ids), -1, np.int64)
-        place = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
-        return np.where(self.ids[place] == ids, self.node[place], -1)
+        return np.append(self.node, -1)[rows_of(self.ids, ids)]
 
 
 class NestedParts:
@@ -58,9 +57,9 @@ class NestedParts:
         self,
         paths: Paths,
         names: Sequence[str],
-        tops: Callable[[pd.DataFrame], Integers | None],
+        tops: Callable[[pd.DataFrame], Integers],
     ) -> None:
-        """Begin without instances; `names` are the tasks', the last of none, and `tops` the nodes above the tasks."""
+        """Begin without instances; `names` are the tasks', and `tops` the nodes above the tasks."""
         self._paths, self._names, self._tops = paths, names, tops
         self._open, self._found = _Placed.none(), _Placed.none()
         self._waiting: list[pd.DataFrame] = []
@@ -68,26 +67,17 @@ class NestedParts:
 
     def add(self, tasks: pd.DataFrame) -> tuple[pd.DataFrame, Integers]:
         """Return those of a part's instances whose nodes are known now, and their nodes."""
-        if not len(tasks):
-            return tasks, np.empty(0, np.int64)
-        ends_s = (tasks["start_s"] + tasks["duration_s"]).max()
-        self._open = self._open.where(self._open.start_s <= ends_s)
-        parents = tasks["parent"].to_numpy(np.uint64)
-        row = rows_of_parents(tasks["instance"].to_numpy(np.uint64), parents)
-        above = self._open.nodes(parents)
-        waits = _with_nested((row < 0) & (parents != 0) & (above < 0), row)
-        if waits.any():
-            self._waiting.append(tasks[waits])
-            self._wanted = np.union1d(self._wanted, parents[waits & (row < 0)])
-            place = np.cumsum(~waits) - 1
-            row = np.where(row >= 0, place[row], -1)[~waits]
-            tasks, above = tasks[~waits], above[~waits]
-        node = self._nodes(tasks, row, above)
-        ids = tasks["instance"].to_numpy(np.uint64)
-        placed = _Placed(ids, node, tasks["start_s"].to_numpy(float))
-        self._found = self._found.then(placed.where(np.isin(ids, self._wanted)))
+        if len(tasks):
+            ends_s = (tasks["start_s"] + tasks["duration_s"]).max()
+            self._open = self._open.where(self._open.start_s <= ends_s)
+        node, _ = self._nodes(tasks, self._open, is_last=False)
+        known, ids = node >= 0, tasks["instance"].to_numpy(np.uint64)
+        self._waiting.append(tasks[~known])
+        self._wanted = np.union1d(self._wanted, self._waiting[-1]["parent"])
+        placed = _Placed(ids, node, tasks["start_s"].to_numpy(float)).where(known)
+        self._found = self._found.then(placed.where(np.isin(placed.ids, self._wanted)))
         self._open = self._open.then(placed)
-        return tasks, node
+        return tasks[known], node[known]
 
     def nodes(self, ids: Ids) -> Integers:
         """Return the nodes of instances that came and can hold what is to come, or came last; -1 for others."""
@@ -95,25 +85,20 @@ class NestedParts:
 
     def rest(self) -> tuple[pd.DataFrame, Integers]:
         """Return the instances that waited; one whose parent is nowhere is in none."""
-        if not self._waiting:
-            return pd.DataFrame(), np.empty(0, np.int64)
         tasks = pd.concat(self._waiting, ignore_index=True)
+        node, row = self._nodes(tasks, self._found, is_last=True)
+        left = np.flatnonzero(node < 0)
+        node[left] = numbered(self._paths, self._names, nearest(node, row)[left], _codes(tasks)[left])
+        return tasks, node
+
+    def _nodes(self, tasks: pd.DataFrame, known: _Placed, *, is_last: bool) -> tuple[Integers, Integers]:
+        """Return the nodes of instances, -1 if what they nest in is not known, and the rows of their parents."""
         parents = tasks["parent"].to_numpy(np.uint64)
-        row = rows_of_parents(tasks["instance"].to_numpy(np.uint64), parents)
-        return tasks, self._nodes(tasks, row, self._found.nodes(parents))
-
-    def _nodes(self, tasks: pd.DataFrame, row: Integers, above: Integers) -> Integers:
-        codes = tasks["task"].cat.codes.to_numpy().astype(np.int64)
-        task = np.where(codes < 0, len(self._names) - 1, codes)
-        tops = self._tops(tasks)
-        top = np.where(above >= 0, above, ROOT if tops is None else tops)
-        return nodes_of(self._paths, self._names, task=task, parent=row, top=top)
+        row, above = Places(tasks["instance"].to_numpy(np.uint64)).rows(parents), known.nodes(parents)
+        tops = np.where(is_last | (parents == 0), self._tops(tasks), -1)
+        top = np.where(above >= 0, above, tops)
+        return nodes_of(self._paths, self._names, task=_codes(tasks), parent=row, top=top), row
 
 
-def _with_nested(which: NDArray[np.bool_], parent: Integers) -> NDArray[np.bool_]:
-    """Return rows, and those that nest in them at any depth; `parent` is the row of each one's parent, -1: none."""
-    while True:
-        nested = which | (which[parent] & (parent >= 0))
-        if (nested == which).all():
-            return which
-        which = nested
+def _codes(tasks: pd.DataFrame) -> Integers:
+    return tasks["task"].cat.codes.to_numpy().astype(np.int64)

@@ -2,8 +2,7 @@
 
 An instance nests in the one that its thread ran when it started (`parent`). Recursion is folded: an instance of a task
 that is already on the path belongs to that task's node, so no path is longer than there are tasks. The instances of one
-level are numbered at once, and only pairs of node and task are looked up one by one: O(n log n) for n instances, with a
-step for each level of nesting up to `MAX_LEVELS`.
+level are numbered at once, and only pairs of node and task are looked up one by one.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ ALL = "all"
 TASK = "task"
 REST = "rest"
 """Kinds of nodes; those of other levels are named as the level: host, process, thread, function."""
-_SMALL = 1024
-_SPARSE = 4
 
 
 @dataclass
@@ -84,9 +82,7 @@ class Paths:
         return names[::-1]
 
 
-def nodes_of(
-    paths: Paths, names: Sequence[str], *, task: Integers, parent: Integers, top: Integers | None = None
-) -> Integers:
+def nodes_of(paths: Paths, names: Sequence[str], *, task: Integers, parent: Integers, top: Integers) -> Integers:
     """Return the node of each instance, and add the nodes that are missing.
 
     Parameters
@@ -95,82 +91,32 @@ def nodes_of(
     names : of tasks
     task : (n,) index of the task's name
     parent : (n,) index of the instance in which it nests, -1: none
-    top : (n,) node below which an instance without a parent is; by default the root
+    top : (n,) node below which an instance without a parent is; -1: that is not known, and so no node of what nests in
+        it, nor of what nests too deeply or in a circle
     """
-    node = np.full(len(task), -1, np.int64)
-    first = np.flatnonzero(parent < 0)
-    node[first] = _numbered(paths, names, np.zeros(len(first), np.int64) if top is None else top[first], task[first])
-    nested = np.flatnonzero(parent >= 0)
-    nested = nested[np.argsort(parent[nested], kind="stable")]
-    counts = np.bincount(parent[nested], minlength=len(task))
-    end = np.cumsum(counts)
-    begin = end - counts
-    level = first
+    node, left = np.full(len(task), -1, np.int64), np.arange(len(task))
     for _ in range(MAX_LEVELS):
-        level = level[end[level] > begin[level]]
-        level = nested[_ranges(begin[level], end[level])]
-        level = level[node[level] < 0]
-        if not len(level):
+        up = parent[left]
+        above = np.where(up < 0, top[left], node[up])
+        placed = above >= 0
+        at = left[placed]
+        if not len(at):
             break
-        node[level] = _numbered(paths, names, node[parent[level]], task[level])
-    left = np.flatnonzero(node < 0)
-    if len(left):
-        above = _nearest(node, parent)[left]
-        known = np.where(above >= 0, node[above], ROOT)
-        node[left] = _numbered(paths, names, known, task[left])
+        node[at] = numbered(paths, names, above[placed], task[at])
+        left = left[~placed]
     return node
 
 
-def _nearest(node: Integers, parent: Integers) -> Integers:
-    """Return for each instance the nearest one above it that has a node; -1 in a circle of damaged parents."""
+def nearest(node: Integers, parent: Integers) -> Integers:
+    """Return for each instance the node of the nearest one above it that has one; the root in a circle of parents."""
     above = np.where(node >= 0, np.arange(len(node)), parent)
     for _ in range(64):
-        above = above[above]
-    return np.where(node[above] >= 0, above, -1)
+        above = np.where(above >= 0, above[above], -1)
+    return np.where((above >= 0) & (node[above] >= 0), node[above], ROOT)
 
 
-def _ranges(begin: Integers, end: Integers) -> Integers:
-    """Return the numbers from each begin to before its end."""
-    counts = end - begin
-    starts = np.cumsum(counts) - counts
-    return np.repeat(begin - starts, counts) + np.arange(int(counts.sum()))
-
-
-def _numbered(paths: Paths, names: Sequence[str], above: Integers, task: Integers) -> Integers:
+def numbered(paths: Paths, names: Sequence[str], above: Integers, task: Integers) -> Integers:
     """Return the node of each pair of a node above and a task."""
-    key = above * len(names) + task
-    pairs, inverse = _distinct(key)
+    place, pairs = pd.factorize(above * len(names) + task, sort=True)
     found = [paths.folded_child(int(pair) // len(names), names[int(pair) % len(names)], TASK) for pair in pairs]
-    return np.array(found, np.int64)[inverse]
-
-
-def _distinct(key: Integers) -> tuple[Integers, Integers]:
-    """Return the distinct values, and the index of each value among them; without sorting where they are dense."""
-    top = int(key.max(initial=-1)) + 1
-    if top > _SPARSE * len(key) + _SMALL:
-        distinct, inverse = np.unique(key, return_inverse=True)
-        return distinct, inverse.astype(np.int64)
-    is_used = np.zeros(top, bool)
-    is_used[key] = True
-    return np.flatnonzero(is_used), (np.cumsum(is_used) - 1)[key]
-
-
-def rows_of_parents(instance: NDArray[np.uint64], parent: NDArray[np.uint64]) -> Integers:
-    """Return the rows of instances, such as those of each row's parent; -1 for none and for one that is not there.
-
-    Parameters
-    ----------
-    instance : (n,) numbers of the instances that have rows
-    parent : (m,) those that are sought; 0 is none
-    """
-    found = np.full(len(parent), -1, np.int64)
-    nested = np.flatnonzero(parent != 0)
-    if not len(nested) or not len(instance):
-        return found
-    is_ordered = bool((instance[1:] > instance[:-1]).all())
-    order = None if is_ordered else np.argsort(instance, kind="stable")
-    ids = instance if order is None else instance[order]
-    place = np.minimum(np.searchsorted(ids, parent[nested]), len(ids) - 1)
-    is_there = ids[place] == parent[nested]
-    found[nested[is_there]] = (place if order is None else order[place])[is_there]
-    return found
+    return np.array(found, np.int64)[place]

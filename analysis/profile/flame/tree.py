@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from tprof.analysis.operating_points.scales import NORMAL_95
-from tprof.analysis.profile.intervals import part_reach
+from tprof.analysis.profile.grouped import bounded, bounds_of, by_task
+from tprof.analysis.profile.summary import joined_quality
+from tprof.analysis.profile.tables import divided
 
 from tprof.trace.plain_values import counted
 
@@ -106,80 +108,29 @@ class Sums:
     instances: Floats
     unresolved: Floats
 
-    @classmethod
-    def zeros(cls, count: int) -> Sums:
-        """Begin with zeros."""
-        return cls(*(np.zeros(count) for _ in OWN))
-
     def grown(self, count: int) -> Sums:
         """Return the same for more nodes, the new ones zero."""
         return Sums(*(np.concatenate([getattr(self, one), np.zeros(count - len(self.own_j))]) for one in OWN))
 
 
-class NodeTotals:
-    """What nodes took themselves, by instances that are added in parts.
+def node_parts(tasks: pd.DataFrame, node: Integers) -> pd.DataFrame:
+    """Return the sums of instances, with their `own_s`, by node and task."""
+    unresolved = tasks["energy_j"].isna().astype(int)
+    frame = bounded(tasks, tasks["own_s"].to_numpy(float)).assign(node=node, unresolved=unresolved)
+    return by_task(frame, ["node"])
+
+
+def sums_of(parts: Sequence[pd.DataFrame], summary: pd.DataFrame, count: int) -> Sums:
+    """Return what each of so many nodes took itself.
 
     The bounds take the errors of a task's energy as common to all its instances, as those of `Profile.by` do; a
     path that only some of them took has their own resolution besides.
     """
-
-    _COLUMNS = (
-        "known_j", "of_task_low_j", "of_task_high_j", "most_low_j", "most_high_j", "half_squares", "part", "own_s",
-        "instances", "unresolved",
-    )  # fmt: skip
-
-    def __init__(self, summary: pd.DataFrame) -> None:
-        """Begin with the root alone; `summary` is that of the tasks, from which the intervals are."""
-        self._summary = summary
-        self._totals = np.zeros((len(self._COLUMNS), 1))
-
-    def add(self, tasks: pd.DataFrame, own_s: Floats, node: Integers, count: int) -> None:
-        """Add instances.
-
-        Parameters
-        ----------
-        tasks : one row per instance
-        own_s : (n,) seconds in which each ran
-        node : (n,) of each instance
-        count : of nodes so far
-        """
-        energy_j = tasks["energy_j"].to_numpy(float)
-        is_known = np.isfinite(energy_j)
-        known_j = np.where(is_known, energy_j, 0.0)
-        codes = tasks["task"].cat.codes.to_numpy()
-        categories = tasks["task"].cat.categories
-        ends = {name: tasks[f"energy_{name}_j"].to_numpy(float) for name in ("low", "high")}
-        half_j = np.where(is_known, np.nan_to_num((ends["high"] - ends["low"]) / 2), 0.0)
-        instances = np.append(self._summary["instances"].reindex(categories).to_numpy(float), np.nan)
-        of_task_j = (known_j * self._ratios(name, categories)[codes] for name in ("low", "high"))
-        most_j = (
-            np.where(is_known, np.nan_to_num(sign * (ends[name] - known_j)), 0.0)
-            for name, sign in (("low", -1), ("high", 1))
-        )
-        weights = (
-            known_j, *of_task_j, *most_j, half_j**2, np.nan_to_num(1 / instances, nan=0.0)[codes], own_s, None,
-            (~is_known).astype(float),
-        )  # fmt: skip
-        added = np.array([np.bincount(node, weights=one, minlength=count).astype(float) for one in weights])
-        added[:, : self._totals.shape[1]] += self._totals
-        self._totals = added
-
-    def _ratios(self, end: str, categories: pd.Index[Any]) -> Floats:
-        """Return an end of the interval of each task's energy over it, 1 for unknown ones, which are last too."""
-        whole_j = self._summary["energy_j"].where(self._summary["energy_j"] > 0)
-        ratio = (self._summary[f"energy_{end}_j"] / whole_j).reindex(categories).to_numpy(float)
-        return np.asarray(np.nan_to_num(np.append(ratio, 1.0), nan=1.0), np.float64)
-
-    def sums(self) -> Sums:
-        """Return the figures of all nodes."""
-        known = dict(zip(self._COLUMNS, self._totals, strict=True))
-        joules, half_squares, part = (known[name] for name in ("known_j", "half_squares", "part"))
-        low, high = (
-            joules
-            + sign * part_reach(sign * (known[f"of_task_{end}_j"] - joules), half_squares, part, known[f"most_{end}_j"])
-            for end, sign in (("low", -1), ("high", 1))
-        )
-        return Sums(joules, np.maximum(low, 0.0), high, known["own_s"], known["instances"], known["unresolved"])
+    both = by_task(pd.concat(parts), ["node"])
+    bounds_j = bounds_of(both.fillna({"energy_j": 0.0}), summary)
+    both = both.assign(own_j=both["energy_j"], own_low_j=bounds_j["energy_low_j"], own_high_j=bounds_j["energy_high_j"])
+    figures = both.groupby("node")[[*OWN]].sum().reindex(range(count), fill_value=0.0)
+    return Sums(*(figures[name].to_numpy(float) for name in OWN))
 
 
 @dataclass
@@ -243,34 +194,21 @@ def flame_of(
     def own(values: Floats) -> Floats:
         return np.where(is_unknown, np.nan, values)
 
-    nodes = pd.DataFrame(
-        {
-            "parent": parents,
-            "depth": depths,
-            "name": paths.names,
-            "kind": pd.Categorical(paths.kinds),
-            "place": paths.notes,
-            "energy_j": of_all(energy_j),
-            "energy_low_j": of_all(np.minimum(bounds[0], energy_j)),
-            "energy_high_j": of_all(np.maximum(bounds[1], energy_j)),
-            "time_s": time_s,
-            "power_w": _ratio(of_all(energy_j), time_s),
-            "own_j": own(sums.own_j),
-            "own_low_j": own(np.minimum(sums.own_low_j, sums.own_j)),
-            "own_high_j": own(np.maximum(sums.own_high_j, sums.own_j)),
-            "own_s": sums.own_s,
-            "instances": sums.instances.astype(np.int64),
-            "unresolved": sums.unresolved.astype(np.int64),
-            "samples": np.where(samples > 0, samples, np.nan),
-        }
+    nodes = _table(paths).assign(
+        energy_j=of_all(energy_j),
+        energy_low_j=of_all(np.minimum(bounds[0], energy_j)),
+        energy_high_j=of_all(np.maximum(bounds[1], energy_j)),
+        time_s=time_s,
+        power_w=divided(of_all(energy_j), time_s),
+        own_j=own(sums.own_j),
+        own_low_j=own(np.minimum(sums.own_low_j, sums.own_j)),
+        own_high_j=own(np.maximum(sums.own_high_j, sums.own_j)),
+        own_s=sums.own_s,
+        instances=sums.instances.astype(np.int64),
+        unresolved=sums.unresolved.astype(np.int64),
+        samples=np.where(samples > 0, samples, np.nan),
     )
     return Flame(nodes, quality, stacked.total, stacked.effective)
-
-
-def _ratio(above: Floats, below: Floats) -> Floats:
-    ratio = np.full(len(above), np.nan)
-    np.divide(above, below, out=ratio, where=below > 0)
-    return ratio
 
 
 def _with_nested(own: Floats, parents: Integers, depths: Integers) -> Floats:
@@ -302,30 +240,24 @@ def joined(flames: Sequence[tuple[str, str, Flame]], levels: frozenset[str]) -> 
     levels : kinds of nodes that stay above the tasks; host is one that is added
     """
     paths = Paths()
-    parts = [_placed(paths, one, host if "host" in levels else None, levels) for host, _, one in flames]
-    nodes = pd.DataFrame(
-        {"parent": paths.parents, "depth": paths.depths, "name": paths.names, "kind": pd.Categorical(paths.kinds)}
-    ).assign(place=paths.notes)
-    for name in ADDED:
-        total, known = np.zeros(len(paths)), np.zeros(len(paths), bool)
-        for (_, _, one), (rows, at) in zip(flames, parts, strict=True):
-            _add(total, known, one.nodes[name].to_numpy(float)[rows], at)
-            if "host" in levels and name not in OWN:
-                _add(total, known, one.nodes[name].to_numpy(float)[:1], np.zeros(1, np.int64))
-        nodes[name] = np.where(known, total, np.nan)
+    parts = [pd.DataFrame(dict.fromkeys(ADDED, np.nan), index=[0]).assign(node=ROOT)]
+    for host, _, one in flames:
+        parts.append(_placed(paths, one, host if "host" in levels else None, levels))
+        if "host" in levels:
+            parts.append(one.nodes.head(1)[[name for name in ADDED if name not in OWN]].assign(node=ROOT))
+    nodes = _table(paths).join(pd.concat(parts).groupby("node").sum(min_count=1))
     counts = {name: nodes[name].fillna(0).astype(np.int64) for name in ("instances", "unresolved")}
-    nodes = nodes.assign(power_w=_ratio(nodes["energy_j"].to_numpy(), nodes["time_s"].to_numpy()), **counts)
-    order = flames[0][2].nodes.columns if flames else nodes.columns
-    qualities = list(dict.fromkeys(quality for _, quality, _ in flames))
-    quality = qualities[0] if len(qualities) == 1 else "mixed"
+    power_w = divided(nodes["energy_j"].to_numpy(), nodes["time_s"].to_numpy())
+    nodes.insert(nodes.columns.get_loc("time_s") + 1, "power_w", power_w)
+    quality = joined_quality(quality for _, quality, _ in flames)
     trees = [one for _, _, one in flames if one.effective > 0 and one.energy_j > 0]
     squares = sum(one.energy_j**2 / one.effective for one in trees)
     effective = sum(one.energy_j for one in trees) ** 2 / squares if squares > 0 else 0.0
-    return Flame(nodes[list(order)], quality, sum(one.sampled for _, _, one in flames), effective)
+    return Flame(nodes.assign(**counts), quality, sum(one.sampled for _, _, one in flames), effective)
 
 
-def _placed(paths: Paths, flame: Flame, host: str | None, levels: frozenset[str]) -> tuple[Integers, Integers]:
-    """Return the rows of a tree that stay, and the node of each in the joined one."""
+def _placed(paths: Paths, flame: Flame, host: str | None, levels: frozenset[str]) -> pd.DataFrame:
+    """Return the figures of the rows of a tree that stay, and the node of each in the joined one."""
     at = [ROOT if host is None else paths.child(ROOT, host, "host")]
     rows = [ROOT]
     columns = (flame.nodes[name].tolist() for name in ("parent", "name", "kind", "place"))
@@ -335,10 +267,17 @@ def _placed(paths: Paths, flame: Flame, host: str | None, levels: frozenset[str]
             continue
         at.append(paths.child(at[parent], name, kind, place))
         rows.append(row)
-    return np.array(rows, np.int64), np.array(at, np.int64)[rows]
+    return flame.nodes.iloc[rows][[*ADDED]].assign(node=np.array(at)[rows])
 
 
-def _add(total: Floats, known: NDArray[np.bool_], values: Floats, at: Integers) -> None:
-    good = np.isfinite(values)
-    np.add.at(total, at[good], values[good])
-    known[at[good]] = True
+def _table(paths: Paths) -> pd.DataFrame:
+    """Return the columns of a tree's table of nodes that are no figures."""
+    return pd.DataFrame(
+        {
+            "parent": paths.parents,
+            "depth": paths.depths,
+            "name": paths.names,
+            "kind": pd.Categorical(paths.kinds),
+            "place": paths.notes,
+        }
+    )

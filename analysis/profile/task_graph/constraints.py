@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution import _loops
+from tprof.analysis.profile.tables import divided
 
 from tprof.trace import long_arrays
 from tprof.trace.long_arrays import (
@@ -143,18 +144,14 @@ class _Nodes:
         run, runs = self.execution.of, self.execution.of.runs
         at = runs.first[above] + at_spawn
         until_ns = np.clip(run.spawn_ns[child], runs.begin_ns[at], runs.end_ns[at])
-        return _divided(until_ns - runs.begin_ns[at], run.own_ns[above])
+        return divided(until_ns - runs.begin_ns[at], run.own_ns[above], 0.0)
 
     def _between_runs(self, at: NDArray[np.intp]) -> Edges:
         runs = self.execution.of.runs
         row = runs.row[at]
         within = (self.first[row] + (at - runs.first[row])).astype(np.int32)
-        share = _divided(runs.end_ns[at] - runs.begin_ns[at], self.execution.of.own_ns[row])
+        share = divided(runs.end_ns[at] - runs.begin_ns[at], self.execution.of.own_ns[row], 0.0)
         return within, within + 1, share
-
-
-def _divided(above: NDArray[np.int64], below: NDArray[np.int64]) -> Floats:
-    return np.where(below > 0, above / np.maximum(below, 1), 0.0)
 
 
 @dataclass(frozen=True)

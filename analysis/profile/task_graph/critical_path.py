@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from tprof.analysis.profile import Profile
 
-    from .instances import Instances, Named
+    from .instances import Instances
     from .observed_chain import Pieces
 
 NONE = (
@@ -95,7 +95,6 @@ class CriticalPath:
     chain_columns: Chain = field(repr=False)
     heaviest_columns: Chain = field(repr=False)
     pieces: Pieces = field(repr=False)
-    pieces_of: Named = field(repr=False)
 
     @cached_property
     def chain(self) -> pd.DataFrame:
@@ -110,7 +109,7 @@ class CriticalPath:
     @cached_property
     def observed(self) -> pd.DataFrame:
         """The observed chain of waits."""
-        return self.pieces.table(self.pieces_of)
+        return self.pieces.table()
 
     @property
     def share(self) -> float:
@@ -196,7 +195,6 @@ def path_through(instances: Instances, quality: str) -> CriticalPath:
         chain_columns=chain,
         heaviest_columns=heaviest,
         pieces=pieces,
-        pieces_of=instances.named(pieces.row),
     )
 
 

@@ -161,7 +161,12 @@ class Named:
 
 def read_ran(profile: Profile) -> Ran:
     """Read what ran, from a profile's instances and the trace's samples."""
-    kinds = {"instance": np.uint64, "task": np.int32, **dict.fromkeys(TIMES, np.int64), "own_ns": np.int64}
+    kinds: dict[str, Any] = {
+        "instance": np.uint64,
+        "task": np.int32,
+        **dict.fromkeys(TIMES, np.int64),
+        "own_ns": np.int64,
+    }
     kinds |= {"energy_j": np.float64, "parent": np.uint64, "failed": np.bool_}
     found, sums = AppendedColumns(*kinds.values()), []
 

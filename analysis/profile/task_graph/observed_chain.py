@@ -15,8 +15,6 @@ from tprof.trace.long_arrays import Appended, AppendedColumns, AppendedRows, blo
 from tprof.trace.long_sorts import firsts, order_of, sorted_columns, sorted_values
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from .execution import Execution
     from .instances import Instances, Named
     from .runs import Rows
@@ -31,77 +29,58 @@ PARTS_OF_JOBS = (*PARTS[:2], "transfer", *PARTS[2:])
 
 @dataclass(frozen=True)
 class Pieces:
-    """The pieces of a makespan, last first, (k,) each: the place of its kind in `kinds`, and as of `observed_chain`.
+    """The pieces of a makespan, last first, (k,) each; without gaps, those without length left out.
 
-    `length_ns` are sums by kind.
+    Attributes
+    ----------
+    named : the instance that ran or waited; none: the program outside its tasks
+    length_ns : sums by kind
+    kind : the place of each one's kind among these
     """
 
-    kinds: tuple[str, ...]
+    named: Named
     length_ns: dict[str, int]
     kind: NDArray[np.int8]
     begin_ns: Times
     end_ns: Times
-    row: NDArray[np.int32]
 
-    def table(self, named: Named) -> pd.DataFrame:
-        """Return them in order of time, with what their rows are of."""
-        kinds = pd.Categorical.from_codes(self.kind[::-1], categories=pd.Index(list(self.kinds)))
+    def table(self) -> pd.DataFrame:
+        """Return them in order of time."""
         columns = {
-            "kind": kinds,
+            "kind": pd.Categorical.from_codes(self.kind[::-1], categories=pd.Index(list(self.length_ns))),
             "start_s": self.begin_ns[::-1] * 1e-9,
             "duration_s": (self.end_ns - self.begin_ns)[::-1] * 1e-9,
-            "task": named.tasks()[::-1],
-            "instance": named.instance[::-1].copy(),
+            "task": self.named.tasks()[::-1],
+            "instance": self.named.instance[::-1].copy(),
         }
-        hosts = named.host_names()
+        hosts = self.named.host_names()
         if hosts is not None:
             columns |= {"task": np.asarray(columns["task"], object), "host": hosts[::-1]}
         return pd.DataFrame(columns)
 
 
 def observed_chain(execution: Execution) -> Pieces:
-    """Return the pieces of the makespan; `CriticalPath` states the rule.
-
-    Returns
-    -------
-    kind (one of `PARTS`, of several hosts of `PARTS_OF_JOBS`), begin_ns, end_ns, row (of the instance that ran or
-    waited, -1: the program outside its tasks). Pieces without length are left out, so the others follow each other
-    without gaps.
-    """
-    pieces = _Pieces(PARTS if execution.of.clocks is None else PARTS_OF_JOBS)
+    """Return the pieces of the makespan, of kinds `PARTS`, of several hosts `PARTS_OF_JOBS`."""
+    length_ns = dict.fromkeys(PARTS if execution.of.clocks is None else PARTS_OF_JOBS, 0)
+    found = AppendedRows(np.int8, np.int64, np.int64, np.int32)
     if len(execution.of):
-        _Walk(execution, pieces).go()
-    return pieces.finish()
-
-
-class _Pieces:
-    """Pieces of the makespan, last first, 21 bytes each."""
-
-    def __init__(self, kinds: Sequence[str]) -> None:
-        self._kinds = {kind: code for code, kind in enumerate(kinds)}
-        self._length_ns = dict.fromkeys(kinds, 0)
-        self._rows = AppendedRows(np.int8, np.int64, np.int64, np.int32)
-
-    def add(self, kind: str, begin_ns: int, end_ns: int, row: int) -> None:
-        self._length_ns[kind] += end_ns - begin_ns
-        self._rows.add(self._kinds[kind], begin_ns, end_ns, row)
-
-    def finish(self) -> Pieces:
-        return Pieces(tuple(self._kinds), self._length_ns, *self._rows.finish())
+        _Walk(execution, length_ns, found).go()
+    kind, begin_ns, end_ns, row = found.finish()
+    return Pieces(execution.of.named(row), length_ns, kind, begin_ns, end_ns)
 
 
 class _Walk:
-    """Walks back through an execution; `at` is the current time, `place` the current run, -1: outside."""
+    """Walks back through an execution, as `CriticalPath` states; `at` is the time now, `place` the run, -1: outside."""
 
-    def __init__(self, execution: Execution, found: _Pieces) -> None:
+    def __init__(self, execution: Execution, length_ns: dict[str, int], found: AppendedRows) -> None:
         self._columns = _columns(execution)
         # Views are quicker than arrays.
         self.run = SimpleNamespace(**{name: values.data for name, values in self._columns.items()})
-        spawn_ns, last = execution.of.spawn_ns, _latest(execution.of.end_ns)
+        last = int(execution.of.end_ns.argmax())
         self.at = self.run.end_ns[last]
         self.place = self.run.first_run[last + 1] - 1
-        self.begin_ns = min(int(spawn_ns[at].min()) for at in blocks(len(spawn_ns), spawn_ns))
-        self.found = found
+        self.begin_ns = int(execution.of.spawn_ns.min())
+        self.kinds, self.length_ns, self.found = tuple(length_ns), length_ns, found
 
     def go(self) -> None:
         """Find all pieces, last first."""
@@ -124,7 +103,8 @@ class _Walk:
         """Add the piece from a time to the current one, and go to that time."""
         begin_ns = max(min(begin_ns, self.at), self.begin_ns)
         if begin_ns < self.at:
-            self.found.add(kind, begin_ns, self.at, row)
+            self.length_ns[kind] += self.at - begin_ns
+            self.found.add(self.kinds.index(kind), begin_ns, self.at, row)
         self.at = begin_ns
 
     def _step(self) -> None:
@@ -224,16 +204,6 @@ def _columns(execution: Execution) -> dict[str, NDArray[Any]]:
     found["first_child"], found["children"] = _children_by_end(execution)
     found["drained_ns"], found["drained_by"] = _drained(of)
     return found if of.clocks is None else found | {"host": of.clocks.host}
-
-
-def _latest(times_ns: Times) -> int:
-    """Return the row of the greatest time, the first of several."""
-    found = 0
-    for at in blocks(len(times_ns), times_ns):
-        place = at.start + int(times_ns[at].argmax())
-        if times_ns[place] > times_ns[found]:
-            found = place
-    return found
 
 
 def _children_by_end(execution: Execution) -> tuple[Rows, Rows]:

@@ -76,19 +76,19 @@ class RuntimeEvents:
     files : of the events
     count : of events of known kinds
     notes : sentences on missing events
+    turns : of workers
     spawns, releases, steals, cancels : of instances: when they were spawned, could run, were taken by a worker from
         another one, and were cancelled before they ran
-    turns : of workers
     """
 
     files: tuple[EventFile, ...]
     count: int
     notes: tuple[str, ...]
+    turns: Turns = field(repr=False)
     spawns: Earliest = field(repr=False)
     releases: Earliest = field(repr=False)
     steals: Earliest = field(repr=False)
     cancels: Earliest = field(repr=False)
-    turns: Turns = field(repr=False)
 
     def __len__(self) -> int:
         """Return the number of events of known kinds."""
@@ -109,7 +109,7 @@ def read_events(trace: Trace) -> RuntimeEvents:
     turns = AppendedColumns(np.int64, np.int64, np.bool_, np.int64)
     for file in trace.events:
         for events in file.parts():
-            known = np.count_nonzero(np.isin(events["kind"], list(EventKind)))
+            known = int(np.isin(events["kind"], list(EventKind)).sum())
             count, unknown = count + known, unknown + len(events) - known
             for kind, found in columns.items():
                 some = events[(events["kind"] == kind) & (events["instance"] != 0)]
@@ -120,4 +120,4 @@ def read_events(trace: Trace) -> RuntimeEvents:
             turns.add(some["t_ns"], np.full(len(some), file.ordinal), some["kind"] == EventKind.BEGIN, worker)
     earliest = (Earliest(*first_rows(sorted_arrays(found.finish(), keys=2))) for found in columns.values())
     notes = notes_of(trace.events, unknown)
-    return RuntimeEvents(trace.events, count, notes, *earliest, turns=Turns(*sorted_arrays(turns.finish())))
+    return RuntimeEvents(trace.events, count, notes, Turns(*sorted_arrays(turns.finish())), *earliest)

@@ -22,7 +22,7 @@ def wait_sums(tasks: pd.DataFrame, own_s: NDArray[np.float64]) -> pd.DataFrame:
     """Return the sums of some instances by task: whether they were stolen and their times, and how many are known."""
     times = {name: tasks[f"{name}_s"] for name in MEANS[:-1]} | {"own": own_s}
     groups = pd.DataFrame({"stolen": tasks["stolen"], **times}).groupby(tasks["task"], observed=False)
-    return pd.concat({"sum": groups.sum(), "count": groups.count()}, axis=1)
+    return groups.sum().join(groups.count().add_suffix("_known"))
 
 
 def waits(profile: Profile) -> pd.DataFrame:
@@ -34,15 +34,16 @@ def waits(profile: Profile) -> pd.DataFrame:
     wait_worker_mean_s (ready to start), own_mean_s (running), steals, cancelled (that never ran). Means are over
     instances with known times, NaN without any. Empty for a trace without events.
     """
+    has_events = len(profile.events) > 0
     names, number = places([shown(entry.name) for entry in profile.trace.tasks])
-    index = pd.Index(np.array(names if len(profile.events) else [], object), name="task")
-    waited = profile.ran.waited if len(index) else None
+    index = pd.Index(np.array(names if has_events else [], object), name="task")
+    waited = profile.ran.waited if has_events else None
     if waited is None:
-        sums = count = pd.DataFrame(0, index=index, columns=["stolen", *MEANS])
-    else:
-        sums, count = (waited[name].set_axis(index) for name in ("sum", "count"))
-    frame = (sums / count)[[*MEANS]].add_suffix("_mean_s").assign(steals=sums["stolen"].astype(np.int64))
-    frame.insert(0, "instances", count["stolen"].astype(np.int64))
+        sums = ("stolen", *MEANS)
+        waited = pd.DataFrame(0, index=index, columns=[*sums, *(f"{name}_known" for name in sums)])
+    means = {f"{name}_mean_s": waited[name] / waited[f"{name}_known"] for name in MEANS}
+    frame = pd.DataFrame({"instances": waited["stolen_known"], **means, "steals": waited["stolen"]}).set_axis(index)
+    frame = frame.astype({"instances": np.int64, "steals": np.int64})
     frame["cancelled"] = _cancelled(profile, number, len(index))
     waited_s = frame["instances"] * frame[["wait_data_mean_s", "wait_worker_mean_s"]].fillna(0.0).sum(axis=1)
     kept = frame[(frame["instances"] > 0) | (frame["cancelled"] > 0)]
