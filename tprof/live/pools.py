@@ -2,7 +2,7 @@
 
 A block and the second before it are looked at as a window of time of a recording that has ended: by the same rules, the
 users of a pool are whoever its calls, its creators and its onsets show there. So a task's part is less certain than in
-the end, where the whole recording tells.
+the end, when the whole recording is known.
 """
 
 from __future__ import annotations
@@ -142,9 +142,19 @@ class LivePools:
         self.cuts = []
         if self._natives.move_since(own_ns[0] - BEFORE_NS):
             here = {number: RanBefore.of(one) for number, one in zip(ran.numbers, ran.apart(), strict=True)}
-            self._reaches |= {one.ordinal: Reach(one.pid, one.tid, one.first_ns or 0, MAX_NS) for one in threads}
+            there = {one.ordinal: Reach(one.pid, one.tid, one.first_ns or 0, MAX_NS) for one in threads}
+            self._reaches |= there
             self.cuts = self._found(here, (own_ns[0], until_ns), ran)
+            self._forget_pools(set(there.values()))
         self._remember(here, own_ns[1])
+
+    def _forget_pools(self, there: set[Reach]) -> None:
+        """Forget the onsets of pools whose creators have ended: programs may create one on each of many threads."""
+        self._onsets = {
+            key: one
+            for key, one in self._onsets.items()
+            if all(part in there for part in key if isinstance(part, Reach))
+        }
 
     def _remember(self, here: Mapping[int, RanBefore], end_ns: int) -> None:
         """Remember what ran in the second before the next block; nothing if no pool works."""

@@ -81,7 +81,7 @@ class Onsets:
         ----------
         usage, clocks : of the pool
         rest_ns : if it is idle for less it has not rested
-        before : what was counted before; None: nothing
+        before : what was counted before, which goes on here; None: nothing
         own_ns : windows that begin or end outside are not counted
         """
         self.edges_ns = _edges(usage)
@@ -92,7 +92,7 @@ class Onsets:
             self.both = np.zeros((2, MOST_PAIRED, MOST_PAIRED), np.int64)
         else:
             self.onsets, self.chances = before.onsets, before.chances
-            self.counts, self.ran, self.both = before.counts, before.ran, before.both.copy()
+            self.counts, self.ran, self.both = before.counts, before.ran, before.both
         self._next, self._end_ns = int(np.searchsorted(self.edges_ns, own_ns[0])), own_ns[1]
         self._open = np.empty(0, np.int64)
 
