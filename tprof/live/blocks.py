@@ -101,13 +101,7 @@ class FollowedThread:
         self._end_ns = end_ns
         names = thread.dtype.names or ()
         self._column = names.index("cpu_ns") - len(layout.SAMPLE_HEAD) if "cpu_ns" in thread.columns else -1
-        self._tail = _core.Tail(
-            os.fspath(thread.stream.path),
-            thread.dtype.itemsize,
-            layout.HEADER_BYTES + thread.stream.number("window_bytes"),
-            thread.stream.gone,
-            _fetch_of(thread.stream),
-        )
+        self._tail = tail_of(thread.stream, thread.dtype, _fetch_of(thread.stream))
         self.state = np.zeros(1, THREAD)
         self.state["end_ns"] = MAX_NS if end_ns is None else end_ns
         self.given = self.state.view(np.uint8), _NO_COUNTS, self.ordinal
@@ -322,6 +316,12 @@ class LiveBlocks:
         gone = (end_ns < since_ns) & (end_ns > begin_ns)  # those that end there are kept
         self._gone_s += float(self._ran.cpu_s[gone].sum())
         self._arrays.forget(self.instances, self.over())
+
+
+def tail_of(stream: Stream, dtype: np.dtype[np.void], fetch: Callable[[int, int], bytes] | None = None) -> _core.Tail:
+    """Return what reads the records of a stream as they come; `fetch` as of `_core.Tail`."""
+    body_at = layout.HEADER_BYTES + stream.number("window_bytes")
+    return _core.Tail(os.fspath(stream.path), dtype.itemsize, body_at, stream.gone, fetch)
 
 
 def _fetch_of(stream: Stream) -> Callable[[int, int], bytes] | None:

@@ -125,7 +125,8 @@ class Meter:
         is_over = (session / END).exists() if is_over is None else is_over
         self._resumed: Resumed | None = None
         self._ended: EndedFigures | None = None
-        manifest, _ = sound_manifest(read_manifest(session))
+        self._manifest, _ = sound_manifest(read_manifest(session))
+        manifest = self._manifest
         if sums is None and keeps_summary(manifest):
             self._resume(is_over=is_over)
         elif is_over and sums is None:
@@ -147,7 +148,7 @@ class Meter:
             self._resumed.enter(self.accounts, self._sharing.by_domain, self._index)
 
     def _follow_running(self, *, all_domains: bool) -> None:
-        manifest, _ = sound_manifest(read_manifest(self.session))
+        manifest = self._manifest
         self.static_w = static_watts(manifest)
         self.table = TaskTable()
         self.readings: Readings = RunningReadings(self.session, self.static_w, all_domains=all_domains)
@@ -389,18 +390,18 @@ class Meter:
             if self._pools is None:
                 from .pools import LivePools  # noqa: PLC0415 - most programs have none
 
-                self._pools = LivePools(self._natives, read_manifest(self.session), self.table)
+                self._pools = LivePools(self._natives, self._manifest, self.table)
             self._pools.find(self._threads, ran, (since_ns, end_ns), until_ns)
-        if until_ns > self._reached_ns:
-            readings.learn(self._reached_ns, until_ns, self._seen_at, self._first_ns)
-            self._reached_ns = until_ns
-        self._sharing.step(blocks, ran, since_ns, end_ns, blocks.before, readings.hidden, self._pools)
+        pools = self._pools
 
-    def _seen_at(self, t_ns: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the CPU seconds of segments and of pools up to times, none before the last block."""
-        assert self._blocks is not None  # noqa: S101 - it was read
-        seen_s = self._blocks.seen_at(t_ns)
-        return seen_s if self._pools is None else seen_s + self._pools.seen_at(t_ns)
+        def seen_at(t_ns: NDArray[np.int64]) -> NDArray[np.float64]:
+            seen_s = blocks.seen_at(t_ns)
+            return seen_s if pools is None else seen_s + pools.seen_at(t_ns)
+
+        if until_ns > self._reached_ns:
+            readings.learn(self._reached_ns, until_ns, seen_at, self._first_ns)
+            self._reached_ns = until_ns
+        self._sharing.step(blocks, ran, since_ns, end_ns, blocks.before, readings.hidden, pools)
 
     def _begin(self) -> LiveBlocks:
         """Begin with the first block."""

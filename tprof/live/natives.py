@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tprof import _core
 from tprof.errors import TraceError
 from tprof.trace import layout
 from tprof.trace.kinds import NativeKind
 from tprof.trace.native import calls_among, facts_among, open_native
 from tprof.trace.native_pieces import clocks_among, latest_before, read_clocks
+
+from .blocks import tail_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,9 +44,7 @@ class FollowedNatives:
 
     def __init__(self, file: NativeFile, learn: Learn) -> None:
         """Begin with the first record."""
-        stream = file.stream
-        body_at = layout.HEADER_BYTES + stream.number("window_bytes")
-        self._tail = _core.Tail(os.fspath(stream.path), layout.NATIVE.itemsize, body_at, stream.gone)
+        self._tail = tail_of(file.stream, layout.NATIVE)
         self._file, self._learn = file, learn
         self._facts, self._clocks, self._calls = (np.empty(0, layout.NATIVE) for _ in range(3))
         self.last_ns, self.has_moved = 0, False

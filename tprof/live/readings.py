@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tprof import _core
 from tprof.analysis.attribution.gpu_use import SCOPE as GPU
 from tprof.analysis.attribution.hidden import Growth, Hidden, HiddenSoFar, SeenAt, sum_at
 from tprof.analysis.attribution.idle_power import idle_power, is_quiet, quanta_before
@@ -19,12 +17,14 @@ from tprof.trace.kinds import Quality, ReadingFlag, StreamKind, least_certain
 from tprof.trace.readings import unit_of
 from tprof.trace.stream import open_stream
 
+from .blocks import tail_of
 from .quanta import GrowingQuanta
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from tprof import _core
     from tprof.trace.stream import Stream
 
 Records = np.ndarray[Any, np.dtype[np.void]]
@@ -220,9 +220,7 @@ class RunningReadings(Readings):
             growth = Growth(unit_of(stream), package)
             (self.so_far.busy if quantity == "busy" else self.so_far.program).append(growth)
             follow = _follow_time(growth)
-        body_at = layout.HEADER_BYTES + stream.number("window_bytes")
-        tail = _core.Tail(os.fspath(path), layout.READING.itemsize, body_at, stream.gone)
-        self._files[path.name] = None if follow is None else (tail, follow)
+        self._files[path.name] = None if follow is None else (tail_of(stream, layout.READING), follow)
 
     def _domain(self, path: Path, stream: Stream, package: int | None) -> Callable[[Records], None] | None:
         description = stream.description

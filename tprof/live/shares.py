@@ -174,10 +174,10 @@ class LiveSharing:
         activity = Activity(ran, cuts, hidden, tuple(self._packages))  # type: ignore[arg-type]
         native = None if pools is None else pools.totals(rows)
         for number, domain in enumerate(self._domains):
-            offset, quanta = domain.taken, domain.take(end_ns)
+            quanta = domain.take(end_ns)
             if len(quanta):
                 before_j = self.accounts.parts_j
-                found = self._share(activity, quanta, domain.static_w, (number, offset), table, own, part_j, native)
+                found = self._share(activity, domain, number, quanta, table, own, part_j, native)
                 energy_j += found[0] + found[1]
                 dynamic_j += found[0]
                 self._note(domain.name, before_j)
@@ -204,30 +204,26 @@ class LiveSharing:
     def _share(
         self,
         activity: Activity,
+        domain: GrowingQuanta,
+        number: int,
         quanta: Quanta,
-        static_w: float,
-        place: tuple[int, int],
         table: InstanceTable,
         own: NDArray[np.bool_],
         part_j: Floats | None,
         native: LiveNativeTotals | None,
     ) -> tuple[Floats, Floats]:
-        """Share the joules of a domain's quanta; returns the dynamic and the static ones of instances.
-
-        `place` is the number of the domain, and how many of its quanta were shared before.
-        """
-        number, offset = place
+        """Share the quanta that a domain has just given; returns the dynamic and the static joules of instances."""
         ran, accounts = activity.ran, self.accounts
         records, sums = table.records, table.sums
-        plan = plan_sharing(activity.load(quanta), static_w, 1.0)
+        plan = plan_sharing(activity.load(quanta), domain.static_w, 1.0)
         kept = sums["edges"][:, number * WIDTH : (number + 1) * WIDTH]
-        edges = EdgeJoules.begin(table, number, quanta, offset)
+        edges = EdgeJoules.begin(table, number, quanta, domain.taken - len(quanta))
         found = settle(plan, ran, activity.pools, Joined(records, ran.parts["row"]), native, edges)
         edges.end(kept, found.dynamic_j)
         whole_j = padded(plan.dynamic_j)
-        for column, at in enumerate((edges.first, edges.last)):
-            here = at >= 0
-            sums["most"][here, 2 * number + column] = whole_j[at[here]]
+        for column, place in enumerate((edges.first, edges.last)):
+            here = place >= 0
+            sums["most"][here, 2 * number + column] = whole_j[place[here]]
         tasks_j, runtime_j, other_j, idle_j, spin_j, unidentified_j = found.sums.tolist()
         accounts.tasks_j += tasks_j
         accounts.runtime_j += runtime_j
