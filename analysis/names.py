@@ -22,9 +22,3 @@ def places(names: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
     unique = list(dict.fromkeys(names))
     number = {name: index for index, name in enumerate(unique)}
     return unique, np.array([number[name] for name in names], np.int64)
-
-
-def listed(names: Sequence[str], most: int) -> str:
-    """Return at most so many names in one line, and how many more there are."""
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

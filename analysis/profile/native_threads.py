@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from tprof.analysis.attribution.natives.clocks import PYTHON
 from tprof.analysis.attribution.natives.segments import OF_TASK, OUTSIDE, SPINNING, UNIDENTIFIED
 from tprof.analysis.attribution.segment_energy import sum_by
-from tprof.analysis.names import listed, places, shown
+from tprof.analysis.names import places, shown
 from tprof.analysis.quantities import quantity
+
+from tprof.trace.plain_values import first_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -120,12 +122,12 @@ def native_costs(facts: dict[str, Any] | None, measured_j: float) -> list[tuple[
         spin_j, unidentified_j = (sum(row[name] for row in rows) for name in ("spin_j", "unidentified_j"))
         setting = _setting(rows[0]["library"])
         if spin_j > NOTABLE * measured_j:
-            after = listed(sorted({name for row in rows for name in row["spins_after"]}), MOST_NAMES)
+            after = first_of(sorted({name for row in rows for name in row["spins_after"]}), MOST_NAMES)
             what = f"{setting} saves that" if setting else "either they spin, or they compute what these tasks started"
             took = _took(title, spin_j, measured_j)
             out.append((spin_j, f"{took} after {after} had ended, in no task's energy: {what}"))
         if unidentified_j > NOTABLE * measured_j:
-            users = listed(sorted({name for row in rows for name in row["users"]}), MOST_NAMES)
+            users = first_of(sorted({name for row in rows for name in row["users"]}), MOST_NAMES)
             spins = any(row["may_spin"] for row in rows)
             text = (
                 f"{_took(title, unidentified_j, measured_j)} while several of {users} can have used them"

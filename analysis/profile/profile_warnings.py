@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.analysis.names import listed, shown
+from tprof.analysis.names import shown
 from tprof.analysis.operating_points.scales import NORMAL_95
 
-from tprof.trace.plain_values import counted
+from tprof.trace.plain_values import counted, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -202,7 +202,7 @@ def fit_warnings(fits: Mapping[str, Fit], names: Sequence[str]) -> list[str]:
         out += dict.fromkeys(finding_text(finding, domain, fits) for finding in fit.findings)
         unresolved = [names[int(task)] for task in np.flatnonzero(fit.unresolved)]
         if unresolved:
-            which = listed(unresolved, MOST_NAMES)
+            which = first_of(unresolved, MOST_NAMES)
             out.append(f"the power of {which} is not resolved on {domain}: their intervals reach zero")
         out += _uncertain(domain, fit.level_w, fit.static_error_w)
     return out

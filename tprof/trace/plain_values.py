@@ -243,8 +243,14 @@ def counted(count: int, one: str, several: str = "") -> str:
 def listed(names: Iterable[object], most: int = 30) -> str:
     """List names for an error's sentence: at most `most`, odd and long ones as `shown`."""
     every = [str(name) for name in names]
-    some = [name if name.isprintable() and len(name) <= LONGEST_SHOWN else shown(name) for name in every[:most]]
-    return ", ".join(some) + (f" and {len(every) - most} more" if len(every) > most else "")
+    plain = [name if name.isprintable() and len(name) <= LONGEST_SHOWN else shown(name) for name in every]
+    return first_of(plain, most)
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """Return at most so many names in one line, and how many more there are."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 _TOO_DEEP = f"it is nested more than {MOST_LEVELS} levels deep"

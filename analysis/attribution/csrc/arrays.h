@@ -22,6 +22,10 @@
 #define UINT64 "LQ"
 #define FLOAT64 "d"
 
+/* What is done with an array. */
+#define READ PyBUF_SIMPLE
+#define WRITABLE PyBUF_WRITABLE
+
 /* The arrays of one call. Once taking one has failed, which sets an error, nothing more is taken: so it is enough to ask
  * `failed` when all were asked for. */
 struct tprof_arrays {

@@ -3,9 +3,6 @@
 
 #include "graphs.h"
 
-#define READ PyBUF_SIMPLE
-#define WRITABLE PyBUF_WRITABLE
-
 PyObject *tprof_graphs_module_count_edges(PyObject *self, PyObject *args)
 {
     PyObject *of_target, *of_missing;

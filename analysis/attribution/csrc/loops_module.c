@@ -6,7 +6,7 @@ static void take_groups(struct tprof_arrays *arrays, PyObject *key, Py_ssize_t g
 {
     if (groups < 0 || groups > INT32_MAX)
         tprof_arrays_refuse(arrays, "at most 2147483647 groups");
-    keys->at = tprof_arrays_take_any(arrays, key, "the keys", INT32, PyBUF_SIMPLE, &keys->count);
+    keys->at = tprof_arrays_take_any(arrays, key, "the keys", INT32, READ, &keys->count);
     keys->groups = (size_t)groups;
 }
 
@@ -25,9 +25,9 @@ static PyObject *add_by(PyObject *self, PyObject *args)
         return PyErr_Format(PyExc_ValueError, "at most %d columns, got %zd", MOST_COLUMNS, count);
     take_groups(&arrays, key, groups, &keys);
     for (Py_ssize_t at = 0; at < count; at++)
-        column[at] = tprof_arrays_take(&arrays, PyTuple_GET_ITEM(columns, at), "a column", FLOAT64, PyBUF_SIMPLE,
+        column[at] = tprof_arrays_take(&arrays, PyTuple_GET_ITEM(columns, at), "a column", FLOAT64, READ,
                                        (Py_ssize_t)keys.count);
-    double *of_groups = tprof_arrays_take(&arrays, sums, "the sums", FLOAT64, PyBUF_WRITABLE, count * groups);
+    double *of_groups = tprof_arrays_take(&arrays, sums, "the sums", FLOAT64, WRITABLE, count * groups);
     bool good;
     Py_BEGIN_ALLOW_THREADS
     good = !arrays.failed && tprof_loops_add(&keys, column, (size_t)count, of_groups);
@@ -46,11 +46,11 @@ static PyObject *add_products_by(PyObject *self, PyObject *args)
         return NULL;
     take_groups(&arrays, key, groups, &keys);
     const Py_ssize_t count = (Py_ssize_t)keys.count;
-    const double *x = tprof_arrays_take(&arrays, of_x, "x", FLOAT64, PyBUF_SIMPLE, count);
-    const double *y = tprof_arrays_take(&arrays, of_y, "y", FLOAT64, PyBUF_SIMPLE, count);
-    const double *centre_x = tprof_arrays_take(&arrays, of_centre_x, "the centres of x", FLOAT64, PyBUF_SIMPLE, groups);
-    const double *centre_y = tprof_arrays_take(&arrays, of_centre_y, "the centres of y", FLOAT64, PyBUF_SIMPLE, groups);
-    double *of_groups = tprof_arrays_take(&arrays, sums, "the sums", FLOAT64, PyBUF_WRITABLE, 3 * groups);
+    const double *x = tprof_arrays_take(&arrays, of_x, "x", FLOAT64, READ, count);
+    const double *y = tprof_arrays_take(&arrays, of_y, "y", FLOAT64, READ, count);
+    const double *centre_x = tprof_arrays_take(&arrays, of_centre_x, "the centres of x", FLOAT64, READ, groups);
+    const double *centre_y = tprof_arrays_take(&arrays, of_centre_y, "the centres of y", FLOAT64, READ, groups);
+    double *of_groups = tprof_arrays_take(&arrays, sums, "the sums", FLOAT64, WRITABLE, 3 * groups);
     bool good;
     Py_BEGIN_ALLOW_THREADS
     good = !arrays.failed && tprof_loops_add_products(&keys, x, y, centre_x, centre_y, of_groups);
@@ -66,9 +66,9 @@ static PyObject *locate(PyObject *self, PyObject *args)
     (void)self;
     if (!tprof_arrays_begin(&arrays, args, "OOO", &of_times, &of_edges, &of_places))
         return NULL;
-    int32_t *places = tprof_arrays_take_any(&arrays, of_places, "the places", INT32, PyBUF_WRITABLE, &count);
-    const int64_t *t_ns = tprof_arrays_take(&arrays, of_times, "the times", INT64, PyBUF_SIMPLE, (Py_ssize_t)count);
-    const int64_t *edges_ns = tprof_arrays_take_any(&arrays, of_edges, "the edges", INT64, PyBUF_SIMPLE, &edges);
+    int32_t *places = tprof_arrays_take_any(&arrays, of_places, "the places", INT32, WRITABLE, &count);
+    const int64_t *t_ns = tprof_arrays_take(&arrays, of_times, "the times", INT64, READ, (Py_ssize_t)count);
+    const int64_t *edges_ns = tprof_arrays_take_any(&arrays, of_edges, "the edges", INT64, READ, &edges);
     if (edges > INT32_MAX)
         tprof_arrays_refuse(&arrays, "at most 2147483647 edges");
     Py_BEGIN_ALLOW_THREADS
@@ -87,10 +87,9 @@ static PyObject *weigh(PyObject *self, PyObject *args)
     (void)self;
     if (!tprof_arrays_begin(&arrays, args, "OOdO", &of_times, &of_cpu, &nothing, &of_modelled))
         return NULL;
-    double *modelled =
-        tprof_arrays_take_any(&arrays, of_modelled, "the modelled power", FLOAT64, PyBUF_WRITABLE, &count);
-    const int64_t *t_ns = tprof_arrays_take(&arrays, of_times, "the times", INT64, PyBUF_SIMPLE, (Py_ssize_t)count + 1);
-    const double *cpu_s = tprof_arrays_take(&arrays, of_cpu, "the CPU time", FLOAT64, PyBUF_SIMPLE, (Py_ssize_t)count);
+    double *modelled = tprof_arrays_take_any(&arrays, of_modelled, "the modelled power", FLOAT64, WRITABLE, &count);
+    const int64_t *t_ns = tprof_arrays_take(&arrays, of_times, "the times", INT64, READ, (Py_ssize_t)count + 1);
+    const double *cpu_s = tprof_arrays_take(&arrays, of_cpu, "the CPU time", FLOAT64, READ, (Py_ssize_t)count);
     Py_BEGIN_ALLOW_THREADS
     if (!arrays.failed)
         tprof_loops_weigh(t_ns, cpu_s, count, nothing, modelled);
@@ -119,8 +118,8 @@ static PyObject *accumulate(PyObject *self, PyObject *args)
     samples.cpu_ns = tprof_arrays_take_spread(&arrays, of_cpu, "the CPU time", &count, &samples.cpu_stride);
     if (samples.count != (size_t)count)
         tprof_arrays_refuse(&arrays, "as many times as CPU times");
-    grid.t_ns = tprof_arrays_take_any(&arrays, of_grid, "the grid", INT64, PyBUF_SIMPLE, &grid.count);
-    grid.used_s = tprof_arrays_take(&arrays, of_totals, "the totals", FLOAT64, PyBUF_WRITABLE, (Py_ssize_t)grid.count);
+    grid.t_ns = tprof_arrays_take_any(&arrays, of_grid, "the grid", INT64, READ, &grid.count);
+    grid.used_s = tprof_arrays_take(&arrays, of_totals, "the totals", FLOAT64, WRITABLE, (Py_ssize_t)grid.count);
     Py_BEGIN_ALLOW_THREADS
     if (!arrays.failed)
         tprof_loops_accumulate(&samples, end_ns, &grid, &used);

@@ -6,9 +6,6 @@ static_assert(sizeof(struct tprof_engine_thread) == 104, "THREAD of blocks.py");
 static_assert(sizeof(struct tprof_engine_instance) == 96, "INSTANCE of instance_table.py");
 static_assert(sizeof(struct tprof_engine_part) == 56, "PART of segments.py");
 
-#define READ PyBUF_SIMPLE
-#define WRITABLE PyBUF_WRITABLE
-
 /* What the functions on samples are given. */
 struct given {
     struct tprof_arrays arrays;
