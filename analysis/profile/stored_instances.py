@@ -10,7 +10,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from tprof.errors import TprofError
@@ -20,6 +19,7 @@ from tprof.trace.long_arrays import temporary_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from tprof.trace.array_file import Place
@@ -51,13 +51,6 @@ class Piece(NamedTuple):
 
     tasks: pd.DataFrame
     own_s: NDArray[np.float64]
-
-    def plus(self, later: Piece) -> Piece:
-        """Return both, with the same columns and categories."""
-        if not len(later.tasks):
-            return self
-        tasks = pd.concat([self.tasks, later.tasks], ignore_index=True)
-        return Piece(tasks, np.concatenate((self.own_s, later.own_s)))
 
 
 class StoredInstances:

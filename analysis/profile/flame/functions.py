@@ -150,9 +150,9 @@ def add_functions(
     The sums with the functions' nodes, and what is known of their samples.
     """
     table, places = known[0], TaskPlaces(known[1])
-    ids, is_outside = stacks.instance.copy(), stacks.instance == ROOT
-    ids[is_outside] = [outside[ordinal] for ordinal in stacks.thread[is_outside].tolist()]
-    stacks = StackRows.of(ids, *stacks[1:])
+    owner, is_outside = stacks.instance.copy(), stacks.instance == ROOT
+    owner[is_outside] = [outside[ordinal] for ordinal in stacks.thread[is_outside].tolist()]
+    stacks = StackRows.of(owner, *stacks[1:])
     of_pool, has_stack = stacks.thread == POOL, stacks.stack != NO_STACK
     own, pools = (_by_key(stacks.taken(has_stack & one)) for one in (~of_pool, of_pool))
     pool_j = {node: values[0] for (node, _), values in _by_key(stacks.taken(~has_stack)).items()}

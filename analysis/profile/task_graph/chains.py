@@ -110,14 +110,8 @@ def _distinct(groups: int, group: Rows, instance: Ids) -> NDArray[np.int64]:
     return sum((np.bincount(group[at], minlength=groups) for at in blocks(len(group), group)), np.zeros(groups, int))
 
 
-def chain_of(instances: Instances, row_of: Rows, nodes: Rows, share: Floats) -> Chain:
-    """Return the instances of a path of nodes, last to first, each with the share of its instance that is on the path.
-
-    Parameters
-    ----------
-    row_of : the instance of each node; nodes of an instance follow each other
-    """
-    rows, shares = _by_row(row_of, nodes, share)
+def chain_of(instances: Instances, rows: Rows, shares: Floats) -> Chain:
+    """Return the instances of a path, first to last, of which these parts are on it."""
 
     def found(values: NDArray[Any], scale: float) -> Floats:
         return computed(len(rows), np.float64, lambda at: shares[at] * values[rows[at]] * scale, shares, rows, values)
@@ -125,22 +119,3 @@ def chain_of(instances: Instances, row_of: Rows, nodes: Rows, share: Floats) -> 
     start_ns = instances.start_ns
     start_s = computed(len(rows), np.float64, lambda at: start_ns[rows[at]] * 1e-9, rows, start_ns)
     return Chain(instances.named(rows), start_s, found(instances.own_ns, 1e-9), found(instances.energy_j, 1.0))
-
-
-def _by_row(row_of: Rows, nodes: Rows, share: Floats) -> tuple[Rows, Floats]:
-    """Return the instances of which a share is on the path, first to last, and the shares."""
-    found = AppendedColumns(np.int32, np.float64)
-    last, last_share = np.empty(0, np.int32), np.empty(0)
-    for at in blocks(len(nodes), nodes, share, row_of, backwards=True):
-        is_on = share[at][::-1] > 0
-        on = np.concatenate((last, row_of[nodes[at][::-1][is_on]]))
-        parts = np.concatenate((last_share, share[at][::-1][is_on]))
-        if len(on):
-            begins = np.flatnonzero(np.diff(on, prepend=-1))
-            on, parts = on[begins], np.add.reduceat(parts, begins)
-        # The first node of the next block may be of the last instance.
-        found.add(on[:-1], parts[:-1])
-        last, last_share = on[-1:], parts[-1:]
-    found.add(last, last_share)
-    rows, shares = found.finish()
-    return rows, shares

@@ -189,28 +189,33 @@ class Paths:
         release(*net, *paths)
         return cls(of, weight, reached, came, missing)
 
-    def longest(self, which: int) -> tuple[float, Rows, Rows]:
-        """Return the greatest sum of a weight along a path, and the path.
+    def longest(self, which: int) -> tuple[float, Rows, Floats]:
+        """Return the greatest sum of a weight along a path.
 
         Returns
         -------
         total : 0 without nodes
-        nodes : (k,) the path, last to first
-        edges : (k,) the edge by which it leaves each; -1 for the last
+        rows, shares : (k,) the instances on the path, first to last, and which part of each is on it
         """
         node, greatest = self._end(which)
-        passed = AppendedRows(np.int32, np.int32)
-        edge, steps = -1, 0
+        of, found = self.constraints, AppendedRows(np.int32, np.float64)
+        edge, last, part, steps = -1, -1, 0.0, 0
         while node >= 0:
-            passed.add(node, edge)
+            row = int(of.row[node])
+            share = float(of.share[edge]) if edge >= 0 else float(not of.spawns[row])
+            if share > 0 and row != last:
+                found.add(last, part)
+                last, part = row, 0.0
+            part += share
             edge = int(self.came[node, which])
-            node = int(self.constraints.source[edge]) if edge >= 0 else -1
+            node = int(of.source[edge]) if edge >= 0 else -1
             steps += 1
             if steps % long_arrays.BLOCK == 0:
-                release(self.came, self.constraints.source)
-        release(self.came, self.constraints.source)
-        nodes, edges = passed.finish()
-        return greatest, nodes, edges
+                release(self.came, of.source, of.row, of.share, of.spawns)
+        found.add(last, part)
+        # The first row is of none.
+        rows, shares = (column[:0:-1] for column in found.finish())
+        return greatest, rows, shares
 
     def _end(self, which: int) -> tuple[int, float]:
         """Return the node at which the longest path ends, the first of several, and its length."""
@@ -224,13 +229,3 @@ class Paths:
             if ends[place] > greatest:
                 node, greatest = at.start + place, float(ends[place])
         return node, max(greatest, 0.0)
-
-    def shares(self, nodes: Rows, edges: Rows) -> Floats:
-        """Return which part of its instance a path spends in each of its nodes."""
-        of = self.constraints
-
-        def found(at: slice) -> Floats:
-            edge, rows = edges[at], of.row[nodes[at]]
-            return np.where(edge >= 0, of.share[np.maximum(edge, 0)] if len(of.share) else 0.0, ~of.spawns[rows])
-
-        return computed(len(nodes), np.float64, found, nodes, edges, of.row, of.share, of.spawns)

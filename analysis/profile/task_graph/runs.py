@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution import _loops
 
-from tprof.trace.long_arrays import AppendedColumns, blocks, computed, empty, joined
-from tprof.trace.long_sorts import firsts, places, sorted_arrays, sorted_columns
+from tprof.trace.long_arrays import Appended, AppendedColumns, blocks, computed, empty, joined
+from tprof.trace.long_sorts import changes, firsts, places, sorted_arrays, sorted_columns
 
 from .runtime_events import UNKNOWN
 
@@ -67,14 +67,6 @@ class Runs:
     first: Rows
 
 
-@dataclass
-class _Thread:
-    """The last run of a thread so far, and its instance, 0: none, which may go on in the next window."""
-
-    last: int = 0
-    run: tuple[Rows, Times, Times] | None = None
-
-
 def read_thread_runs(
     windows: Iterable[tuple[tuple[int, int], Sequence[Segments]]],
     rows: Callable[[Ids], NDArray[np.int64]],
@@ -88,62 +80,40 @@ def read_thread_runs(
     rows : finds the rows of instances
     start_ns : of the recorded block
     """
-    found = _Found()
-    threads: dict[int, _Thread] = {}
+    found, threads = AppendedColumns(np.int32, np.int32, np.int64, np.int64, np.bool_), set()
     for own_ns, segments in windows:
         for one in segments:
-            thread = threads.setdefault(one.thread.ordinal, _Thread())
-            found.add(one.thread.ordinal, _added(thread, one, own_ns, rows, start_ns))
-    for ordinal, thread in threads.items():
-        if thread.run is not None:
-            found.add(ordinal, thread.run)
-    return found.by_thread(sorted(threads))
+            threads.add(one.thread.ordinal)
+            found.add(*_of_window(one, own_ns, rows, start_ns))
+    ordinals = np.array(sorted(threads), np.int64)
+    ordinal, *columns = _joined(*sorted_arrays(found.finish()))
+    return ThreadRuns(ordinals, np.append(np.searchsorted(ordinal, ordinals), len(ordinal)), *columns)
 
 
-class _Found:
-    """Runs as they come, each with the ordinal of its thread."""
-
-    def __init__(self) -> None:
-        self._columns = AppendedColumns(np.int32, np.int32, np.int64, np.int64)
-
-    def add(self, ordinal: int, runs: tuple[Rows, Times, Times]) -> None:
-        self._columns.add(np.full(len(runs[0]), ordinal), *runs)
-
-    def by_thread(self, threads: Sequence[int]) -> ThreadRuns:
-        columns = sorted_arrays(self._columns.finish())
-        first = [*np.searchsorted(columns[0], threads).tolist(), len(columns[0])]
-        return ThreadRuns(np.array(threads, np.int64), np.array(first, np.int64), *columns[1:])
-
-
-def _added(
-    thread: _Thread,
-    segments: Segments,
-    own_ns: tuple[int, int],
-    rows: Callable[[Ids], NDArray[np.int64]],
-    start_ns: int,
-) -> tuple[Rows, Times, Times]:
-    """Return the runs that are known to have ended; a window's first may go on with the last of the one before."""
+def _of_window(
+    segments: Segments, own_ns: tuple[int, int], rows: Callable[[Ids], NDArray[np.int64]], start_ns: int
+) -> tuple[NDArray[Any], ...]:
+    """Return the runs in a window, the first of which may go on with the last of the window before."""
     own = slice(*np.searchsorted(segments.t_ns[:-1], own_ns).tolist())
-    slot = segments.slot[own]
-    if not len(slot):
-        return np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64)
-    ids = segments.rows.instance
-    begins = np.flatnonzero(np.diff(slot, prepend=-1))
-    ends = np.append(begins[1:], len(slot))
-    kept = slot[begins] > 0
-    begins, ends = begins[kept], ends[kept]
-    begin_ns, end_ns = (segments.t_ns[own.start + at] - start_ns for at in (begins, ends))
-    row = rows(ids)[slot[begins] - 1].astype(np.int32)
-    if thread.run is not None:
-        if thread.last and slot[0] > 0 and int(ids[slot[0] - 1]) == thread.last:
-            thread.run[2][-1] = end_ns[0]
-            row, begin_ns, end_ns = row[1:], begin_ns[1:], end_ns[1:]
-        row = np.concatenate((thread.run[0], row))
-        begin_ns, end_ns = np.concatenate((thread.run[1], begin_ns)), np.concatenate((thread.run[2], end_ns))
-    if len(row):
-        thread.run = row[-1:].copy(), begin_ns[-1:].copy(), end_ns[-1:].copy()
-    thread.last = int(ids[slot[-1] - 1]) if slot[-1] > 0 else 0
-    return row[:-1], begin_ns[:-1], end_ns[:-1]
+    slot, t_ns = segments.slot[own], segments.t_ns[own.start : own.stop + 1] - start_ns
+    edges = np.append(np.flatnonzero(np.diff(slot, prepend=-1)), len(slot))
+    ran = np.flatnonzero(slot[edges[:-1]] > 0)
+    row = rows(segments.rows.instance)[slot[edges[ran]] - 1]
+    return np.full(len(ran), segments.thread.ordinal), row, t_ns[edges[ran]], t_ns[edges[ran + 1]], ran == 0
+
+
+def _joined(
+    ordinal: Rows, row: Rows, begin_ns: Times, end_ns: Times, may_go_on: NDArray[np.bool_]
+) -> tuple[NDArray[Any], ...]:
+    """Join the runs, thread by thread, that go on from one window into the next."""
+    found, ends_ns = AppendedColumns(np.int32, np.int32, np.int64), Appended(np.int64)
+    for at in blocks(len(row), ordinal, row, begin_ns, end_ns, may_go_on):
+        new = ~may_go_on[at] | changes(ordinal, at) | changes(row, at)
+        first = np.flatnonzero(new) + at.start
+        found.add(ordinal[first], row[first], begin_ns[first])
+        ends_ns.add(end_ns[first[first > 0] - 1])
+    ends_ns.add(end_ns[-1:])
+    return (*found.finish(), ends_ns.finish())
 
 
 def runs_of(threads: ThreadRuns, rows: int) -> Runs:

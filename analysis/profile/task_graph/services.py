@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tprof.trace import EventKind, layout
 from tprof.trace.long_arrays import AppendedColumns, blocks, computed, running_sums
+from tprof.trace.long_sorts import sorted_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,7 @@ Times = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Intervals:
-    """Disjoint intervals: (k,) times of CLOCK_MONOTONIC, increasing."""
+    """Intervals: (k,) times of CLOCK_MONOTONIC, increasing."""
 
     begin_ns: Times
     end_ns: Times
@@ -39,13 +40,8 @@ class Intervals:
         begin_ns, end_ns = self.begin_ns, self.end_ns
         return running_sums(computed(len(begin_ns), np.int64, lambda at: end_ns[at] - begin_ns[at], begin_ns, end_ns))
 
-    @property
-    def length_ns(self) -> int:
-        """The sum of their lengths."""
-        return int(self._before_ns[-1])
-
     def up_to(self, t_ns: Times) -> Times:
-        """Return the length of the parts before each of some times."""
+        """Return the length of the parts before each of some times; of disjoint intervals."""
         if not len(self.begin_ns):
             return np.zeros(len(t_ns), np.int64)
         place = np.searchsorted(self.begin_ns, t_ns, side="right") - 1
@@ -53,33 +49,22 @@ class Intervals:
         here_ns = np.clip(t_ns, self.begin_ns[at], self.end_ns[at]) - self.begin_ns[at]
         return np.where(place >= 0, self._before_ns[at] + here_ns, 0)
 
-    def in_both(self, other: Intervals) -> int:
-        """Return the length of what is in these and in others, which are better the longer list."""
-        length_ns = 0
-        for at in blocks(len(other.begin_ns), other.begin_ns, other.end_ns, *self._arrays):
-            length_ns += int((self.up_to(other.end_ns[at]) - self.up_to(other.begin_ns[at])).sum())
-        return length_ns
 
-    def within(self, other: Intervals) -> Intervals:
-        """Return the parts that are in other intervals, which are better the shorter list."""
-        found = AppendedColumns(np.int64, np.int64)
-        for at in blocks(len(self.begin_ns), *self._arrays):
-            some = Intervals(self.begin_ns[at], self.end_ns[at])
-            near = (other.end_ns > some.begin_ns[0]) & (other.begin_ns < some.end_ns[-1])
-            edges_ns = np.unique(np.concatenate((some.begin_ns, some.end_ns, other.begin_ns[near], other.end_ns[near])))
-            inside = some._hold(edges_ns[:-1]) & other._hold(edges_ns[:-1])
-            found.add(edges_ns[:-1][inside], edges_ns[1:][inside])
-        return Intervals(*found.finish())
-
-    @property
-    def _arrays(self) -> tuple[Times, ...]:
-        return self.begin_ns, self.end_ns, self._before_ns
-
-    def _hold(self, t_ns: Times) -> NDArray[np.bool_]:
-        if not len(self.begin_ns):
-            return np.zeros(len(t_ns), bool)
-        place = np.searchsorted(self.begin_ns, t_ns, side="right") - 1
-        return np.asarray((place >= 0) & (t_ns < self.end_ns[np.maximum(place, 0)]))
+def lengths_of(*sets: Intervals) -> Times:
+    """Return for how long it is outside (0) or inside (1) each of some sets, whose intervals may overlap: (2, 2, …)."""
+    edges = AppendedColumns(np.int64, np.int8, np.int8)
+    for number, one in enumerate(sets):
+        for t_ns, step in ((one.begin_ns, 1), (one.end_ns, -1)):
+            for at in blocks(len(t_ns), t_ns):
+                edges.add(t_ns[at], *np.full((at.stop - at.start, 2), (number, step)).T)
+    t_ns, number, step = sorted_arrays(edges.finish())
+    found, inside = np.zeros((2,) * len(sets), np.int64), np.zeros((len(sets), 1), np.int64)
+    for at in blocks(max(len(t_ns) - 1, 0), t_ns, number, step):
+        steps = np.where(number[at] == np.arange(len(sets))[:, None], step[at], 0)
+        counts = inside + np.cumsum(steps, axis=1)
+        np.add.at(found, tuple((counts > 0).astype(int)), np.diff(t_ns[at.start : at.stop + 1]))
+        inside = counts[:, -1:]
+    return found
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from tprof.analysis.names import shown
 
-from tprof.trace.long_arrays import Appended, AppendedColumns, blocks, computed, kept, release, zeros
-from tprof.trace.long_sorts import changes, order_of, rows_of, sorted_values
+from tprof.trace.long_arrays import Appended, AppendedColumns, blocks, kept, release, zeros
+from tprof.trace.long_sorts import rows_of, sorted_arrays, sorted_values
 
 from .runs import shifted
 from .runtime_events import UNKNOWN
-from .services import Intervals, steals_in
+from .services import Intervals, lengths_of, steals_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,40 +73,23 @@ def starvation(profile: Profile) -> pd.DataFrame:
 
 def _seconds(service: Service, profile: Profile, ready: Intervals) -> tuple[float, ...]:
     """Return how long a worker served, and for how long in each state."""
-    start_ns, served = profile.trace.start_ns, service.times
     row, *times_ns = profile.ran.runs.of(service.thread)
-    begin_ns, end_ns = (shifted(one, start_ns, UNKNOWN) for one in times_ns)
-    running, suspended = Intervals(begin_ns, end_ns), _suspended(row, begin_ns, end_ns)
-    served_ns, running_ns, suspended_ns = served.length_ns, served.in_both(running), served.in_both(suspended)
-    # Each instant is in one state, so what was ready while it was idle is the rest.
-    was_ready = ready.within(served)
-    overhead_ns = was_ready.length_ns - was_ready.in_both(running) - was_ready.in_both(suspended)
-    starved_ns = served_ns - running_ns - suspended_ns - overhead_ns
-    return tuple(ns * 1e-9 for ns in (served_ns, running_ns, suspended_ns, starved_ns, overhead_ns))
+    begin_ns, end_ns = (shifted(one, profile.trace.start_ns, UNKNOWN) for one in times_ns)
+    pauses = _pauses(row, begin_ns, end_ns)
+    served = lengths_of(service.times, Intervals(begin_ns, end_ns), pauses, ready)[1] * 1e-9
+    idle = served[0, 0]
+    return served.sum(), served[1].sum(), served[0, 1].sum(), idle[0], idle[1]
 
 
-def _suspended(row: Rows, begin_ns: Times, end_ns: Times) -> Intervals:
-    """Return between which of a thread's runs an instance waits that runs on this thread before and after."""
-    more, found, inside = _more_inside(row), AppendedColumns(np.int64, np.int64), 0
-    for at in blocks(max(len(row) - 1, 0), more, begin_ns, end_ns):
-        count = inside + np.cumsum(more[at], dtype=np.int64)
-        waits = np.flatnonzero(count > 0)
-        found.add(end_ns[at][waits], begin_ns[at.start + 1 : at.stop + 1][waits])
-        inside = int(count[-1])
+def _pauses(row: Rows, begin_ns: Times, end_ns: Times) -> Intervals:
+    """Return when instances of a thread's runs waited that ran on it before and after."""
+    row, begin_ns, end_ns = sorted_arrays([row, begin_ns, end_ns], keys=2)
+    found = AppendedColumns(np.int64, np.int64)
+    for at in blocks(max(len(row) - 1, 0), row, begin_ns, end_ns):
+        later = slice(at.start + 1, at.stop + 1)
+        goes_on = row[at] == row[later]
+        found.add(end_ns[at][goes_on], begin_ns[later][goes_on])
     return Intervals(*found.finish())
-
-
-def _more_inside(row: Rows) -> NDArray[np.int8]:
-    """Return with each run of a thread how many instances begin that run again there, less those that end."""
-    count = len(row)
-    rows, place = order_of(row)
-    found = zeros(count, np.int8)
-    for at in blocks(count, rows, place, found):
-        # After the last one another begins.
-        begins, where = np.append(changes(rows, slice(at.start, min(at.stop + 1, count))), True), place[at]
-        found[where[begins[: len(where)]]] += 1
-        found[where[begins[1 : len(where) + 1]]] -= 1
-    return found
 
 
 def _ready_in(profile: Profile, process: int) -> Intervals:
@@ -120,23 +103,15 @@ def _ready_in(profile: Profile, process: int) -> Intervals:
         ready.add(ready_ns)
         until.add(np.maximum(_until(profile, instance, before), ready_ns))
     ready_ns, until_ns = (sorted_values(column.finish()) for column in (ready, until))
-    count, begins = len(ready_ns), Appended(np.int64)
-    for at in blocks(count, ready_ns, until_ns):
+    begin_ns, end_ns = Appended(np.int64), Appended(np.int64)
+    for at in blocks(len(ready_ns), ready_ns, until_ns):
         started = np.searchsorted(until_ns, ready_ns[at], side="right")
         # All that were ready before have started: what comes then begins a new interval.
-        begins.add(np.flatnonzero(started >= np.arange(at.start, at.stop)) + at.start)
-    first = begins.finish()
-
-    def ends(at: slice) -> Times:
-        following = first[at.start + 1 : at.stop + 1]
-        if at.stop == len(first):
-            following = np.append(following, count)
-        return np.asarray(until_ns[following - 1])
-
-    return Intervals(
-        computed(len(first), np.int64, lambda at: ready_ns[first[at]], first, ready_ns),
-        computed(len(first), np.int64, ends, first, until_ns),
-    )
+        new = np.flatnonzero(started >= np.arange(at.start, at.stop)) + at.start
+        begin_ns.add(ready_ns[new])
+        end_ns.add(until_ns[new[new > 0] - 1])
+    end_ns.add(until_ns[-1:])
+    return Intervals(begin_ns.finish(), end_ns.finish())
 
 
 def _ready_of(events: RuntimeEvents, process: int) -> Iterator[tuple[Ids, Times]]:
