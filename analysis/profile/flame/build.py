@@ -50,23 +50,23 @@ def flame(profile: Profile, by: Sequence[str] = ()) -> Flame:
     host = str((profile.trace.manifest.get("host") or {}).get("hostname"))
     paths, names = Paths(), list(dict.fromkeys([*profile.sums.names, NAMELESS]))
     nested = NestedParts(paths, names, lambda tasks: _tops(paths, tasks, levels, host))
-    parts: list[pd.DataFrame] = []
+    parts: pd.DataFrame | None = None
     stacks, waiting = StackRows.none(), []
     for (tasks, own_s), rows in profile.host_instances.with_stacks(_COLUMNS):
         before = nested.nodes(rows.instance)
         task = tasks["task"].cat.set_categories(names).fillna(NAMELESS)
-        parts.append(node_parts(*nested.add(tasks.assign(own_s=own_s, task=task))))
+        parts = node_parts(parts, *nested.add(tasks.assign(own_s=own_s, task=task)))
         node = np.where(before >= 0, before, nested.nodes(rows.instance))
         known = (node >= 0) | (rows.instance == 0)
         stacks = stacks.plus(rows.taken(known).of_nodes(node[known]))
         if not known.all():
             waiting.append(rows.taken(~known))
     last, node = nested.rest()
-    parts.append(node_parts(last, node))
     if waiting:
         places = Places(last["instance"].to_numpy(np.uint64))
         stacks = reduce(StackRows.plus, (rows.of_nodes(node[places.rows(rows.instance)]) for rows in waiting), stacks)
-    sums, stored = sums_of(parts, profile.summary(), len(paths)), profile.host_instances.stored.stacks
+    sums = sums_of(node_parts(parts, last, node), profile.summary(), len(paths))
+    stored = profile.host_instances.stored.stacks
     if stored is None:
         return flame_of(paths, sums, profile.info["quality"])
     return _with_functions(profile, paths, sums, stacks, stored.sampled.table, stored.outside, levels, host)

@@ -113,23 +113,22 @@ class Sums:
         return Sums(*(np.concatenate([getattr(self, one), np.zeros(count - len(self.own_j))]) for one in OWN))
 
 
-def node_parts(tasks: pd.DataFrame, node: Integers) -> pd.DataFrame:
-    """Return the sums of instances, with their `own_s`, by node and task."""
+def node_parts(earlier: pd.DataFrame | None, tasks: pd.DataFrame, node: Integers) -> pd.DataFrame:
+    """Return the sums of instances, with their `own_s`, by node and task, and of earlier ones."""
     unresolved = tasks["energy_j"].isna().astype(int)
     frame = bounded(tasks, tasks["own_s"].to_numpy(float)).assign(node=node, unresolved=unresolved)
-    return by_task(frame, ["node"])
+    return by_task(pd.concat([earlier, frame]), ["node"])
 
 
-def sums_of(parts: Sequence[pd.DataFrame], summary: pd.DataFrame, count: int) -> Sums:
+def sums_of(parts: pd.DataFrame, summary: pd.DataFrame, count: int) -> Sums:
     """Return what each of so many nodes took itself.
 
     The bounds take the errors of a task's energy as common to all its instances, as those of `Profile.by` do; a
     path that only some of them took has their own resolution besides.
     """
-    both = by_task(pd.concat(parts), ["node"])
-    bounds_j = bounds_of(both.fillna({"energy_j": 0.0}), summary)
-    both = both.assign(own_j=both["energy_j"], own_low_j=bounds_j["energy_low_j"], own_high_j=bounds_j["energy_high_j"])
-    figures = both.groupby("node")[[*OWN]].sum().reindex(range(count), fill_value=0.0)
+    bounds_j = bounds_of(parts.fillna({"energy_j": 0.0}), summary)
+    own = {"own_j": parts["energy_j"]} | {f"own_{end}_j": bounds_j[f"energy_{end}_j"] for end in ("low", "high")}
+    figures = parts.assign(**own).groupby("node")[[*OWN]].sum().reindex(range(count), fill_value=0.0)
     return Sums(*(figures[name].to_numpy(float) for name in OWN))
 
 
@@ -248,7 +247,7 @@ def joined(flames: Sequence[tuple[str, str, Flame]], levels: frozenset[str]) -> 
     nodes = _table(paths).join(pd.concat(parts).groupby("node").sum(min_count=1))
     counts = {name: nodes[name].fillna(0).astype(np.int64) for name in ("instances", "unresolved")}
     power_w = divided(nodes["energy_j"].to_numpy(), nodes["time_s"].to_numpy())
-    nodes.insert(list(nodes.columns).index("time_s") + 1, "power_w", power_w)
+    nodes.insert(list(nodes).index("time_s") + 1, "power_w", power_w)
     quality = joined_quality(quality for _, quality, _ in flames)
     trees = [one for _, _, one in flames if one.effective > 0 and one.energy_j > 0]
     squares = sum(one.energy_j**2 / one.effective for one in trees)
