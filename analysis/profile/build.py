@@ -156,11 +156,11 @@ def _build(trace: Trace, prepared: Prepared, asked: str, samples: int | None, pr
     summed, shared, stream = _shared(stream, progress)
     total, last = summed.total, summed.last
     unnamed = total.rows - int(total.columns["instances"].sum())
-    facts = replace(shared.facts, instances=total.rows, unnamed=unnamed, follows_native=pools is not None)
     names = [entry.name for entry in trace.tasks]
     native = None if shared.pools is None else shared.pools.facts(names)
     stuck = [text for domain in recipe.quanta for text in shared.stuck.get(domain.name, ())]
-    info = informed(trace, prepared, recipe, Found(shared.accounts, stuck, facts, found.hidden, native, said))
+    known = Found(shared.accounts, stuck, shared.facts, total.rows, unnamed, found.hidden, native, said)
+    info = informed(trace, prepared, recipe, known)
     stream = replace(stream, known=shared.pools, services=())
     complete = partial(completed, trace=trace, said=said, quality=info["quality"])
     instances = Instances(total, Piece(complete(last.tasks), last.own_s), stream, complete, shared.served)

@@ -25,13 +25,13 @@ from .task_graph import lifecycle_columns, read_events, read_instance_keys
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from tprof.analysis.attribution.blocks import ReadFacts
     from tprof.analysis.attribution.hidden import HiddenTime
     from tprof.analysis.attribution.quanta import Quanta
 
     from tprof.trace import Trace
     from tprof.trace.estimate import WattsError
 
-    from .profile_warnings import SampleFacts
     from .recipe import Prepared, Recipe
     from .task_graph import InstanceKeys, RuntimeEvents
 
@@ -68,7 +68,8 @@ class Found:
     ----------
     accounts : by domain
     stuck : sentences on sensors that stood still
-    samples : what the samples show
+    read : what the samples show
+    instances, unnamed : how many there are, and how many of tasks that are in no table
     hidden : CPU time without samples
     native : facts on native threads; None if none serves a task
     said : what else the recording says of instances
@@ -76,7 +77,9 @@ class Found:
 
     accounts: Mapping[str, Account]
     stuck: Sequence[str]
-    samples: SampleFacts
+    read: ReadFacts
+    instances: int
+    unnamed: int
     hidden: HiddenTime
     native: dict[str, Any] | None
     said: Said
@@ -86,8 +89,7 @@ def informed(trace: Trace, prepared: Prepared, recipe: Recipe, found: Found) -> 
     """Return the `info` of a profile."""
     names = [entry.name for entry in trace.tasks]
     warnings = [*found.said.notes, *prepared.problems, *found.stuck]
-    has_keys, lost = len(found.said.keys) > 0, any(dropped_samples(trace).values())
-    warnings += sample_warnings(found.samples, found.hidden, recipe.model, has_keys=has_keys, lost=lost)
+    warnings += sample_warnings(trace, found, recipe.model, lost=any(dropped_samples(trace).values()))
     for domain in recipe.quanta:
         warnings += unread_warnings(domain, trace.start_ns, integrated=trace.readings[domain.name].integrated)
     warnings += fit_warnings(recipe.fits, names) + static_warnings(recipe) + gpu_warnings(trace.gpu.notes)

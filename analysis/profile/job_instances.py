@@ -56,13 +56,10 @@ class JobInstances:
             frames = list(self.job.again(_table_of))
         if not frames:
             return pd.DataFrame({"host": pd.Categorical([])})
-        placed = [self._placed(part, tasks) for part, tasks in frames]
-        texts = [name for name in columns_of(placed) if any(_is_categorical(frame, name) for frame in placed)]
+        columns, hosts = JobColumns.of([tasks for _, tasks in frames]), [part.host for part, _ in frames]
+        fitted = [columns.fitted(self._placed(part, tasks), hosts) for part, tasks in frames]
         # As in `cluster._accounts`: tables without rows are left out.
-        joined = pd.concat([one for one in placed if len(one)] or placed, ignore_index=True)
-        joined = joined.reindex(columns=columns_of(placed))
-        joined = joined.astype(dict.fromkeys(texts, "category")).astype({"host": "category"})
-        return joined[["host", *(name for name in joined.columns if name != "host")]]
+        return pd.concat([one for one in fitted if len(one)] or fitted[:1], ignore_index=True)
 
     @property
     def own_s(self) -> NDArray[np.float64]:

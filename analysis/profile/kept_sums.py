@@ -157,9 +157,9 @@ def profile_of_sums(trace: SumsTrace) -> Profile:
     return Profile(of, absent, AccountsTable(accounts), info, absent, None, watts, None, absent, kept=kept)
 
 
-def _totals(trace: SumsTrace, key: Sequence[str]) -> tuple[Table, Table]:
+def _totals(trace: SumsTrace, key: Sequence[str]) -> tuple[Table, pd.DataFrame]:
     """Return the sums by some columns, with indices in the table of tasks, and those of the domains."""
-    tasks, domains = joined([]), np.empty(0, DOMAIN_SUMS)
+    tasks, domains = joined([]), _added_domains((), ["domain"])
     every = iter(trace.blocks())
     while blocks := list(islice(every, JOINED_BLOCKS)):
         tasks = joined([tasks, *(_in_indices(trace, block.tasks) for block in blocks)], key)
@@ -185,19 +185,12 @@ def _codes(trace: SumsTrace, task: NDArray[np.uint32]) -> tuple[NDArray[np.int64
     return lookup[task.astype(np.int64)], pd.Index(unique, dtype=object)
 
 
-def _added_domains(tables: Sequence[Table], key: Sequence[str]) -> Table:
-    rows = np.concatenate([np.empty(0, DOMAIN_SUMS), *tables])
-    keys = np.column_stack([rows[name].astype(np.int64) for name in key])
-    distinct, place = np.unique(keys, axis=0, return_inverse=True)
-    found = np.zeros(len(distinct), DOMAIN_SUMS)
-    for column, name in enumerate(key):
-        found[name] = distinct[:, column]
-    for name in ("seconds", *ACCOUNTS):
-        found[name] = np.bincount(place.ravel(), weights=rows[name], minlength=len(distinct))
-    return found
+def _added_domains(tables: Sequence[pd.DataFrame | Table], key: Sequence[str]) -> pd.DataFrame:
+    rows = pd.concat([pd.DataFrame(one) for one in (np.empty(0, DOMAIN_SUMS), *tables)])
+    return rows.groupby(list(key), as_index=False)[["seconds", *ACCOUNTS]].sum()
 
 
-def _begins_s(rows: Table, span_s: float) -> NDArray[np.float64]:
+def _begins_s(rows: pd.DataFrame, span_s: float) -> NDArray[np.float64]:
     """Return when the readings of a domain's rows begin: where those of the row before end, or with the span."""
     before_s = np.cumsum(rows["seconds"]) - rows["seconds"]
     # The later of both for one row after the other, as one cumulative maximum.
@@ -244,12 +237,12 @@ def _left_out_share(trace: SumsTrace, totals: Table) -> float:
     return left_j / whole_j if whole_j > 0 else 0.0
 
 
-def _accounts(described: Sequence[dict[str, Any]], domains: Table, left_out: float) -> pd.DataFrame:
+def _accounts(described: Sequence[dict[str, Any]], domains: pd.DataFrame, left_out: float) -> pd.DataFrame:
     """Return one row per domain; joules of tasks that are left out are in `runtime_j`, as in a profile."""
     rows = []
     for place, one in enumerate(described):
         mine = domains[domains["domain"] == place]
-        figures = {name: float(mine[name][0]) if len(mine) else math.nan for name in ACCOUNTS}
+        figures = {name: float(mine[name].sum(min_count=1)) for name in ACCOUNTS}
         moved_j = figures["tasks_j"] * left_out
         figures["tasks_j"] -= moved_j
         figures["runtime_j"] += moved_j

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.analysis.names import shown
+from tprof.analysis.attribution.load import losses
+from tprof.analysis.names import listed, shown
 from tprof.analysis.operating_points.scales import NORMAL_95
 
 from tprof.trace.plain_values import counted, first_of
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
-    from tprof.analysis.attribution.blocks import ReadFacts
-    from tprof.analysis.attribution.hidden import HiddenTime
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.sharing import Sharing
     from tprof.analysis.models import Chosen
     from tprof.analysis.models.fitted import Fit
     from tprof.analysis.models.fitted.findings import Finding
 
+    from tprof.trace import Trace
     from tprof.trace.gpu import GpuNote
     from tprof.trace.tasks import TaskEntry
 
+    from .information import Found
     from .recipe import Recipe
 
 UNSEEN_SHARE, LEAST_UNSEEN_S = 0.05, 0.5
@@ -74,46 +74,12 @@ def unread_warnings(quanta: Quanta, start_ns: int, *, integrated: bool) -> list[
     return [f"{quanta.name} was not read {length} {since}{more}, {why}: {how} ({quanta.energy_j[at].sum():.3g} J)"]
 
 
-@dataclass(frozen=True)
-class SampleFacts:
-    """What samples show that makes a figure uncertain.
-
-    Attributes
-    ----------
-    disordered : time stamps that went backwards
-    aborted, cut_off, bare : threads that ended inside a task, whose end is a guess, that lack the model's counters
-    moved : segments that began on one package and ended on another
-    begun, instances : times that an instance began, and how many there are
-    unnamed : instances of tasks that are in no table
-    follows_native : whether native threads serve tasks
-    losses : a sentence on each stretch of records that damage took
-    """
-
-    disordered: int
-    aborted: int
-    cut_off: int
-    bare: int
-    moved: int
-    begun: int
-    instances: int
-    follows_native: bool
-    losses: tuple[str, ...] = ()
-    unnamed: int = 0
-
-    @classmethod
-    def of(cls, read: ReadFacts) -> SampleFacts:
-        """Take what was read, without the number of instances and losses."""
-        return cls(
-            read.disordered, read.aborted, read.guessed, read.bare, read.moved, read.starts, 0, follows_native=False
-        )
-
-
-def sample_warnings(facts: SampleFacts, hidden: HiddenTime, model: Chosen, *, has_keys: bool, lost: bool) -> list[str]:
-    """Warn of samples that make a figure uncertain; tasks with keys are those of dask's workers.
+def sample_warnings(trace: Trace, found: Found, model: Chosen, *, lost: bool) -> list[str]:
+    """Warn of samples that make a figure uncertain.
 
     If some are `lost`, since they could not be written, CPU time without samples says nothing about the program.
     """
-    out = [shown(text) for text in facts.losses]
+    facts, out = found.read, [shown(text) for text in losses(trace)]
     if facts.disordered > 0:
         out.append(
             f"{counted(facts.disordered, 'time stamp')} went backwards within a thread: raised to the one before"
@@ -122,9 +88,9 @@ def sample_warnings(facts: SampleFacts, hidden: HiddenTime, model: Chosen, *, ha
         out.append(
             f"{counted(facts.aborted, 'thread')} ended inside a task, which is closed at the thread's last sample"
         )
-    if facts.cut_off > 0:
+    if facts.guessed > 0:
         out.append(
-            f"{counted(facts.cut_off, 'thread was', 'threads were')} in a task when the process ended without "
+            f"{counted(facts.guessed, 'thread was', 'threads were')} in a task when the process ended without "
             "reporting its end (killed, or by os._exit): the CPU time since the last sample is a guess, at most what "
             "the process took in that time"
         )
@@ -137,18 +103,18 @@ def sample_warnings(facts: SampleFacts, hidden: HiddenTime, model: Chosen, *, ha
         out.append(
             f"{counted(facts.moved, 'segment')} began on one package and ended on another: half is counted on each"
         )
-    out += _hidden_warnings(hidden, follows_native=facts.follows_native, has_keys=has_keys, lost=lost)
-    if facts.begun > facts.instances:
+    out += _hidden_warnings(found, lost=lost)
+    if facts.starts > found.instances:
         out.append(
-            f"{counted(facts.begun - facts.instances, 'instance begins', 'instances begin')} more than once: ids are "
+            f"{counted(facts.starts - found.instances, 'instance begins', 'instances begin')} more than once: ids are "
             "not unique, and each counts as one instance"
         )
-    if facts.unnamed > 0:
+    if found.unnamed > 0:
         out.append(
-            f"no table of the recording names the task of {counted(facts.unnamed, 'instance')} (a line is "
+            f"no table of the recording names the task of {counted(found.unnamed, 'instance')} (a line is "
             "damaged or lost): the joules are in the account `tasks`, and in no task's row"
         )
-    if facts.instances == 0:
+    if found.instances == 0:
         out.append(
             "the trace has no task instances: mark functions with @tprof.task, or name with tprof run --task functions "
             "that the program calls"
@@ -163,15 +129,15 @@ def _is_notable(share: float, of_s: float) -> bool:
 DASK_OWN = "in workers of dask these are mostly the event loop and imports"
 
 
-def _hidden_warnings(hidden: HiddenTime, *, follows_native: bool, has_keys: bool, lost: bool) -> list[str]:
-    """Warn of CPU time that no sample shows, and where it is not known."""
-    out = []
+def _hidden_warnings(found: Found, *, lost: bool) -> list[str]:
+    """Warn of CPU time that no sample shows, and where it is not known; tasks with keys are those of dask's workers."""
+    out, hidden, has_keys = [], found.hidden, len(found.said.keys) > 0
     advice = DASK_OWN if has_keys else "if they are yours, decorate what they run with @tprof.task"
     limit = "; if they are a pool of BLAS or OpenMP, limit it to one thread with threadpoolctl or OMP_NUM_THREADS=1"
     if _is_notable(hidden.unseen_share, hidden.program_s) and not lost:
         out.append(
             f"{100 * hidden.unseen_share:.0f} % of the program's CPU time ran in threads that run no task, and that no "
-            f"task is known to use (in `runtime`): {advice}{'' if follows_native or has_keys else limit}"
+            f"task is known to use (in `runtime`): {advice}{'' if found.native is not None or has_keys else limit}"
         )
     if _is_notable(hidden.before_share, hidden.program_s):
         out.append(

@@ -5,10 +5,9 @@ time, not its segment's mean. A stack in a segment shorter than the time between
 its weight is its segment's power times the whole time since the sample before, though for no more than the CPU time
 that its thread's clock shows around it.
 
-Stacks of a window whose segments it has wholly are weighed there. Of other segments windows give parts, which
-`OpenStacks` adds in their order: of a segment its joules and those of its pieces, whose ratio scales the weights of its
-stacks, and of a stack the power of its piece. Distinct stacks of an instance are
-few, so sums are kept by instance and stack, O(n log n) for n samples of a window.
+A segment may lie in several windows, each of which gives a part. `OpenStacks` adds these in their order: of a segment
+its joules and those of its pieces, whose ratio scales the weights of its stacks, and of a stack the power of its piece.
+Distinct stacks of an instance are few, so sums are kept by instance and stack, O(n log n) for n samples of a window.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _NO_SPACE = (
 
 
 class _OpenSegments(NamedTuple):
-    """Parts of segments that other windows have parts of: which they are, (n,) each, and (2, n) joules.
+    """Parts of segments, of which other windows may have parts too: which they are, (n,) each, and (2, n) joules.
 
     The joules are those of the segments and of their pieces.
     """
@@ -87,12 +86,12 @@ class StackShares:
 
     Attributes
     ----------
-    rows : stacks in segments that it has wholly
-    segments, stacks : parts of others
+    of_pools : stacks of threads that work for instances
+    segments, stacks : parts of segments, and stacks in them
     outside : by ordinal of a thread, its joules outside tasks and its CPU seconds there
     """
 
-    rows: StackRows
+    of_pools: StackRows
     segments: _OpenSegments
     stacks: _OpenStacks
     outside: dict[int, tuple[float, float]]
@@ -100,7 +99,6 @@ class StackShares:
 
 def share_stacks(
     window: Window,
-    since_ns: int,
     activity: Activity,
     stacks: Mapping[Key, ThreadStacks],
     plans: Sequence[tuple[Sharing, Again]],
@@ -110,7 +108,6 @@ def share_stacks(
     Parameters
     ----------
     window, activity : what ran in it
-    since_ns : up to which the windows before have segments
     stacks : its samples by thread, of threads that have any at any time
     plans : the shares of each domain that counts, and what computes them among pieces
     """
@@ -136,13 +133,10 @@ def share_stacks(
         outside[one.thread.ordinal] = float(energy_j[is_outside].sum()), float(one.cpu_s[own].sum())
         cut = cuts.popleft()  # its arrays are as large as all segments
         if cut is not None:
-            found.append(_of_thread(window, since_ns, one, stacks[one.thread.ordinal], cut, energy_j, piece_j))
-    nothing = _Parts.none()
-    rows, of_segments, of_stacks = (_joined([nothing, *found], part) for part in ("rows", "segments", "stacks"))
+            found.append(_of_thread(window, one, stacks[one.thread.ordinal], cut, energy_j, piece_j))
+    segments_of, stacks_of = zip(_nothing(), *found, strict=True)
     of_pools = pool_stacks(window, activity, stacks, pools_j)
-    return StackShares(
-        StackRows.of(*rows).plus(of_pools), _OpenSegments(*of_segments), _OpenStacks(*of_stacks), outside
-    )
+    return StackShares(of_pools, _OpenSegments(*_joined(segments_of)), _OpenStacks(*_joined(stacks_of)), outside)
 
 
 def _energies(sharings: Iterable[Sharing], counts: Sequence[int]) -> list[Floats]:
@@ -154,42 +148,28 @@ def _energies(sharings: Iterable[Sharing], counts: Sequence[int]) -> list[Floats
     return found
 
 
-class _Parts(NamedTuple):
-    """What a thread gives: columns of `StackRows`, `_OpenSegments` and `_OpenStacks`."""
-
-    rows: tuple[NDArray[Any], ...]
-    segments: tuple[NDArray[Any], ...]
-    stacks: tuple[NDArray[Any], ...]
-
-    @classmethod
-    def none(cls) -> _Parts:
-        ids, whole = np.empty(0, np.uint64), np.empty(0, np.int64)
-        return cls(
-            (ids, whole, whole, np.empty((4, 0))),
-            (whole, whole, whole, np.empty((2, 0))),
-            (whole, whole, whole, whole, ids, whole, np.empty((3, 0))),
-        )
+def _nothing() -> tuple[_OpenSegments, _OpenStacks]:
+    ids, whole = np.empty(0, np.uint64), np.empty(0, np.int64)
+    segments = _OpenSegments(whole, whole, whole, np.empty((2, 0)))
+    return segments, _OpenStacks(whole, whole, whole, whole, ids, whole, np.empty((3, 0)))
 
 
-def _joined(parts: Sequence[_Parts], name: str) -> list[NDArray[Any]]:
-    columns = zip(*(getattr(one, name) for one in parts), strict=True)
-    return [np.concatenate(column, axis=-1) for column in columns]
+def _joined(parts: Iterable[Iterable[NDArray[Any]]]) -> list[NDArray[Any]]:
+    return [np.concatenate(column, axis=-1) for column in zip(*parts, strict=True)]
 
 
 def _of_thread(
     window: Window,
-    since_ns: int,
     one: Segments,
     stacks: ThreadStacks,
     cut: Cuts,
     energy_j: Floats,
     piece_j: Floats,
-) -> _Parts:
+) -> tuple[_OpenSegments, _OpenStacks]:
     """Return what a thread gives, whose segments and pieces have these joules."""
     begin_ns, end_ns = one.t_ns[:-1], one.t_ns[1:]
     sum_j = sum_by(cut.owner, piece_j, len(energy_j))
-    wholly = (begin_ns >= since_ns) & (end_ns <= window.own_ns[1])
-    goes_on = np.flatnonzero(~wholly & (end_ns > begin_ns) & (end_ns > window.own_ns[0]))
+    open_ = np.flatnonzero((end_ns > begin_ns) & (end_ns > window.own_ns[0]))
     length_ns = np.diff(cut.segments.t_ns)
     # A sample at the very begin of its segment ends a piece of the one before, or none.
     at = np.where(length_ns[cut.before] > 0, cut.before, np.minimum(cut.before + 1, len(length_ns) - 1))
@@ -204,29 +184,19 @@ def _of_thread(
     instance = np.append(np.uint64(0), one.rows.instance)[one.slot[of_segment]]
     stack = stacks.stack[cut.sample].astype(np.int64)
     joules, seconds, count = piece_j[at] * times, np.where(own, gap_s, 0.0), own.astype(np.float64)
-    here, others = wholly[of_segment], np.flatnonzero(~wholly[of_segment] & (own | (joules > 0)))
-    scaled_j = (joules * divided(energy_j, sum_j, 0.0)[of_segment])[here]
-    thread = np.full(len(at), one.thread.ordinal)
-    number = stacks.first + cut.sample.start + np.arange(len(at))
-    return _Parts(
-        (
-            instance[here], thread[here], stack[here],
-            np.stack((scaled_j, seconds[here], scaled_j**2, count[here])),
-        ),
-        (
-            np.full(len(goes_on), one.thread.ordinal), begin_ns[goes_on], end_ns[goes_on],
-            np.stack((energy_j[goes_on], sum_j[goes_on])),
-        ),
-        (
-            thread[others], begin_ns[of_segment[others]], number[others], cut.segments.t_ns[at[others] + 1],
-            instance[others], stack[others], np.stack((joules, seconds, count))[:, others],
-        ),
+    kept = np.flatnonzero(own | (joules > 0))
+    number = stacks.first + cut.sample.start + kept
+    ordinal = one.thread.ordinal
+    segments = np.full(len(open_), ordinal), begin_ns[open_], end_ns[open_], np.stack((energy_j, sum_j))[:, open_]
+    return _OpenSegments(*segments), _OpenStacks(
+        np.full(len(kept), ordinal), begin_ns[of_segment[kept]], number, cut.segments.t_ns[at[kept] + 1],
+        instance[kept], stack[kept], np.stack((joules, seconds, count))[:, kept],
     )  # fmt: skip
 
 
 @dataclass
 class OpenStacks:
-    """Stacks whose segments run on from one window into the next.
+    """Stacks whose segments may run on from one window into the next.
 
     Attributes
     ----------
@@ -234,14 +204,14 @@ class OpenStacks:
     """
 
     outside: dict[int, Floats] = field(default_factory=dict)
-    _segments: _OpenSegments = field(default_factory=lambda: _OpenSegments(*_Parts.none().segments))
-    _stacks: _OpenStacks = field(default_factory=lambda: _OpenStacks(*_Parts.none().stacks))
+    _segments: _OpenSegments = field(default_factory=lambda: _nothing()[0])
+    _stacks: _OpenStacks = field(default_factory=lambda: _nothing()[1])
     _known: list[NDArray[Any]] = field(default_factory=list)
     _sums: Floats = field(default_factory=lambda: np.empty((4, 0)))
 
     def __post_init__(self) -> None:
         """Begin without stacks of segments that go on."""
-        none = _Parts.none().stacks
+        none = self._stacks
         self._known = [none[0], none[1], none[4], none[5]]
 
     def advance(self, window: Window, shares: StackShares) -> StackRows:
@@ -261,7 +231,7 @@ class OpenStacks:
         found = StackRows.of(instance, of_thread, stack, self._sums[:, done] * factors)
         self._known, self._sums = [one[~done] for one in self._known], self._sums[:, ~done]
         self._segments = _OpenSegments(thread[~over], begin_ns[~over], ends_ns[~over], sums[:, ~over])
-        return shares.rows.plus(found)
+        return shares.of_pools.plus(found)
 
     def _end_pieces(self, stacks: _OpenStacks, end_ns: int) -> None:
         """Add stacks by segment once the piece has ended whose power they have: no later window has a part of it."""

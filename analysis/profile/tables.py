@@ -264,21 +264,10 @@ def decisions_table(decisions: Iterable[Decision], start_ns: int) -> pd.DataFram
         a kind is NaN or empty.
     """
     rows = [
-        {
-            "time_s": (one.t_ns - start_ns) * 1e-9,
-            "process": one.process,
-            "kind": one.kind,
-            "policy": shown(one.policy),
-            "why": shown(one.why or ""),
-            "task": shown(one.task or ""),
-            "frequency_hz": one.frequency_hz,
-            "former_hz": one.former_hz,
-            "cpus": " ".join(map(str, one.cpus)),
-            "workers": one.workers,
-            "energy_j": one.energy_j,
-            "instance_s": one.time_s,
-            "quality": shown(one.quality or ""),
-        }
+        {name: getattr(one, name, None) for name in DECISION_COLUMNS}
+        | {name: shown(getattr(one, name) or "") for name in ("policy", "why", "task", "quality")}
+        | {"time_s": (one.t_ns - start_ns) * 1e-9, "process": one.process, "instance_s": one.time_s}
+        | {"cpus": " ".join(map(str, one.cpus))}
         for one in decisions
     ]
     table = pd.DataFrame(rows, columns=["time_s", "process", *DECISION_COLUMNS])

@@ -86,21 +86,16 @@ class TaskSums:
         native_s = np.nan_to_num(figures["native_cpu_s"]) if "native_cpu_s" in figures else None
         known, good, timed = _kept(code, len(names), energy_j, cpu_s)
         nothing = np.zeros(len(names))
-        sums = _sums_of(
-            {
-                "duration_s": (known, duration_s),
-                "own_s": (known, own_s),
-                "energy_j": (good, energy_j),
-                "dynamic_j": (good, figures["dynamic_j"]),
-                "resolved_duration_s": (good, duration_s),
-                "resolved_own_s": (good, own_s),
-                "half_squares": (good, figures["half_j"] ** 2),
-                **{name: (good, figures[name]) for name in OPTIONAL if name in figures},
-                "cpu_s": (timed, cpu_s),
-                "cpu_own_s": (timed, own_s),
-                **({} if native_s is None else {"cpu_native_s": (timed, native_s)}),
-            }
-        )
+        of_resolved = {
+            "energy_j": energy_j,
+            "dynamic_j": figures["dynamic_j"],
+            "resolved_duration_s": duration_s,
+            "resolved_own_s": own_s,
+            "half_squares": figures["half_j"] ** 2,
+            **{name: figures[name] for name in OPTIONAL if name in figures},
+        }
+        of_timed = {"cpu_s": cpu_s, "cpu_own_s": own_s} | ({} if native_s is None else {"cpu_native_s": native_s})
+        sums = known.sums({"duration_s": duration_s, "own_s": own_s}) | good.sums(of_resolved) | timed.sums(of_timed)
         columns = {
             "instances": known.count,
             "resolved": good.count,
@@ -163,6 +158,11 @@ class _Kept:
     def count(self) -> Floats:
         return np.bincount(self.code, minlength=self.tasks + 1)[:-1].astype(float)
 
+    def sums(self, figures: Mapping[str, Floats]) -> dict[str, Floats]:
+        """Return the sums of figures by task."""
+        found = sums_by(self.code, list(figures.values()), self.tasks + 1)
+        return {name: of_tasks[:-1] for name, of_tasks in zip(figures, found, strict=True)}
+
     def about_means(self, energy_j: Floats, duration_s: Floats, sum_j: Floats, sum_s: Floats) -> dict[str, Floats]:
         """Return the sums of squares and products about the tasks' means; these are from the tasks' sums."""
         count = np.maximum(self.count, 1.0)
@@ -174,16 +174,6 @@ class _Kept:
     def over(self, energy_j: Floats, limit_j: Floats) -> Floats:
         above = energy_j > np.append(limit_j, np.inf)[self.code]
         return np.bincount(self.code[above], minlength=self.tasks)[: self.tasks].astype(float)
-
-
-def _sums_of(figures: Mapping[str, tuple[_Kept, Floats]]) -> dict[str, Floats]:
-    """Sum figures by task over some of the instances; those of the same instances in one pass, and none twice."""
-    found: dict[tuple[int, int], Floats] = {}
-    for kept in {id(one): one for one, _ in figures.values()}.values():
-        columns = {id(values): values for one, values in figures.values() if one is kept}
-        sums = sums_by(kept.code, list(columns.values()), kept.tasks + 1)
-        found |= {(id(kept), column): of_tasks[:-1] for column, of_tasks in zip(columns, sums, strict=True)}
-    return {name: found[id(kept), id(values)] for name, (kept, values) in figures.items()}
 
 
 def _kept(code: NDArray[np.int32], tasks: int, *figures: Floats) -> Iterator[_Kept]:

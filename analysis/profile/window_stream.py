@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,14 +11,13 @@ from tprof.analysis.attribution.accounts import Account, NativeTotals, Totals, s
 from tprof.analysis.attribution.ended_ids import EndedIds
 from tprof.analysis.attribution.instance_bounds import WIDTH, EdgeJoules, InstanceBounds
 from tprof.analysis.attribution.instances import InstanceRows
-from tprof.analysis.attribution.load import losses
 from tprof.analysis.attribution.sharing import plan_sharing
 from tprof.analysis.attribution.stack_samples import SampledStacks, ThreadReach
 
 from tprof.trace.long_arrays import is_any, zeros
 
 from .information import limits_of
-from .profile_warnings import SampleFacts, ran_in, stuck_sensor_warnings
+from .profile_warnings import ran_in, stuck_sensor_warnings
 from .recipe import repeatable
 from .stack_shares import StoredStacks, share_stacks
 from .stored_instances import Piece
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
     from numpy.typing import NDArray
-    from tprof.analysis.attribution.blocks import BlockReader
+    from tprof.analysis.attribution.blocks import BlockReader, ReadFacts
     from tprof.analysis.attribution.load import Activity
     from tprof.analysis.attribution.natives.pools import StreamedPools
     from tprof.analysis.attribution.quanta import Quanta
@@ -75,7 +74,7 @@ class SharedWindows:
 
     accounts: dict[str, Account]
     stuck: dict[str, list[str]]
-    facts: SampleFacts
+    facts: ReadFacts
     pools: PoolSums | None
     gpus: GpuTally | None
     served: ServedSegments
@@ -298,9 +297,8 @@ class _Run:
         if native is not None:
             reader.instances.sums["native"] += native.of_rows.T
         if stacks is not None:
-            since_ns = stream.windows[number - 1].until_ns if number else 0
             sampled = stacks.sampled.between(window.own_ns[0], window.until_ns)
-            stacks.add(window, share_stacks(window, since_ns, read.activity, sampled, plans))
+            stacks.add(window, share_stacks(window, read.activity, sampled, plans))
         if self.gpus is not None:
             self.gpus.share(window, read.activity.ran, read.joined)
         rows, totals = self._ended()
@@ -378,11 +376,8 @@ class _Run:
         reader = self.reader
         has_counts = reader.columns is None
         of_names = dict(zip(reader.names, np.ascontiguousarray(counts.T), strict=True)) if has_counts else {}
-        return InstanceRows(
-            of["instance"], of["parent"], of["task"], of["cpu"], of["start_ns"], of["end_ns"], of["failed"],
-            of["own_s"], of["cpu_s"], of_names, of["begun"], of["ended"], of["last_ns"],
-            package=of["package"] if reader.packages else None, thread=of["thread"],
-        )  # fmt: skip
+        kept = {one.name: of[one.name] for one in fields(InstanceRows) if one.name in of}
+        return InstanceRows(counts=of_names, **kept | {"package": of["package"] if reader.packages else None})
 
     def found(self) -> SharedWindows:
         """Return what all windows found."""
@@ -396,5 +391,4 @@ class _Run:
         if self.gpus is not None:
             settled = self.gpus.settled()
             accounts, stuck = accounts | settled[0], stuck | settled[1]
-        facts = replace(SampleFacts.of(self.reader.facts), losses=tuple(losses(stream.trace)))
-        return SharedWindows(accounts, stuck, facts, self.pools, self.gpus, self.served, self.ended.again)
+        return SharedWindows(accounts, stuck, self.reader.facts, self.pools, self.gpus, self.served, self.ended.again)

@@ -209,5 +209,5 @@ def _weights(instances: Instances) -> Floats:
 
 def _path(instances: Instances, paths: Paths, which: int) -> tuple[float, Chain]:
     """Return the greatest sum along a path and its instances."""
-    sum_of_path, *path = paths.longest(which)
-    return sum_of_path, chain_of(instances, *path)
+    sum_of_path, rows, shares = paths.longest(which)
+    return sum_of_path, chain_of(instances, rows, shares)

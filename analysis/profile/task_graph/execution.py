@@ -22,8 +22,6 @@ from .keyed import earliest_spawn, needed_rows
 from .runtime_events import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from .instances import Instances
     from .runs import Rows
 
@@ -57,8 +55,12 @@ class Execution:
 def build_execution(instances: Instances) -> Execution:
     """Find what each instance waited for."""
     start_ns, end_ns = instances.start_ns, instances.end_ns
-    earliest_ns = earliest_spawn(instances.needs.keyed, start_ns, end_ns)
-    spawn_ns = _known_or(instances.spawn_ns, lambda at: earliest_ns[at], earliest_ns)
+    given_ns, earliest_ns = instances.spawn_ns, earliest_spawn(instances.needs.keyed, start_ns, end_ns)
+
+    def spawned(at: slice) -> Times:
+        return np.where(given_ns[at] == UNKNOWN, earliest_ns[at], given_ns[at])
+
+    spawn_ns = computed(len(instances), np.int64, spawned, given_ns, earliest_ns)
     parent, done_ns, void = _families(instances.parent, start_ns, end_ns, spawn_ns)
     *edges, unsound = _sound_edges(instances, done_ns)
     needs, makers, late = needed_rows(instances.needs, start_ns, end_ns, instances.clocks)
@@ -69,17 +71,11 @@ def build_execution(instances: Instances) -> Execution:
     by_key = zeros(len(instances), np.bool_)
     for at in blocks(len(needs), needs, by_key, instances.ready_ns):
         by_key[needs[at]] = instances.ready_ns[needs[at]] == UNKNOWN
-    if len(needs):
-        spawn_ns = _spawned_with_needs(instances, by_key, last, done_ns, spawn_ns)
+    spawn_ns, ready_ns, releaser = _delays(instances, by_key, last, done_ns, spawn_ns)
     known = replace(
-        instances,
-        spawn_ns=spawn_ns,
-        ready_ns=_ready(instances.ready_ns, last, done_ns, spawn_ns, start_ns),
-        releaser=_releaser(instances.releaser, last),
-        parent=parent,
-        waits=waits,
+        instances, spawn_ns=spawn_ns, ready_ns=ready_ns, releaser=releaser, parent=parent, waits=waits,
         waits_for=waits_for,
-    )
+    )  # fmt: skip
     return Execution(known, done_ns, void + unsound + late, by_key)
 
 
@@ -128,37 +124,21 @@ def _sound_edges(instances: Instances, done_ns: Times) -> tuple[Rows, Rows, int]
     return sound_waits, sound_waits_for, len(waits) - len(sound_waits)
 
 
-def _spawned_with_needs(
+def _delays(
     instances: Instances, by_key: NDArray[np.bool_], last: Rows, done_ns: Times, spawn_ns: Times
-) -> Times:
-    """Return when each was spawned; one that keys alone make wait, when the last that it needed was done, or before."""
+) -> tuple[NDArray[Any], ...]:
+    """Return when each was spawned and could run, and whose end made it ready.
 
-    def times(at: slice) -> Times:
-        waited = by_key[at] & (instances.spawn_ns[at] == UNKNOWN)
-        return np.where(waited, np.minimum(spawn_ns[at], done_ns[last[at]]), spawn_ns[at])
-
-    return computed(len(last), np.int64, times, by_key, instances.spawn_ns, last, done_ns, spawn_ns)
-
-
-def _releaser(named: Rows, last: Rows) -> Rows:
-    """Return whose end made each ready: the one that is named, else that for which it waited last."""
-    return computed(len(last), np.int32, lambda at: np.where(named[at] == NOT_NAMED, last[at], named[at]), named, last)
-
-
-def _ready(known_ns: Times, last: Rows, done_ns: Times, spawn_ns: Times, start_ns: Times) -> Times:
-    """Return when each could have run: as events say, else when its last dependence was done after its spawn."""
-
-    def possible(at: slice) -> Times:
-        waits = np.where(last[at] >= 0, done_ns[last[at]], UNKNOWN)
-        return np.minimum(np.maximum(waits, spawn_ns[at]), start_ns[at])
-
-    return _known_or(known_ns, possible, last, done_ns, spawn_ns, start_ns)
-
-
-def _known_or(known_ns: Times, other_ns: Callable[[slice], Times], *sources: NDArray[Any]) -> Times:
-    """Return times that are known, and others in the place of unknown ones, which a function returns for parts."""
-
-    def times(at: slice) -> Times:
-        return np.where(known_ns[at] == UNKNOWN, other_ns(at), known_ns[at])
-
-    return computed(len(known_ns), np.int64, times, known_ns, *sources)
+    What events do not say is decided by the dependence that was done `last`. One that keys alone make wait was spawned
+    when that was done, or before.
+    """
+    found, given, start_ns = AppendedColumns(np.int64, np.int64, np.int32), instances, instances.start_ns
+    sources = (given.spawn_ns, given.ready_ns, given.releaser, start_ns, by_key, last, done_ns, spawn_ns)
+    for at in blocks(len(last), *sources):
+        waits_ns = np.where(last[at] >= 0, done_ns[last[at]], UNKNOWN)
+        waited = by_key[at] & (given.spawn_ns[at] == UNKNOWN)
+        spawned_ns = np.where(waited, np.minimum(spawn_ns[at], waits_ns), spawn_ns[at])
+        possible_ns = np.minimum(np.maximum(waits_ns, spawned_ns), start_ns[at])
+        ready_ns = np.where(given.ready_ns[at] == UNKNOWN, possible_ns, given.ready_ns[at])
+        found.add(spawned_ns, ready_ns, np.where(given.releaser[at] == NOT_NAMED, last[at], given.releaser[at]))
+    return found.finish()

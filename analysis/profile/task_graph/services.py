@@ -53,10 +53,10 @@ class Intervals:
 def lengths_of(*sets: Intervals) -> Times:
     """Return for how long it is outside (0) or inside (1) each of some sets, whose intervals may overlap: (2, 2, …)."""
     edges = AppendedColumns(np.int64, np.int8, np.int8)
-    for number, one in enumerate(sets):
-        for t_ns, step in ((one.begin_ns, 1), (one.end_ns, -1)):
-            for at in blocks(len(t_ns), t_ns):
-                edges.add(t_ns[at], *np.full((at.stop - at.start, 2), (number, step)).T)
+    for place, one in enumerate(sets):
+        for ends_ns, sign in ((one.begin_ns, 1), (one.end_ns, -1)):
+            for at in blocks(len(ends_ns), ends_ns):
+                edges.add(ends_ns[at], *np.full((at.stop - at.start, 2), (place, sign)).T)
     t_ns, number, step = sorted_arrays(edges.finish())
     found, inside = np.zeros((2,) * len(sets), np.int64), np.zeros((len(sets), 1), np.int64)
     for at in blocks(max(len(t_ns) - 1, 0), t_ns, number, step):
