@@ -108,7 +108,8 @@ def _joined(
     """Join the runs, thread by thread, that go on from one window into the next."""
     found, ends_ns = AppendedColumns(np.int32, np.int32, np.int64), Appended(np.int64)
     for at in blocks(len(row), ordinal, row, begin_ns, end_ns, may_go_on):
-        new = ~may_go_on[at] | changes(ordinal, at) | changes(row, at)
+        before = np.maximum(places(at) - 1, 0)
+        new = ~may_go_on[at] | changes(ordinal, at) | changes(row, at) | (begin_ns[at] != end_ns[before])
         first = np.flatnonzero(new) + at.start
         found.add(ordinal[first], row[first], begin_ns[first])
         ends_ns.add(end_ns[first[first > 0] - 1])
