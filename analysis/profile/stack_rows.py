@@ -69,7 +69,7 @@ class StackRows(NamedTuple):
 
     def plus(self, later: StackRows) -> StackRows:
         """Return both."""
-        return StackRows.of(*both(self, later))
+        return StackRows.of(*joined(self, later))
 
 
 def added(keys: Sequence[NDArray[Any]], sums: Floats) -> tuple[list[NDArray[Any]], Floats]:
@@ -84,9 +84,9 @@ def added(keys: Sequence[NDArray[Any]], sums: Floats) -> tuple[list[NDArray[Any]
     return [one[begins] for one in keys], np.add.reduceat(sums[:, order], begins, axis=1)
 
 
-def both(first: Iterable[NDArray[Any]], second: Iterable[NDArray[Any]]) -> list[NDArray[Any]]:
-    """Return the arrays of both, joined."""
-    return [np.concatenate(both, axis=-1) for both in zip(first, second, strict=True)]
+def joined(*parts: Iterable[NDArray[Any]]) -> list[NDArray[Any]]:
+    """Return the arrays of all parts, one after the other."""
+    return [np.concatenate(arrays, axis=-1) for arrays in zip(*parts, strict=True)]
 
 
 def pool_stacks(

@@ -23,7 +23,7 @@ from tprof.analysis.attribution.stack_cuts import Cuts, cut_at
 
 from tprof.trace.array_file import ArrayFile
 
-from .stack_rows import StackRows, added, both, pool_stacks
+from .stack_rows import StackRows, added, joined, pool_stacks
 from .tables import divided
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def share_stacks(
             found.append(_of_thread(window, one, stacks[one.thread.ordinal], cut, energy_j, piece_j))
     segments_of, stacks_of = zip(_nothing(), *found, strict=True)
     of_pools = pool_stacks(window, activity, stacks, pools_j)
-    return StackShares(of_pools, _OpenSegments(*_joined(segments_of)), _OpenStacks(*_joined(stacks_of)), outside)
+    return StackShares(of_pools, _OpenSegments(*joined(*segments_of)), _OpenStacks(*joined(*stacks_of)), outside)
 
 
 def _energies(sharings: Iterable[Sharing], counts: Sequence[int]) -> list[Floats]:
@@ -152,10 +152,6 @@ def _nothing() -> tuple[_OpenSegments, _OpenStacks]:
     ids, whole = np.empty(0, np.uint64), np.empty(0, np.int64)
     segments = _OpenSegments(whole, whole, whole, np.empty((2, 0)))
     return segments, _OpenStacks(whole, whole, whole, whole, ids, whole, np.empty((3, 0)))
-
-
-def _joined(parts: Iterable[Iterable[NDArray[Any]]]) -> list[NDArray[Any]]:
-    return [np.concatenate(column, axis=-1) for column in zip(*parts, strict=True)]
 
 
 def _of_thread(
@@ -220,7 +216,7 @@ class OpenStacks:
             self.outside[ordinal] = self.outside.get(ordinal, np.zeros(2)) + values
         end_ns = window.own_ns[1]
         self._end_pieces(shares.stacks, end_ns)
-        thread, begin_ns, ends_ns, sums = both(self._segments, shares.segments)
+        thread, begin_ns, ends_ns, sums = joined(self._segments, shares.segments)
         (thread, begin_ns, ends_ns), sums = added((thread, begin_ns, ends_ns), sums)
         over = ends_ns <= end_ns
         of_segment = _places((self._known[0], self._known[1]), (thread, begin_ns))
@@ -235,7 +231,7 @@ class OpenStacks:
 
     def _end_pieces(self, stacks: _OpenStacks, end_ns: int) -> None:
         """Add stacks by segment once the piece has ended whose power they have: no later window has a part of it."""
-        *keys, sums = both(self._stacks, stacks)
+        *keys, sums = joined(self._stacks, stacks)
         keys, sums = added(keys, sums)
         _, _, _, ends_ns, _, _ = keys
         done = ends_ns <= end_ns
@@ -243,14 +239,13 @@ class OpenStacks:
         thread, begin_ns, _, _, instance, stack = (one[done] for one in keys)
         joules, seconds, count = sums[:, done]
         ended = np.stack((joules, seconds, joules**2, count))
-        known = [np.concatenate(both) for both in zip(self._known, (thread, begin_ns, instance, stack), strict=True)]
+        known = joined(self._known, (thread, begin_ns, instance, stack))
         self._known, self._sums = added(known, np.concatenate((self._sums, ended), axis=1))
 
 
 def _places(keys: Sequence[Integers], among: Sequence[Integers]) -> NDArray[np.intp]:
     """Return where pairs are among distinct pairs in order, which hold them all."""
-    both = [np.concatenate(one) for one in zip(among, keys, strict=True)]
-    order = np.lexsort(both[::-1])
+    order = np.lexsort(joined(among, keys)[::-1])
     number = np.empty(len(order), np.intp)
     is_first = order < len(among[0])
     number[order] = np.cumsum(is_first) - 1

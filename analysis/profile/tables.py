@@ -87,7 +87,10 @@ def tasks_table(
     thread = rows.numbers
     energy_j, _ = settled_joules(rows, totals, watts, most_w)
     gpu, native = totals.gpu, totals.native
-    of_gpu = {} if gpu is None else {"gpu_j": gpu.joules}
+    power_w, of_gpu = divided(energy_j, rows.own_s), {}
+    if gpu is not None:
+        # What a GPU drew, it drew in another time than that of the instance's thread.
+        power_w, of_gpu = np.where(gpu.joules > 0, np.nan, power_w), {"gpu_j": gpu.joules}
     columns: dict[str, object] = {
         "task": _names(rows.task, [shown(entry.name) for entry in trace.tasks]),
         "instance": rows.instance,
@@ -105,7 +108,7 @@ def tasks_table(
         "static_j": totals.static_j,
         "energy_low_j": totals.low_j,
         "energy_high_j": totals.high_j,
-        "power_w": divided(energy_j, rows.own_s) if gpu is None else _of_processors(energy_j, rows.own_s, gpu),
+        "power_w": power_w,
     }
     if native is not None:
         columns |= {
@@ -147,11 +150,6 @@ def _add_gpu(totals: Totals, gpu: GpuTotals, energy_j: NDArray[np.float64], half
     totals.low_j += gpu.least
     totals.high_j += gpu.most
     half_j += (gpu.most - gpu.least) / 2
-
-
-def _of_processors(energy_j: NDArray[np.float64], own_s: NDArray[np.float64], gpu: GpuTotals) -> NDArray[np.float64]:
-    """Return the mean power of instances without joules of a GPU: what it drew, it drew in another time than theirs."""
-    return np.where(gpu.joules > 0, np.nan, divided(energy_j, own_s))
 
 
 def divided(above: NDArray[Any], below: NDArray[Any], none: float = np.nan) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from tprof.analysis.attribution.accounts import Account, NativeTotals, Totals, settle
@@ -376,7 +376,7 @@ class _Run:
         reader = self.reader
         has_counts = reader.columns is None
         of_names = dict(zip(reader.names, np.ascontiguousarray(counts.T), strict=True)) if has_counts else {}
-        kept = {one.name: of[one.name] for one in fields(InstanceRows) if one.name in of}
+        kept: dict[str, Any] = {one.name: of[one.name] for one in fields(InstanceRows) if one.name in of}
         return InstanceRows(counts=of_names, **kept | {"package": of["package"] if reader.packages else None})
 
     def found(self) -> SharedWindows:

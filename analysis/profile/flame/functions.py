@@ -195,9 +195,9 @@ def _heaps(paths: Paths, stacks: StackSums, table: StackTable, places: TaskPlace
 def _names_of_tasks(paths: Paths, node: int) -> list[str]:
     names = []
     while node != ROOT:
-        if paths.kinds[node] == TASK:
-            names.append(paths.names[node])
-        node = paths.parents[node]
+        if paths.nodes[node].kind == TASK:
+            names.append(paths.nodes[node].name)
+        node = paths.nodes[node].parent
     return names[::-1]
 
 
@@ -236,7 +236,7 @@ def _shared(paths: Paths, sums: Sums, groups: Sequence[_Group]) -> tuple[Sums, S
     for group, functions in zip(groups, below, strict=True):
         own = {name: getattr(whole, name)[group.node] * group.part_j for name in _FIGURES}
         own["own_s"] = whole.own_s[group.node] * group.part_s
-        _share(group, functions, own, (split, stacked), paths.parents)
+        _share(group, functions, own, (split, stacked), paths)
     heaps = [one.heap for one in groups if one.heap is not None]
     stacked.total = sum(heap.count for heap in heaps)
     squares = sum(heap.squares for heap in heaps)
@@ -262,7 +262,7 @@ def _share(
     functions: Sequence[tuple[int, list[float]]],
     own: Mapping[str, float],
     found: tuple[Sums, Stacked],
-    parents: Sequence[int],
+    paths: Paths,
 ) -> None:
     """Add a group's own figures to the nodes of its functions, and bounds to those around them."""
     split, stacked = found
@@ -278,7 +278,7 @@ def _share(
         up = at
         while up != group.node:
             inner[up] += share_j
-            up = parents[up]
+            up = paths.nodes[up].parent
     for at, share in inner.items():
         low, high = (1.0, 1.0) if group.heap is None else wilson(share, effective)
         stacked.low_j[at] = np.nan_to_num(stacked.low_j[at]) + own["own_low_j"] * low

@@ -7,8 +7,7 @@ level are numbered at once, and only pairs of node and task are looked up one by
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -29,57 +28,46 @@ REST = "rest"
 """Kinds of nodes; those of other levels are named as the level: host, process, thread, function."""
 
 
-@dataclass
+class Node(NamedTuple):
+    """A name in a tree: its parent's number, how deep it is below the root, and of a function its file and line."""
+
+    parent: int
+    depth: int
+    name: str
+    kind: str
+    place: str = ""
+
+
 class Paths:
-    """A tree of names; a parent has a smaller number than its children, and the root is number 0.
+    """A tree of names; a parent has a smaller number than its children, and the root is number 0, its parent -1."""
 
-    Attributes
-    ----------
-    names, kinds, parents, depths : of each node; the root's parent is -1
-    notes : further text of a node, such as the place of a function
-    """
-
-    names: list[str] = field(default_factory=lambda: ["all"])
-    kinds: list[str] = field(default_factory=lambda: [ALL])
-    parents: list[int] = field(default_factory=lambda: [-1])
-    depths: list[int] = field(default_factory=lambda: [0])
-    notes: list[str] = field(default_factory=lambda: [""])
-    _children: dict[tuple[int, str, str, str], int] = field(default_factory=dict, repr=False)
+    def __init__(self) -> None:
+        """Begin with the root."""
+        self.nodes = [Node(-1, 0, "all", ALL)]
+        self._children: dict[tuple[int, str, str, str], int] = {}
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.nodes)
 
-    def child(self, parent: int, name: str, kind: str, note: str = "") -> int:
+    def child(self, parent: int, name: str, kind: str, place: str = "") -> int:
         """Return the child of this name and kind; from `MAX_NODES` on new ones are one "(other)" of their parent."""
-        key = (parent, kind, name, note)
+        key, above = (parent, kind, name, place), self.nodes[parent]
         found = self._children.get(key)
         if found is None:
-            if len(self.names) >= MAX_NODES and kind != REST:
-                return parent if self.kinds[parent] == REST else self.child(parent, "(other)", REST)
-            found = self._children[key] = len(self.names)
-            self.names.append(name)
-            self.kinds.append(kind)
-            self.notes.append(note)
-            self.parents.append(parent)
-            self.depths.append(self.depths[parent] + 1)
+            if len(self) >= MAX_NODES and kind != REST:
+                return parent if above.kind == REST else self.child(parent, "(other)", REST)
+            found = self._children[key] = len(self)
+            self.nodes.append(Node(parent, above.depth + 1, name, kind, place))
         return found
 
-    def folded_child(self, parent: int, name: str, kind: str, note: str = "") -> int:
+    def folded_child(self, parent: int, name: str, kind: str, place: str = "") -> int:
         """Return the node of this name on the path to the parent, if there is one, else the child."""
         at = parent
-        while self.kinds[at] == kind:
-            if self.names[at] == name and self.notes[at] == note:
+        while (node := self.nodes[at]).kind == kind:
+            if (node.name, node.place) == (name, place):
                 return at
-            at = self.parents[at]
-        return self.child(parent, name, kind, note)
-
-    def path(self, node: int) -> list[str]:
-        """Return the names from below the root to the node."""
-        names = []
-        while node != ROOT:
-            names.append(self.names[node])
-            node = self.parents[node]
-        return names[::-1]
+            at = node.parent
+        return self.child(parent, name, kind, place)
 
 
 def nodes_of(paths: Paths, names: Sequence[str], *, task: Integers, parent: Integers, top: Integers) -> Integers:

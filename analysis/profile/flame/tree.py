@@ -172,10 +172,13 @@ def flame_of(
     count = len(paths)
     of_tasks = sums if of_tasks is None else of_tasks.grown(count)
     stacked = Stacked.none(count) if stacked is None else stacked
-    parents, depths = np.array(paths.parents, np.int64), np.array(paths.depths, np.int64)
 
     def nested(values: Floats) -> Floats:
-        return _with_nested(values, parents, depths)
+        """Return sums with those of all nodes below."""
+        total = values.tolist()
+        for node in range(count - 1, ROOT, -1):
+            total[paths.nodes[node].parent] += total[node]
+        return np.array(total)
 
     known = (of_tasks.instances > of_tasks.unresolved) | (of_tasks.own_j > 0)
     resolved = nested((known | (sums.own_j > 0)).astype(float)) > 0
@@ -208,16 +211,6 @@ def flame_of(
         samples=np.where(samples > 0, samples, np.nan),
     )
     return Flame(nodes, quality, stacked.total, stacked.effective)
-
-
-def _with_nested(own: Floats, parents: Integers, depths: Integers) -> Floats:
-    """Return sums with those of all nodes below."""
-    total = own.astype(float)
-    order = np.argsort(-depths, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(depths[order])) + 1):
-        below = rows[parents[rows] >= 0]
-        np.add.at(total, parents[below], total[below])
-    return total
 
 
 def wilson(share: float, count: float) -> tuple[float, float]:
@@ -271,12 +264,4 @@ def _placed(paths: Paths, flame: Flame, host: str | None, levels: frozenset[str]
 
 def _table(paths: Paths) -> pd.DataFrame:
     """Return the columns of a tree's table of nodes that are no figures."""
-    return pd.DataFrame(
-        {
-            "parent": paths.parents,
-            "depth": paths.depths,
-            "name": paths.names,
-            "kind": pd.Categorical(paths.kinds),
-            "place": paths.notes,
-        }
-    )
+    return pd.DataFrame(paths.nodes).astype({"kind": "category"})

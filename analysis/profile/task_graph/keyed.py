@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tprof.trace.long_arrays import Appended, AppendedColumns, blocks, empty, release, zeros
-from tprof.trace.long_sorts import places, sorted_arrays, sorted_columns
+from tprof.trace.long_sorts import places, sorted_columns
 
 from .runs import count_until, joined_columns
 
@@ -106,22 +106,13 @@ def needed_rows(needs: Needs, start_ns: Times, end_ns: Times, clocks: Clocks | N
     if not len(needs.maker) or not len(needs.waiting):
         return np.empty(0, np.int32), np.empty(0, np.int32), 0
     makers = _Makers.of(needs, end_ns)
-    count = len(needs.waiting)
-
-    def by_key(at: slice) -> tuple[NDArray[Any], ...]:
+    found, contradicting = AppendedColumns(np.int32, np.int32), 0
+    for at in blocks(len(needs.waiting), needs.waiting, needs.needed, start_ns):
         waiting = needs.waiting[at]
-        return needs.needed[at], places(at), waiting, start_ns[waiting]
-
-    sources = (needs.needed, needs.waiting, start_ns)
-    hashes, place, waiting, at_ns = sorted_columns(count, by_key, *sources)
-    given = (hashes, place, waiting, at_ns)
-    found, contradicting = AppendedColumns(np.int32, np.int32, np.int32), 0
-    for at in blocks(count, *given):
-        source, is_made, late = makers.of_needs(hashes[at], waiting[at], at_ns[at], clocks)
+        source, is_made, late = makers.of_needs(needs.needed[at], waiting, start_ns[waiting], clocks)
+        found.add(waiting[is_made], source[is_made])
         contradicting += late
-        found.add(*(values[is_made] for values in (place[at], waiting[at], source)))
-    # In the order in which the needs were given.
-    _, waits, waits_for = sorted_arrays(found.finish())
+    waits, waits_for = found.finish()
     return waits, waits_for, contradicting
 
 
@@ -143,7 +134,7 @@ class _Makers:
     def of_needs(
         self, hashes: Ids, waiting: Rows, at_ns: Times, clocks: Clocks | None
     ) -> tuple[Rows, NDArray[np.bool_], int]:
-        """Return who made the keys with some increasing hashes for whom, whether anybody did, and how many too late."""
+        """Return who made the keys with some hashes for whom, whether anybody did, and how many too late."""
         first = np.zeros(2 * len(hashes) + 1, np.int32)
         edges = first[:-1].reshape(-1, 2)
         edges[:, 0] = np.searchsorted(self.made, hashes)

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from tprof.trace import EventKind, layout
@@ -125,7 +126,7 @@ class ServedSegments:
         """Begin without segments."""
         self.services = services
         self.idle_j = np.zeros(len(services))
-        self.on_cpu_ns = [np.zeros(0, np.int64) for _ in services]
+        self.on_cpu_ns = [pd.Series(dtype=float) for _ in services]
 
     def add_joules(self, segments: Sequence[Segments], plan: Sharing) -> None:
         """Add the joules of a counted domain."""
@@ -144,13 +145,13 @@ class ServedSegments:
             own = slice(*np.searchsorted(one.t_ns[:-1], own_ns).tolist())
             runs = (one.slot[own] > 0) & (one.cpu[own] != layout.NO_CPU)
             served_ns = self._served(number, one)[own][runs]
-            more = np.bincount(one.cpu[own][runs], weights=served_ns).astype(np.int64)
-            self.on_cpu_ns[number] = _sum(self.on_cpu_ns[number], more)
+            more = pd.Series(served_ns).groupby(one.cpu[own][runs]).sum()
+            self.on_cpu_ns[number] = self.on_cpu_ns[number].add(more, fill_value=0.0)
 
     def most_used(self, number: int) -> int:
         """Return the processor on which a service ran tasks the longest, -1 if it is not known."""
         on_cpu_ns = self.on_cpu_ns[number]
-        return int(on_cpu_ns.argmax()) if on_cpu_ns.any() else -1
+        return int(on_cpu_ns.index[on_cpu_ns.argmax()]) if on_cpu_ns.any() else -1
 
     def _places(self, segments: Sequence[Segments]) -> list[tuple[int, int]]:
         """Return the services whose threads are there, and where."""
@@ -160,10 +161,3 @@ class ServedSegments:
     def _served(self, number: int, segments: Segments) -> Times:
         """Return for how long a service lasted in each segment."""
         return np.diff(self.services[number].times.up_to(segments.t_ns))
-
-
-def _sum(ours: Times, theirs: Times) -> Times:
-    found = np.zeros(max(len(ours), len(theirs)), np.int64)
-    found[: len(ours)] += ours
-    found[: len(theirs)] += theirs
-    return found
