@@ -151,7 +151,7 @@ class ServedSegments:
     def most_used(self, number: int) -> int:
         """Return the processor on which a service ran tasks the longest, -1 if it is not known."""
         on_cpu_ns = self.on_cpu_ns[number]
-        return int(on_cpu_ns.index[on_cpu_ns.argmax()]) if on_cpu_ns.any() else -1
+        return int(on_cpu_ns.index[int(on_cpu_ns.argmax())]) if on_cpu_ns.any() else -1
 
     def _places(self, segments: Sequence[Segments]) -> list[tuple[int, int]]:
         """Return the services whose threads are there, and where."""
