@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from tprof.analysis.attribution.load import losses
-from tprof.analysis.names import listed, shown
+from tprof.analysis.names import shown
 from tprof.analysis.operating_points.scales import NORMAL_95
 
 from tprof.trace.plain_values import counted, first_of

@@ -240,7 +240,7 @@ def joined(flames: Sequence[tuple[str, str, Flame]], levels: frozenset[str]) -> 
     nodes = _table(paths).join(pd.concat(parts).groupby("node").sum(min_count=1))
     counts = {name: nodes[name].fillna(0).astype(np.int64) for name in ("instances", "unresolved")}
     power_w = divided(nodes["energy_j"].to_numpy(), nodes["time_s"].to_numpy())
-    nodes.insert(list(nodes).index("time_s") + 1, "power_w", power_w)
+    nodes.insert(list(nodes.columns).index("time_s") + 1, "power_w", power_w)
     quality = joined_quality(quality for _, quality, _ in flames)
     trees = [one for _, _, one in flames if one.effective > 0 and one.energy_j > 0]
     squares = sum(one.energy_j**2 / one.effective for one in trees)
