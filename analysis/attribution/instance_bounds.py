@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.engine import _engine
 
-from tprof.trace.long_arrays import blocks, release, zeros
-
 from .segment_energy import sum_by
 
 if TYPE_CHECKING:
@@ -83,13 +81,13 @@ class InstanceBounds:
     def __init__(self, domains: Sequence[Quanta]) -> None:
         """Begin without joules."""
         self._domains = domains
-        self._dynamic_j = [zeros(len(one) + 2, np.float64) for one in domains]
-        self._valid = [_valid_up_to(one) for one in domains]
+        self._dynamic_j = [np.zeros(len(one) + 2) for one in domains]
+        # How many quanta are valid up to each, padded.
+        self._valid = [np.cumsum(np.concatenate(([0], one.valid, [0]))) for one in domains]
 
     def note_dynamic(self, domain: int, which: slice, dynamic_j: Floats) -> None:
         """Note the joules above the static ones of a block's quanta."""
         self._dynamic_j[domain][which.start + 1 : which.stop + 1] = dynamic_j
-        release(self._dynamic_j[domain], self._valid[domain])
 
     def settle(self, kept: Floats, start_ns: Numbers, end_ns: Numbers, totals: Totals, *, packages: bool) -> None:
         """Set the bounds of instances that have ended, and which of them a valid quantum covers.
@@ -125,13 +123,3 @@ def _known(kept: Floats, domain: Quanta, t_ns: Numbers) -> Numbers:
     unknown = np.flatnonzero(number < 0)
     number[unknown] = np.searchsorted(domain.edges_ns, t_ns[unknown], side="right")
     return number
-
-
-def _valid_up_to(quanta: Quanta) -> Numbers:
-    """Return the number of valid quanta up to each, padded: (k + 2,)."""
-    found, known = zeros(len(quanta) + 2, np.int64), 0
-    for block in blocks(len(quanta), found, quanta.valid):
-        up_to = known + np.cumsum(quanta.valid[block])
-        found[block.start + 1 : block.stop + 1], known = up_to, int(up_to[-1])
-    found[-1] = known
-    return found

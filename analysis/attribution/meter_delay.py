@@ -4,7 +4,7 @@ The recorder knows when a line of the meter arrived, not how long the meter took
 the load follows what the program's threads use of the processors at once, so the delay is the shift at which the two
 courses agree best: the maximum of their correlation, on a grid of the meter's own interval. Parts of the recording,
 each shifted alone, show its error. A load without steps tells nothing: then the times of arrival stay, with a warning.
-O(n log n) in the grid's points. Readings and samples are read in pieces, so memory does not grow with their number.
+O(n log n) in the grid's points. Samples are read in pieces, so memory does not grow with their number.
 """
 
 from __future__ import annotations
@@ -15,11 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tprof.trace.kinds import ReadingFlag
-from tprof.trace.long_arrays import Appended, computed, median
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from tprof.trace import Readings, Thread
 
@@ -58,19 +55,14 @@ def find_delay(readings: Readings, threads: Iterable[Thread]) -> MeterDelay:
     readings : of the meter's domain
     threads : of the trace, with `cpu_ns`
     """
-    times = Appended(np.int64)
-    for t_ns, _ in _values(readings):
-        times.add(t_ns)
-    t_ns = times.finish()
+    t_ns = readings.t_ns[~readings.missing]
     if len(t_ns) < FEWEST:
         return MeterDelay(None, None, 0.0)
     begin_ns, length_s = int(t_ns[0]), float(t_ns[-1] - t_ns[0]) * 1e-9
-    forward_ns = computed(
-        len(t_ns) - 1, np.int64, lambda at: np.maximum(np.diff(t_ns[at.start : at.stop + 1]), 0), t_ns
-    )
-    step_s = max(median(forward_ns) * 1e-9, SHORTEST_STEP_S, length_s / MOST_POINTS)
+    usual_s = float(np.median(np.maximum(np.diff(t_ns), 0))) * 1e-9
+    step_s = max(usual_s, SHORTEST_STEP_S, length_s / MOST_POINTS)
     grid_s = np.arange(0.0, length_s, step_s)
-    joules = _at(grid_s, ((_since_s(t_ns, begin_ns), value * readings.unit) for t_ns, value in _values(readings)))
+    joules = _at(grid_s, [(_since_s(t_ns, begin_ns), readings.value[~readings.missing] * readings.unit)])
     watts = np.diff(joules) / step_s
     load = np.diff(_cpu_s(threads, grid_s, begin_ns)) / step_s
     delay_s, correlation = _shift(watts, load, step_s)
@@ -97,13 +89,6 @@ def delay_warning(name: str) -> str:
         f"tasks shorter than this delay get joules of others; state it (energy=meter:…,delay=SECONDS), or let the "
         f"program rest for a second now and then"
     )
-
-
-def _values(readings: Readings) -> Iterator[tuple[NDArray[np.int64], Floats]]:
-    """Yield the times and the counts of reads that did not fail."""
-    for piece in readings.pieces():
-        good = piece[(piece["flags"] & ReadingFlag.MISSING) == 0]
-        yield good["t_ns"].astype(np.int64), good["value"].astype(float)
 
 
 def _cpu_s(threads: Iterable[Thread], grid_s: Floats, begin_ns: int) -> Floats:

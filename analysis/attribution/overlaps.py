@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tprof.trace.bounds import LEAST_BUSY_CORES
-from tprof.trace.long_arrays import blocks
 
 if TYPE_CHECKING:
     from .load import Load
@@ -70,15 +69,7 @@ class OverlappingQuanta:
 
 def has_overlaps(quanta: Quanta) -> bool:
     """Return whether any edge is so uncertain that its quanta overlap."""
-    # Blocks have a quantum in common, since no edge at the end of a part overlaps.
-    parts = (quanta.part(slice(max(at.start - 1, 0), at.stop)) for at in blocks(len(quanta)))
-    return any(_has_overlaps(part) for part in parts)
-
-
-def _has_overlaps(quanta: Quanta) -> bool:
-    found = bool(_overlapping_edges(quanta).any())
-    quanta.release()
-    return found
+    return bool(_overlapping_edges(quanta).any())
 
 
 def _overlapping_edges(quanta: Quanta) -> NDArray[np.bool_]:

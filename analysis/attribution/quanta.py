@@ -11,12 +11,10 @@ import numpy as np
 from tprof.trace.bounds import is_calculated
 from tprof.trace.increments import STILL_NS, USUAL_UPDATES, Counter, Fault
 from tprof.trace.kinds import ReadingFlag
-from tprof.trace.long_arrays import blocks, computed, differences, empty, is_any, median, release, total, zeros
+from tprof.trace.long_arrays import empty, stored
 from tprof.trace.plain_values import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from tprof.trace import Readings
@@ -40,7 +38,7 @@ _WHY = {
 
 @dataclass(frozen=True)
 class Quanta:
-    """The quanta of one domain, end to end without gaps. Long arrays are those of `long_arrays`.
+    """The quanta of one domain, end to end without gaps.
 
     Attributes
     ----------
@@ -83,21 +81,13 @@ class Quanta:
         """
         part = self.span(begin_ns, end_ns)
         edges = slice(part.start, part.stop + 1) if part.start < part.stop else slice(0)
-        whole_ns, whole_window_s, whole_j = self.edges_ns[edges], self.window_s[edges], self.energy_j[part]
-        edges_ns = computed(len(whole_ns), np.int64, lambda at: np.clip(whole_ns[at], begin_ns, end_ns), whole_ns)
-
-        def window_s(at: slice) -> NDArray[np.float64]:
-            reach_ns = np.maximum(np.minimum(edges_ns[at] - begin_ns, end_ns - edges_ns[at]) - 1, 0)
-            return np.where(edges_ns[at] == whole_ns[at], np.minimum(whole_window_s[at], 2e-9 * reach_ns), 0.0)
-
-        def energy_j(at: slice) -> NDArray[np.float64]:
-            ends = slice(at.start, at.stop + 1)
-            return whole_j[at] * (np.diff(edges_ns[ends]) / np.diff(whole_ns[ends]))
-
+        whole_ns = self.edges_ns[edges]
+        edges_ns = np.clip(whole_ns, begin_ns, end_ns)
+        reach_ns = np.maximum(np.minimum(edges_ns - begin_ns, end_ns - edges_ns) - 1, 0)
         return replace(
-            self, edges_ns=edges_ns, valid=self.valid[part], stuck=self.stuck[part],
-            energy_j=computed(len(whole_j), np.float64, energy_j, edges_ns, whole_ns, whole_j),
-            window_s=computed(len(whole_ns), np.float64, window_s, edges_ns, whole_ns, whole_window_s),
+            self, edges_ns=stored(edges_ns), valid=self.valid[part], stuck=self.stuck[part],
+            energy_j=stored(self.energy_j[part] * (np.diff(edges_ns) / np.diff(whole_ns))),
+            window_s=stored(np.where(edges_ns == whole_ns, np.minimum(self.window_s[edges], 2e-9 * reach_ns), 0.0)),
             unread=None if self.unread is None else self.unread[part],
         ), part  # fmt: skip
 
@@ -117,41 +107,23 @@ class Quanta:
         """
         if not late_s or len(self) < 3:
             return self
-        count, shift_ns, first_ns = len(self.edges_ns), round(late_s * 0.5e9), int(self.edges_ns[0])
-
-        def edges_at(at: slice) -> NDArray[np.int64]:
-            number = np.arange(at.start, at.stop)
-            moved_ns = self.edges_ns[at] - np.where((number > 0) & (number < count - 1), shift_ns, 0)
-            # The first edge stays: no other may come before it.
-            return np.asarray(np.maximum(moved_ns, first_ns + number))
-
-        edges_ns = computed(count, np.int64, edges_at, self.edges_ns)
-
-        def window_at(at: slice) -> NDArray[np.float64]:
-            around_ns = edges_ns[max(at.start - 1, 0) : at.stop + 1]
-            length_s = np.diff(around_ns) * 1e-9
-            found = self.window_s[at].copy()
-            inner = slice(int(at.start == 0), len(found) - int(at.stop == count))
-            found[inner] = np.minimum(found[inner] + late_s, np.minimum(length_s[1:], length_s[:-1]))
-            return found
-
-        window_s = computed(count, np.float64, window_at, edges_ns, self.window_s)
-        return replace(self, edges_ns=edges_ns, window_s=window_s)
+        edges_ns, window_s = self.edges_ns.copy(), self.window_s.copy()
+        edges_ns[1:-1] -= round(late_s * 0.5e9)
+        # The first edge stays: no other may come before it.
+        edges_ns = np.maximum(edges_ns, edges_ns[0] + np.arange(len(edges_ns)))
+        length_s = np.diff(edges_ns) * 1e-9
+        window_s[1:-1] = np.minimum(window_s[1:-1] + late_s, np.minimum(length_s[1:], length_s[:-1]))
+        return replace(self, edges_ns=stored(edges_ns), window_s=stored(window_s))
 
     @cached_property
     def timed(self) -> bool:
         """Whether it is known in which window the sensor's values changed."""
-        return any(bool((self.window_s[at] > 0).any()) for at in blocks(len(self.window_s), self.window_s))
+        return bool((self.window_s > 0).any())
 
     @cached_property
     def measured_j(self) -> float:
         """Joules in valid quanta; NaN if there is none."""
-        return total(self.energy_j) if is_any(self.valid) else float("nan")
-
-    def release(self) -> None:
-        """Leave the pages of long arrays to the kernel until they are read again."""
-        unread = () if self.unread is None else (self.unread,)
-        release(self.edges_ns, self.energy_j, self.valid, self.stuck, self.window_s, *unread)
+        return float(self.energy_j.sum()) if self.valid.any() else float("nan")
 
 
 def build_quanta(readings: Readings, max_power_w: float | None = None) -> Quanta:
@@ -239,7 +211,6 @@ class _Found:
         self._ends_changed = bool(found.changed[-1])
         self._note_faults(found)
         self.count += count
-        release(self.edges_ns, self.energy_j, self.valid, self.window_s)
 
     def _note_faults(self, found: Increments) -> None:
         if found.fault.any():
@@ -266,12 +237,13 @@ class _Found:
 
         A long interval in which nobody looked, since the reader got no processor, is none of them.
         """
-        stuck = zeros(self.count - 1, bool)
+        stuck = np.zeros(self.count - 1, bool)
         if not self._stood:
             return stuck
         edges_ns = self.edges_ns[: self.count]
         # The last quantum may end without a new value.
-        usual_ns = median(differences(edges_ns[:-1] if not self._ends_changed and self.count > 2 else edges_ns))
+        gaps_ns = np.diff(edges_ns[:-1] if not self._ends_changed and self.count > 2 else edges_ns)
+        usual_ns = float(np.median(gaps_ns)) if len(gaps_ns) else 0.0
         for at, stood_ns in self._stood:
             stuck[at[(stood_ns > USUAL_UPDATES * usual_ns) & (at > 0)] - 1] = True
         return stuck
@@ -340,19 +312,12 @@ def _unread(readings: Readings, quanta: Quanta) -> NDArray[np.bool_] | None:
     if is_calculated(quanta.quality) or readings.count < LEAST_READINGS:
         return None
     least_ns = (UNREAD_POWER_S if readings.integrated else UNREAD_S) * 1e9
-    after_ns = np.concatenate([t_ns[1:][np.diff(t_ns) > least_ns] for t_ns in _times(readings)])
-    if not len(after_ns):
+    t_ns = readings.t_ns
+    gap_ns = np.maximum(np.diff(t_ns), 0)
+    if not (gap_ns > least_ns).any():
         return None
-    gap_ns = empty(readings.count - 1, np.int64)
-    done, long_ns = 0, []
-    for t_ns in _times(readings):
-        part = np.diff(t_ns)
-        gap_ns[done : done + len(part)] = np.maximum(part, 0)
-        long_ns.append(part[part > least_ns])
-        done += len(part)
-        release(gap_ns)
-    after_ns = after_ns[np.concatenate(long_ns) > UNREAD_PERIODS * median(gap_ns[:done])]
-    unread = zeros(len(quanta), bool)
+    after_ns = t_ns[1:][gap_ns > max(least_ns, UNREAD_PERIODS * float(np.median(gap_ns)))]
+    unread = np.zeros(len(quanta), bool)
     # A gap is in the interval that ends with the reading after it, or later. A reading is at most half of its window
     # after its edge, and before the next edge.
     place = np.searchsorted(quanta.edges_ns, after_ns, side="right") - 1
@@ -360,12 +325,3 @@ def _unread(readings: Readings, quanta: Quanta) -> NDArray[np.bool_] | None:
     read_ns = quanta.edges_ns[known] + np.round(quanta.window_s[known] * 1e9).astype(np.int64) // 2
     unread[np.clip(place + (read_ns < after_ns) - 1, 0, len(quanta) - 1)] = True
     return unread if len(after_ns) else None
-
-
-def _times(readings: Readings) -> Iterator[NDArray[np.int64]]:
-    """Yield the times of all readings in parts, each after the last time of the part before."""
-    last_ns = np.empty(0, np.int64)
-    for piece in readings.pieces():
-        t_ns = np.concatenate((last_ns, piece["t_ns"].astype(np.int64)))
-        last_ns = t_ns[-1:]
-        yield t_ns

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tprof.trace.long_arrays import release, searched, taken
 from tprof.trace.metadata import MAX_NS
 
 from .segments import thread_end_ns
@@ -133,13 +132,13 @@ def cut_windows(threads: Sequence[IndexedThread], domains: Sequence[Reach], samp
     Each window has about so many samples and quanta together, so that few samples make no window of many quanta.
     """
     cuts_ns = _cuts(threads, domains, samples)
-    places = [np.concatenate(([0], _begins_at(one, cuts_ns), [len(one.begin_ns)])) for one in domains]
+    # Of each cut, a domain's first quantum that does not begin before it.
+    places = [np.concatenate(([0], one.begin_ns.searchsorted(cuts_ns), [len(one.begin_ns)])) for one in domains]
     until_ns = np.append(cuts_ns, MAX_NS)
     for one, place in zip(domains, places, strict=True):
         at = place[1:-1]
         inside = at > 0
-        until_ns[:-1][inside] = np.maximum(until_ns[:-1][inside], taken(one.end_ns, at[inside] - 1))
-        release(*one)
+        until_ns[:-1][inside] = np.maximum(until_ns[:-1][inside], one.end_ns[at[inside] - 1])
     begins_ns = np.concatenate(([0], cuts_ns, [MAX_NS]))
     return [
         Window(
@@ -159,7 +158,7 @@ def _cuts(threads: Sequence[IndexedThread], domains: Sequence[Reach], samples: i
     t_ns, counts = times_of(threads, max(samples // (CUTS * len(threads)), 1))
     first_ns, last_ns = t_ns.min(), max(one.end_ns for one in threads)
     step = min(STEP, samples)
-    of_quanta = [taken(one.begin_ns, np.arange(step - 1, len(one.begin_ns), step)) for one in domains]
+    of_quanta = [one.begin_ns[step - 1 :: step] for one in domains]
     t_ns = np.concatenate([t_ns, *of_quanta])
     weights = [counts, *(np.full(len(one), step) for one in of_quanta)]
     order = np.argsort(t_ns, kind="stable")
@@ -168,8 +167,8 @@ def _cuts(threads: Sequence[IndexedThread], domains: Sequence[Reach], samples: i
     cuts_ns = t_ns[order][at]
     longest = max(domains, key=_usual_length, default=None)
     if longest is not None and len(longest.begin_ns):
-        place = _begins_at(longest, cuts_ns)
-        starts_ns = taken(longest.begin_ns, np.minimum(place, len(longest.begin_ns) - 1))
+        place = np.searchsorted(longest.begin_ns, cuts_ns)
+        starts_ns = longest.begin_ns[np.minimum(place, len(longest.begin_ns) - 1)]
         # After the last begin comes the last end.
         end_ns = np.maximum(cuts_ns, longest.end_ns[-1])
         cuts_ns = np.where(place < len(longest.begin_ns), starts_ns, end_ns)
@@ -182,8 +181,3 @@ def _cuts(threads: Sequence[IndexedThread], domains: Sequence[Reach], samples: i
 def _usual_length(domain: Reach) -> float:
     count = len(domain.begin_ns)
     return float(domain.end_ns[-1] - domain.begin_ns[0]) / count if count else 0.0
-
-
-def _begins_at(domain: Reach, cuts_ns: Times) -> NDArray[np.intp]:
-    """Return for each cut the domain's first quantum that does not begin before it; their number if all do."""
-    return searched(domain.begin_ns, cuts_ns)

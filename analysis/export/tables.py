@@ -94,7 +94,7 @@ def _write(
 def _in_parts(profile: Profile) -> dict[str, Parts]:
     """Return all tables but that of instances."""
     tables = {name: iter([one]) for name, one in _short_tables(profile).items()}
-    tables["power"] = profile.power_parts()
+    tables["power"] = iter([profile.power])
     if profile.has_graph:
         path = profile.critical_path()
         tables["critical_path"] = _of_quality(path.quality, path.chain_columns.parts())

@@ -19,21 +19,18 @@ from tprof.analysis.attribution.segments import by_number
 from tprof.analysis.attribution.survey import survey
 from tprof.analysis.attribution.windows import PER_THREAD, STEP, Reach, cut_windows, most_at_once
 from tprof.analysis.models.fitted.powers import mean_errors
-from tprof.analysis.models.fitted.stored_work import NO_SPACE
+from tprof.analysis.models.fitted.what_ran import WhatRan
 from tprof.analysis.names import places, shown
 
 from tprof import log
-from tprof.trace.array_file import ArrayFile
-from tprof.trace.long_arrays import computed, is_any
 
+from .fits import activity_reader, counted, fitted_domains, needs_fits, reach_of
 from .fits import fitted as fit_powers_of
-from .fits import needs_fits
 from .information import Found, Said, accounts_table, completed, informed
 from .instances import Instances
 from .profile import Profile
 from .recipe import prepare
 from .stored_instances import Piece
-from .streamed_fit import activity_reader, counted, fitted_domains, reach_of, store_run
 from .tables import settled_joules
 from .task_graph import services_of
 from .task_sums import TaskSums, limits_j
@@ -53,13 +50,13 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.survey import Survey
     from tprof.analysis.attribution.windows import Window
     from tprof.analysis.models import Coefficients
-    from tprof.analysis.models.fitted.stored_work import StoredWork
+    from tprof.analysis.models.fitted.equations import Work
 
     from tprof.trace import Trace
 
+    from .fits import FittedDomain
     from .recipe import Prepared, Recipe
     from .stored_instances import Progress
-    from .streamed_fit import FittedDomain
     from .window_stream import SharedWindows
 
 WINDOW_SAMPLES = 100_000
@@ -88,7 +85,7 @@ def energy_by_domain(profile: Profile) -> pd.DataFrame:
     columns: dict[str, NDArray[np.float64]] = {}
     for domain in profile.quanta:
         columns[domain.name] = np.full(len(profile.sums.names), np.nan)
-        if len(domain) and is_any(domain.valid):
+        if len(domain) and domain.valid.any():
             stream = profile.host_instances.stream.of_domain(domain.name)
             columns[domain.name] = _shared(stream, None)[0].total.columns["energy_j"]
     return pd.DataFrame(columns, index=pd.Index(np.asarray(profile.sums.names, object), name="task"))
@@ -290,21 +287,15 @@ def _fitted(
     if not needs_fits(recipe, asked):
         return recipe, {}, np.zeros(tasks)
     read = activity_reader(recipe, found, pools)
-    with ArrayFile(NO_SPACE) as file:
-        run = store_run(file, read, counted(windows, "what ran", progress), tasks, recipe.packages)
+    run = WhatRan.of(read, counted(windows, "what ran", progress), tasks, recipe.packages)
 
-        def ran(domain: Quanta) -> tuple[list[StoredWork], NDArray[np.float64]]:
-            if progress is not None:
-                progress(f"powers of {domain.name}", 0, 1)
+    def ran(domain: Quanta) -> tuple[list[Work], NDArray[np.float64]]:
+        if progress is not None:
+            progress(f"powers of {domain.name}", 0, 1)
+        return run.work(domain), sum(found.hidden.between(domain.edges_ns, domain.package), np.zeros(len(domain)))
 
-            def hidden_s(at: slice) -> NDArray[np.float64]:
-                other_s, unseen_s = found.hidden.between(domain.edges_ns[at.start : at.stop + 1], domain.package)
-                return other_s + unseen_s
-
-            return run.work(domain), computed(len(domain), np.float64, hidden_s, domain.edges_ns)
-
-        chosen = fit_powers_of(recipe, trace, ran, asked=asked)
-        return chosen, fitted_domains(chosen, run, read, windows, progress), run.modelled
+    chosen = fit_powers_of(recipe, trace, ran, asked=asked)
+    return chosen, fitted_domains(chosen, run, read, windows, progress), run.modelled
 
 
 def _idle_watts(

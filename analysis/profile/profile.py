@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import pandas as pd
 from tprof.analysis.display.frames import SummaryTable
 from tprof.analysis.quantities import quantity
 
@@ -20,7 +19,7 @@ from .grouped import grouped_table
 from .host_figures import counted_accounts, figures_of, hosts_table
 from .instance_accuracy import expected_errors
 from .summary import HostSums, by_host, host_sums_of, summary_of, summary_of_job
-from .tables import binned, decisions_table, power_parts, power_steps
+from .tables import binned, decisions_table, power_table
 from .task_graph import critical_path, dependences, read_ran, runtime_facts, starvation, waits
 
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import numpy as np
+    import pandas as pd
     from numpy.typing import NDArray
     from plotly.graph_objects import Figure
     from tprof.analysis.attribution.quanta import Quanta
@@ -390,21 +390,13 @@ class Profile:
 
         Of a job the watts of each host: host, time_s (of the job, as `start_s`), duration_s, power_w.
         """
-        return pd.concat(list(self.power_parts()), ignore_index=True)
-
-    def power_parts(self) -> Iterator[pd.DataFrame]:
-        """Yield the rows of `power` in parts."""
         if (kind := self.job or self.kept) is not None:
-            yield kind.power
-            return
-        for part in power_parts(self.quanta, self.trace.start_ns):
-            yield part.assign(quality=self.info["quality"])
+            return kind.power
+        return power_table(self.quanta, self.trace.start_ns).assign(quality=self.info["quality"])
 
     def power_steps(self, most: int) -> pd.DataFrame:
         """Return the watts of one host in at most so many rows, means over as many quanta each, or over kept spans."""
-        if self.kept is not None:
-            return binned([self.power.drop(columns="quality")], len(self.power), most)
-        return power_steps(self.quanta, self.trace.start_ns, most)
+        return binned(self.power.drop(columns="quality"), most)
 
     @cached_property
     def energy_by_domain(self) -> pd.DataFrame:

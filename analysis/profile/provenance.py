@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.analysis.attribution.idle_power import LEAST_IDLE_S
+from tprof.analysis.attribution.sharing import split_static
 from tprof.analysis.profile.profile_warnings import failed_declarations, finding_text
 from tprof.analysis.quantities import quantity, reach
 
@@ -16,7 +17,6 @@ from tprof.trace import Quality
 from tprof.trace.estimate import watts_error
 from tprof.trace.kinds import least_certain
 from tprof.trace.left_out import unread_sentences
-from tprof.trace.long_arrays import blocks, total
 
 from .intervals import common_error, widened
 from .removed import is_all_kept, removed_text
@@ -182,22 +182,15 @@ def _around(trace: Trace, counted: Sequence[Quanta]) -> dict[str, float | None]:
 def _estimate(trace: Trace, recipe: Recipe) -> dict[str, Any]:
     """Return the inputs of an estimate, and the interval of all joules due to the error of its watts."""
     estimate, watts = trace.manifest.get("estimate") or {}, watts_error(trace.manifest)
-    low_j, high_j = np.zeros(1), np.zeros(1)
+    low_j = high_j = 0.0
     for domain in recipe.quanta:
         if domain.counted:
-            static_w, edges_ns, measured_j = (
-                recipe.static_power_w.get(domain.name, 0.0),
-                domain.edges_ns,
-                domain.energy_j,
-            )
-            static_j, energy_j = np.zeros(1), np.array([total(measured_j)])
-            for at in blocks(len(domain), edges_ns, measured_j):
-                drawn_j = static_w * np.diff(edges_ns[at.start : at.stop + 1]) * 1e-9
-                static_j += np.minimum(drawn_j, measured_j[at]).sum()
-            low, high = widened(energy_j, energy_j, static_j, common_error([domain], watts))
-            low_j, high_j = low_j + low, high_j + high
+            energy_j, static_w = domain.energy_j, recipe.static_power_w.get(domain.name, 0.0)
+            static_j = split_static(energy_j, static_w, np.diff(domain.edges_ns) * 1e-9)[0].sum()
+            low, high = widened(energy_j.sum(), energy_j.sum(), static_j, common_error([domain], watts))
+            low_j, high_j = low_j + float(low), high_j + float(high)
     known = {"idle_factor": watts.idle, "per_core_factor": watts.busy}
-    return {**estimate, **known, "energy_low_j": float(low_j[0]), "energy_high_j": float(high_j[0])}
+    return {**estimate, **known, "energy_low_j": low_j, "energy_high_j": high_j}
 
 
 def _domain(trace: Trace, quanta: Quanta) -> dict[str, Any]:

@@ -9,12 +9,11 @@ import pandas as pd
 from tprof.analysis.names import places, shown
 
 from tprof.trace.layout import NO_CPU
-from tprof.trace.long_arrays import blocks
 
 from .intervals import widened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
     from tprof.analysis.attribution.accounts import GpuTotals, Totals
@@ -178,27 +177,13 @@ def _only_package(trace: Trace, count: int) -> NDArray[np.int16]:
     return np.full(count, packages.pop() if len(packages) == 1 else -1, np.int16)
 
 
-def power_steps(quanta: Sequence[Quanta], start_ns: int, most: int) -> pd.DataFrame:
-    """Return the columns of `power_parts` in at most so many rows, each the mean of some of its rows."""
-    return binned(power_parts(quanta, start_ns), max(len(_grid(quanta)) - 1, 0), most)
-
-
-def binned(parts: Iterable[pd.DataFrame], rows: int, most: int) -> pd.DataFrame:
-    """Return a table of watts, `rows` long and given in parts, in at most so many rows."""
-    found, done = [], 0
-    for part in parts:
-        step = np.arange(done, done + len(part)) * most // max(rows, most)
-        done += len(part)
-        joules = part.drop(columns="time_s")
-        watts = [str(name) for name in joules if name != "duration_s"]
-        joules[watts] = joules[watts].mul(joules["duration_s"], axis=0)
-        sums = joules.groupby(step).agg(whole_sum)
-        found.append(sums.assign(time_s=part["time_s"].groupby(step).first()))
-    both = pd.concat(found).groupby(level=0)
-    steps = both.agg(whole_sum).assign(time_s=both["time_s"].first())
-    watts = [str(name) for name in steps if name not in ("time_s", "duration_s")]
-    steps[watts] = steps[watts].div(steps["duration_s"], axis=0)
-    return steps.reset_index(drop=True)[["time_s", "duration_s", *watts]]
+def binned(power: pd.DataFrame, most: int) -> pd.DataFrame:
+    """Return a table of watts in at most so many rows, each the mean of some of its rows."""
+    watts = [str(name) for name in power if name not in ("time_s", "duration_s")]
+    joules = power.assign(**{name: power[name] * power["duration_s"] for name in watts})
+    steps = joules.groupby(np.arange(len(power)) * most // max(len(power), most))
+    found = steps[["duration_s", *watts]].agg(whole_sum).assign(time_s=steps["time_s"].first())
+    return found.assign(**{name: found[name] / found["duration_s"] for name in watts})[[*power.columns]]
 
 
 def whole_sum(values: pd.Series[Any]) -> Any:
@@ -206,45 +191,32 @@ def whole_sum(values: pd.Series[Any]) -> Any:
     return values.sum(skipna=False)
 
 
-def power_parts(quanta: Sequence[Quanta], start_ns: int) -> Iterator[pd.DataFrame]:
-    """Yield watts over time on the quanta of the first counted domain that is about as fine as any, GPUs last.
+def power_table(quanta: Sequence[Quanta], start_ns: int) -> pd.DataFrame:
+    """Return watts over time on the quanta of the first counted domain that is about as fine as any, GPUs last.
 
-    One part at least, with `time_s` (begin of the quantum, from the begin of the recorded block), `duration_s`, and
-    `<domain>_w` of each domain: its mean over that time, NaN where a reading is invalid or lacking.
+    `time_s` (begin of the quantum, from the begin of the recorded block), `duration_s`, and `<domain>_w` of each
+    domain: its mean over that time, NaN where a reading is invalid or lacking.
     """
-    resolved, grid_ns = [q for q in quanta if len(q)], _grid(quanta)
-    if not resolved:
-        yield pd.DataFrame({"time_s": np.empty(0), "duration_s": np.empty(0)})
-    for at in blocks(max(len(grid_ns) - 1, 0)):
-        edges_ns = grid_ns[at.start : at.stop + 1]
-        seconds = np.diff(edges_ns) * 1e-9
-        columns = {"time_s": (edges_ns[:-1] - start_ns) * 1e-9, "duration_s": seconds}
-        for domain in resolved:
-            if domain.edges_ns is grid_ns:
-                energy_j, lost = domain.energy_j[at], ~domain.valid[at]
-            else:
-                energy_j, lost = _joules_between(domain, edges_ns)
-            columns[f"{domain.name}_w"] = np.where(lost, np.nan, energy_j / seconds)
-            domain.release()
-        yield pd.DataFrame(columns)
-
-
-def _grid(quanta: Sequence[Quanta]) -> NDArray[np.int64]:
-    """Return the edges of the first counted domain that is about as fine as any, GPUs last; none without quanta."""
     resolved = [q for q in quanta if len(q)]
     counted = sorted([q for q in resolved if q.counted] or resolved, key=lambda q: q.scope == "gpu")
-    return next((q.edges_ns for q in counted if 2 * len(q) >= max(map(len, counted))), np.empty(0, np.int64))
+    edges_ns = next((q.edges_ns for q in counted if 2 * len(q) >= max(map(len, counted))), np.empty(0, np.int64))
+    seconds = np.diff(edges_ns) * 1e-9
+    columns = {"time_s": (edges_ns[:-1] - start_ns) * 1e-9, "duration_s": seconds}
+    for domain in resolved:
+        if domain.edges_ns is edges_ns:
+            energy_j, lost = domain.energy_j, ~domain.valid
+        else:
+            energy_j, lost = _joules_between(domain, edges_ns)
+        columns[f"{domain.name}_w"] = np.where(lost, np.nan, energy_j / seconds)
+    return pd.DataFrame(columns)
 
 
 def _joules_between(domain: Quanta, edges_ns: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Return a domain's joules between some edges, NaN where it has none, and where some of the time is invalid."""
-    part = domain.part(domain.span(int(edges_ns[0]), int(edges_ns[-1])))
-    if not len(part):
-        return np.full(len(edges_ns) - 1, np.nan), np.zeros(len(edges_ns) - 1, bool)
-    total_j = np.concatenate(([0.0], np.cumsum(part.energy_j)))
-    bad_s = np.concatenate(([0.0], np.cumsum(~part.valid * np.diff(part.edges_ns) * 1e-9)))
-    energy_j = np.diff(np.interp(edges_ns, part.edges_ns, total_j, left=np.nan, right=np.nan))
-    return energy_j, np.diff(np.interp(edges_ns, part.edges_ns, bad_s)) > 0
+    total_j = np.concatenate(([0.0], np.cumsum(domain.energy_j)))
+    bad_s = np.concatenate(([0.0], np.cumsum(~domain.valid * np.diff(domain.edges_ns) * 1e-9)))
+    energy_j = np.diff(np.interp(edges_ns, domain.edges_ns, total_j, left=np.nan, right=np.nan))
+    return energy_j, np.diff(np.interp(edges_ns, domain.edges_ns, bad_s)) > 0
 
 
 def decisions_table(decisions: Iterable[Decision], start_ns: int) -> pd.DataFrame:

@@ -14,14 +14,12 @@ from tprof.analysis.attribution.instances import InstanceRows
 from tprof.analysis.attribution.sharing import plan_sharing
 from tprof.analysis.attribution.stack_samples import SampledStacks, ThreadReach
 
-from tprof.trace.long_arrays import is_any, zeros
-
+from .fits import Planned
 from .information import limits_of
 from .profile_warnings import ran_in, stuck_sensor_warnings
 from .recipe import repeatable
 from .stack_shares import StoredStacks, share_stacks
 from .stored_instances import Piece
-from .streamed_fit import Planned
 from .tables import tasks_table
 from .task_graph import ServedSegments
 from .window_gpus import GpuTally, WindowGpus, without_gpus
@@ -46,9 +44,9 @@ if TYPE_CHECKING:
     from tprof.trace import Thread, Trace
     from tprof.trace.estimate import WattsError
 
+    from .fits import FittedDomain
     from .recipe import Again, Recipe
     from .stored_instances import Progress
-    from .streamed_fit import FittedDomain
     from .task_graph.services import Service
 
 NATIVE = 5
@@ -95,13 +93,13 @@ class _Domain:
         """Begin all of them."""
         numbers = np.cumsum([one.counted for one in quanta]) - 1
         return [
-            cls(one, int(number) if one.counted else None, np.zeros(6), zeros(len(one), bool))
+            cls(one, int(number) if one.counted else None, np.zeros(6), np.zeros(len(one), bool))
             for one, number in zip(quanta, numbers, strict=True)
         ]
 
     def account(self) -> Account:
         """Return its account; NaN if it measured nothing."""
-        if not len(self.quanta) or not is_any(self.quanta.valid):
+        if not len(self.quanta) or not self.quanta.valid.any():
             return Account(self.quanta.name, *[float("nan")] * 7)
         return Account(self.quanta.name, self.quanta.measured_j, *self.sums.tolist())
 
@@ -205,10 +203,6 @@ class WindowStream:
         for number, window in enumerate(self.windows):
             rows, totals = run.share(number, stacks)
             sink(rows, totals, is_last=window.is_last)
-            for one in run.domains:
-                one.quanta.release()
-            for fitted in self.fitted.values():
-                fitted.release()
             if progress is not None:
                 progress("instances", number + 1, len(self.windows))
         return run.found()
@@ -386,7 +380,7 @@ class _Run:
         stuck = {
             one.quanta.name: stuck_sensor_warnings(one.quanta, one.ran, stream.trace.start_ns)
             for one in self.domains
-            if is_any(one.quanta.stuck)
+            if one.quanta.stuck.any()
         }
         if self.gpus is not None:
             settled = self.gpus.settled()

@@ -1,9 +1,8 @@
-"""Readings of a long recording are computed in blocks, in temporary files, with the figures of those in memory."""
+"""Readings of a long recording are read in pieces, into temporary files, with the figures of those in memory."""
 
 from __future__ import annotations
 
 import dataclasses
-import resource
 import subprocess
 import sys
 import tempfile
@@ -18,10 +17,9 @@ from hypothesis import strategies as st
 from support import many_readings, traces
 from support.properties import examples
 from tprof.analysis.attribution.quanta import Quanta, build_quanta
-from tprof.analysis.models.fitted.edges import posterior
+from tprof.analysis.models.fitted.edges import UNINFORMATIVE, posterior
 
 import tprof
-from benchmarks.overhead.children import in_child
 from tprof.errors import TprofError
 from tprof.trace import layout, long_arrays
 from tprof.trace import readings as readings_module
@@ -41,7 +39,6 @@ def short_blocks() -> Iterator[None]:
 
 
 def _shorten(patch: pytest.MonkeyPatch, block: int) -> None:
-    patch.setattr(long_arrays, "BLOCK", block)
     patch.setattr(long_arrays, "MOST_HELD", block)
     patch.setattr(readings_module, "PIECE", block)
     patch.setattr(readings_module, "MOST_HELD", block)
@@ -107,23 +104,28 @@ def test_readings_in_blocks_give_the_quanta_of_all_at_once(seed, count) -> None:
 
 @examples(100)
 @given(st.integers(0, 2**31), st.integers(2, 60))
-def test_edges_in_blocks_are_those_of_all_at_once(seed, count) -> None:
-    """The posterior of edges is a system of equations of all quanta, which is solved block by block."""
+def test_the_edges_of_all_quanta_follow_from_the_inverse_of_their_equations(seed, count) -> None:
     random = np.random.default_rng(seed)
     edges_ns = np.cumsum(random.integers(MS // 2, 2 * MS, count + 1))
     quanta = Quanta(
         "package-0", "package", 0, counted=True, quality="measured", edges_ns=edges_ns, energy_j=random.random(count),
-        valid=random.random(count) < 0.8, stuck=np.zeros(count, bool), window_s=random.random(count + 1) * 1e-3,
+        valid=np.ones(count, bool), stuck=np.zeros(count, bool), window_s=random.random(count + 1) * 1e-3,
         unit_j=2.0**-14, warnings=(),
     )  # fmt: skip
-    given_j = random.normal(0, 1e-3, count), random.random(count + 1) * 1e-6 * (random.random(count + 1) < 0.9)
+    residual_j, variance = random.normal(0, 1e-3, count), random.random(count + 1) * 1e-6
+    residual_j[[0, -1]] = 0.0
 
-    found = posterior(quanta, *given_j, 1e-4)
+    moved, left = posterior(quanta, residual_j, variance, 1e-4)
 
-    with pytest.MonkeyPatch.context() as patch:
-        _shorten(patch, 1 << 20)
-        for ours, theirs in zip(found, posterior(quanta, *given_j, 1e-4), strict=True):
-            np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
+    both = variance[:-1] + variance[1:]
+    own = 1e-4 * np.diff(edges_ns) * 1e-9 + quanta.unit_j**2 / 6 + 1e-18
+    own[[0, -1]] = UNINFORMATIVE * (both + own)[[0, -1]]
+    inner = variance[1:-1]
+    inverse = np.linalg.inv(np.diag(both + own) - np.diag(inner, 1) - np.diag(inner, -1))
+    value = inverse @ residual_j
+    spread = np.diag(inverse)[:-1] + np.diag(inverse)[1:] - 2 * np.diag(inverse, 1)
+    np.testing.assert_allclose(moved[1:-1], inner * (value[:-1] - value[1:]), rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(left[1:-1] ** 2, np.clip(1 - inner * spread, 0, 1), rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("model", ["cputime", "fitted"])
@@ -140,60 +142,6 @@ def test_a_profile_of_readings_in_files_is_that_of_those_in_memory(tmp_path, mod
     assert found.info["warnings"] == expected.info["warnings"]
 
 
-@examples(60)
-@given(st.lists(st.integers(0, 2**62) | st.integers(0, 1000), max_size=60))
-def test_the_median_of_a_long_array_is_that_of_numpy(values) -> None:
-    array = np.array(values, np.int64)
-
-    assert long_arrays.median(array) == pytest.approx(float(np.median(array)) if values else 0.0, rel=1e-15)
-
-
-@examples(60)
-@given(st.lists(st.integers(-(1 << 40), 1 << 40), max_size=60), st.integers(1, 20))
-def test_long_arrays_are_joined_kept_and_summed_as_short_ones(values, block) -> None:
-    array = np.array(values, np.int64)
-    with pytest.MonkeyPatch.context() as patch:
-        _shorten(patch, block)
-        joined = long_arrays.joined(np.int64, [array, array[::2]])
-        kept = long_arrays.kept(array, lambda at: array[at] > 0)
-        sums = long_arrays.running_sums(array)
-
-    np.testing.assert_array_equal(joined, np.concatenate((array, array[::2])))
-    np.testing.assert_array_equal(kept, array[array > 0])
-    np.testing.assert_array_equal(sums, np.concatenate(([0], np.cumsum(array))))
-
-
-@examples(60)
-@given(st.lists(st.integers(0, 1000), min_size=1, max_size=60), st.lists(st.integers(0, 1000), max_size=90))
-def test_places_of_a_long_array_are_those_of_numpy(values, keys) -> None:
-    """Values at increasing places, and the places of increasing values."""
-    array = long_arrays.empty(len(values), np.int64)
-    array[:] = np.sort(values)
-    keys = np.sort(np.array(keys, np.int64))
-
-    np.testing.assert_array_equal(long_arrays.searched(array, keys), np.searchsorted(array, keys))
-    np.testing.assert_array_equal(long_arrays.taken(array, keys % len(array)), array[keys % len(array)])
-
-
-def test_a_search_leaves_the_pages_of_a_long_array_to_the_kernel() -> None:
-    """The kernel maps pages around each one that is looked at, so many places would map a whole file."""
-    array = long_arrays.zeros(16 << 20, np.int64)
-    array[:] = np.arange(len(array))
-    long_arrays.release(array)
-    before_kb = _file_pages_kb()
-
-    long_arrays.searched(array, np.arange(0, len(array), 4096))
-    long_arrays.taken(array, np.arange(0, len(array), 4096))
-
-    assert _file_pages_kb() - before_kb < array.nbytes // 1024 // 4
-
-
-def _file_pages_kb() -> int:
-    """Return how many kilobytes of files this process has in memory."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return int(next(line.split()[1] for line in lines if line.startswith("RssFile")))
-
-
 def test_a_disk_without_space_for_readings_is_one_sentence(monkeypatch) -> None:
     monkeypatch.setattr(long_arrays.os, "posix_fallocate", _full)
 
@@ -205,27 +153,13 @@ def _full(*_: int) -> None:
     raise OSError(28, "No space left on device")
 
 
-def _megabytes_more(path: Path) -> float:
-    """Return by how much a summary increases the peak of memory."""
-    trace = tprof.load(path)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    trace.profile("cputime", tables=False).summary()
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024e-6
-
-
-def test_three_million_readings_take_less_memory_than_their_quanta(tmp_path) -> None:
-    """Their quanta, 26 bytes each, are 78 MB, and what was computed from them at once took 240 bytes each."""
-    few, many = (many_readings.write(tmp_path / f"{k}.tprof", k * 1_000_000, turn_ns=5000 * MS) for k in (1, 4))
-
-    assert in_child(_megabytes_more, many) - in_child(_megabytes_more, few) < 78
-
-
 MANY_FILES = """
 import resource, sys
+import numpy as np
 from tprof.trace import long_arrays
 long_arrays.MOST_HELD = 1
 resource.setrlimit(resource.RLIMIT_NOFILE, (32, int(sys.argv[1])))
-kept = [long_arrays.filled(10, "i8", number) for number in range(100)]
+kept = [long_arrays.stored(np.full(10, number)) for number in range(100)]
 print(sum(one.sum() for one in kept))
 """
 

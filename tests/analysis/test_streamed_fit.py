@@ -6,7 +6,6 @@ import dataclasses
 import json
 import os
 import platform
-import resource
 import subprocess
 import sys
 import tempfile
@@ -21,16 +20,11 @@ from hypothesis import strategies as st
 from support import nested_runs
 from support.properties import examples
 from support.streamed_profiles import assert_same_pools
-from tprof.analysis.models.fitted.beside import Beside, follow
-from tprof.analysis.models.fitted.equations import Rows, Work, base_columns, worked_in
-from tprof.analysis.models.fitted.noise import instance_spread
-from tprof.analysis.models.fitted.stored_work import NO_SPACE, Loader, StoredPart, StoredWork
 
 import tprof
 from benchmarks.simulator import ICE_LAKE, Drift, Effects, Mix, Package, Run, random_mix, stated, write
 from benchmarks.simulator import Beside as DrawsMore
-from tprof.errors import TprofError, UsageError
-from tprof.trace.array_file import ArrayFile
+from tprof.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -195,118 +189,8 @@ def test_a_recording_too_short_for_a_fit_says_so_in_windows_too(tmp_path) -> Non
         trace.profile("fitted", tables=False, window_samples=50)
 
 
-def random_work(random: np.random.Generator, threads: int = 3, segments: int = 300) -> list[Work]:
-    """Return what some threads did, among it segments that last far longer than others."""
-    found = []
-    for core in range(threads):
-        lengths = np.where(random.random(segments) < 0.02, 400_000, random.integers(0, 20_000, segments))
-        t_ns = np.concatenate(([0], np.cumsum(lengths))) + int(random.integers(0, 50_000))
-        task = random.integers(0, 3, segments).astype(np.int32)
-        modelled = np.diff(t_ns) * 1e-9 * (task < 2)
-        length = np.log(np.maximum(lengths, 1)).astype(np.float32)
-        found.append(Work(t_ns, modelled, task, np.full(segments, core, np.int32), length))
-    return found
-
-
-def stored(file: ArrayFile, work: Sequence[Work], each: int) -> list[StoredWork]:
-    """Write work in parts of so many segments."""
-    loader = Loader(file, lambda _, columns: Work(*columns))
-    parts = []
-    for thread, one in enumerate(work):
-        for first in range(0, len(one), each):
-            part = slice(first, min(first + each, len(one)))
-            columns = one.modelled[part], one.task[part], one.core[part], one.log_length[part]
-            parts.append(StoredPart.of(file, thread, one.t_ns[first : part.stop + 1], *columns))
-    return [StoredWork(loader, part) for part in parts]
-
-
-def rows_in(work: Sequence[Work], count: int) -> Rows:
-    """Return rows of equal length over all that ran, whose edges are known within a tenth of it."""
-    end_ns = max(int(one.t_ns[-1]) for one in work)
-    edges_ns = np.linspace(0, end_ns, count + 1).astype(np.int64)
-    window_ns = np.full(count + 1, end_ns / count / 10)
-    return Rows(edges_ns, window_ns, np.ones(count), np.zeros(count), np.ones(count, bool), 1e-6, timed=True)
-
-
-@examples(40)
-@given(st.integers(0, 2**31), st.integers(1, 200), st.integers(2, 60), st.sampled_from([1000, 16]))
-def test_columns_and_noise_of_what_is_in_a_file_are_those_of_what_is_in_memory(seed, each, count, used) -> None:
-    random = np.random.default_rng(seed)
-    work = random_work(random)
-    rows = rows_in(work, count).part(used)
-
-    with ArrayFile(NO_SPACE) as file:
-        parts = worked_in(rows, stored(file, work, each), 1e-5)
-        time, edges = base_columns(rows, parts, 2, 1e-5)
-        spread = instance_spread(rows, parts, 2, 1e-5)
-
-    there = worked_in(rows, work, 1e-5)
-    expected_time, expected_edges = base_columns(rows, there, 2, 1e-5)
-    expected_spread = instance_spread(rows, there, 2, 1e-5)
-    assert time == pytest.approx(expected_time, rel=1e-9, abs=1e-15)
-    assert edges.time == pytest.approx(expected_edges.time, rel=1e-9, abs=1e-15)
-    assert spread.own == pytest.approx(expected_spread.own, rel=1e-9, abs=1e-24)
-    assert spread.across == pytest.approx(expected_spread.across, rel=1e-9, abs=1e-24)
-
-
-@examples(40)
-@given(st.integers(0, 2**31), st.integers(1, 200), st.floats(0, 1), st.floats(0.01, 0.5))
-def test_what_runs_beside_segments_of_a_window_is_that_of_the_whole(seed, each, begin, length) -> None:
-    """Of segments that reach out of the window too, as long as they run."""
-    work = random_work(np.random.default_rng(seed))
-    end_ns = max(int(one.t_ns[-1]) for one in work)
-    ends_ns = round(begin * end_ns), round((begin + length) * end_ns)
-    keys = [(0, "saturating"), (1, "counting"), (-1, "counting")]
-
-    with ArrayFile(NO_SPACE) as file:
-        courses = follow(stored(file, work, each), keys, ends_ns)
-    inside = [one.between(*ends_ns) for one in work]
-
-    for key, course in zip(keys, courses, strict=True):
-        whole, window = Beside.of(work, *key), course.inside(inside, *ends_ns)
-        for one in inside:
-            ran = np.diff(one.t_ns) > 0
-            assert window.part(one)[ran] == pytest.approx(whole.part(one)[ran], rel=1e-9, abs=1e-9)
-
-
-def test_a_full_disk_is_said_with_what_helps() -> None:
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    with ArrayFile(NO_SPACE) as file:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
-        try:
-            with pytest.raises(TprofError, match=r"26 bytes a sample into .*set TMPDIR"):
-                file.add(np.zeros(1000))
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
-def test_a_folder_that_is_not_there_is_said_with_what_helps(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
-
-    with pytest.raises(TprofError, match=r"26 bytes a sample into .*/none, .*set TMPDIR.*: No such file or directory"):
-        ArrayFile(NO_SPACE)
-
-
-@examples(40)
-@given(st.lists(st.sampled_from(["<i8", "<f8", "<u2", "<f4"]), max_size=5), st.integers(0, 100))
-def test_arrays_come_back_from_a_file(kinds, size) -> None:
-    arrays = [(np.arange(size) * 7).astype(kind) for kind in kinds]
-
-    with ArrayFile(NO_SPACE) as file:
-        file.add(np.zeros(3))
-        place = file.add(*arrays, np.ones((size, 7)))
-        found, last = file.read(place), file.read(place, (len(kinds),))
-
-    assert [one.dtype.str for one in found[:-1]] == kinds
-    assert all((one == other).all() for one, other in zip(found, arrays, strict=False))
-    assert found[-1].shape == (size, 7)
-    assert len(last) == 1
-    assert (last[0] == found[-1]).all()
-
-
 def test_progress_is_told_of_the_passes_of_the_fit(tmp_path) -> None:
-    """What ran is written, powers are fitted, and readings are placed in time before instances are shared."""
+    """What ran is gathered, powers are fitted, and readings are placed in time before instances are shared."""
     seen: list[tuple[str, int, int]] = []
 
     simulated(tmp_path / "x.tprof", sensor=LATE).profile(

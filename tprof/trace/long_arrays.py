@@ -58,6 +58,18 @@ def empty(count: int, kind: DTypeLike) -> NDArray[Any]:
     return np.frombuffer(mapped, kind)
 
 
+def stored(values: NDArray[Any]) -> NDArray[Any]:
+    """Return a copy, as `empty`."""
+    found = empty(len(values), values.dtype)
+    found[:] = values
+    return found
+
+
+def concatenated(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Return the values of arrays one after the other, as `empty`."""
+    return np.concatenate(parts, out=empty(sum(map(len, parts)), parts[0].dtype))
+
+
 class Appended:
     """An array whose values come in parts: in memory while they are few, else in a temporary file."""
 

@@ -16,32 +16,31 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .averaging import Prior
+    from .equations import Work
     from .powers import Fit
-    from .stored_work import SomeWork
 
 Floats = NDArray[np.float64]
 
 
-def fitted_tasks(work: Sequence[SomeWork], tasks: int) -> NDArray[np.intp]:
+def fitted_tasks(work: Sequence[Work], tasks: int) -> NDArray[np.intp]:
     """Return the numbers of the tasks with modelled energy, and of one without if there is any.
 
     That one stays at the prior power, below a part of which no task's power counts in the noise (`base_fit.FLOOR`).
     """
     ran = np.zeros(tasks + 1, np.bool_)
     for one in work:
-        part = one.loaded()
-        ran[part.task[part.modelled > 0]] = True
+        ran[one.task[one.modelled > 0]] = True
     ran[np.flatnonzero(~ran[:tasks])[:1]] = True
     return np.flatnonzero(ran[:tasks])
 
 
-def renumbered(work: Sequence[SomeWork], kept: NDArray[np.intp], tasks: int) -> list[SomeWork]:
+def renumbered(work: Sequence[Work], kept: NDArray[np.intp], tasks: int) -> list[Work]:
     """Return the work with only these tasks; what else there is has no modelled energy and counts as between tasks."""
     if len(kept) == tasks:
         return list(work)
     number = np.full(tasks + 1, len(kept), np.int32)
     number[kept] = np.arange(len(kept))
-    return [one.renumbered(number) for one in work]
+    return [replace(one, task=number[one.task]) for one in work]
 
 
 def with_absent(fit: Fit, kept: NDArray[np.intp], tasks: int, prior: Prior) -> Fit:

@@ -19,9 +19,8 @@ from .noise import HUBER, SCALE_BOUNDS, UNTIMED_BOUNDS, WIDE_BOUNDS, Noise, Spre
 from .products import crossed, times
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from .stored_work import SomeWork
 
 Floats = NDArray[np.float64]
 LATE_S = (0.0, 5e-5, 1e-4, 2e-4, 3.5e-4, 5e-4, 7e-4, 1e-3)
@@ -83,9 +82,7 @@ class Equations:
     spread: Spread
 
     @classmethod
-    def of(
-        cls, rows: Rows, work: Sequence[SomeWork], tasks: int, late_s: float, spread: Spread | None = None
-    ) -> Equations:
+    def of(cls, rows: Rows, work: Sequence[Work], tasks: int, late_s: float, spread: Spread | None = None) -> Equations:
         """Set them up for a lateness; `spread` is computed unless it is given."""
         time, edges = base_columns(rows, work, tasks, late_s)
         hidden, length = rows.hidden_s[rows.at], rows.length_s
@@ -145,16 +142,7 @@ def _scale_bounds(rows: Rows) -> tuple[float, float]:
     return SCALE_BOUNDS if is_close(rows) else WIDE_BOUNDS if rows.timed else UNTIMED_BOUNDS
 
 
-def mean_lengths(work: Iterable[Work], tasks: int) -> NDArray[np.float32]:
-    """Return the mean logarithm of the length of each task's instances, and last of none, from what threads did."""
-    ran, lengths = np.zeros((2, tasks + 1))
-    for one in work:
-        ran += np.bincount(one.task, weights=one.modelled, minlength=tasks + 1)
-        lengths += np.bincount(one.task, weights=one.modelled * one.log_length, minlength=tasks + 1)
-    return (lengths / np.maximum(ran, 1e-300)).astype(np.float32)
-
-
-def prior_of(rows: Rows, work: Sequence[SomeWork], tasks: int, belief: Belief) -> Prior:
+def prior_of(rows: Rows, work: Sequence[Work], tasks: int, belief: Belief) -> Prior:
     """Return the prior of the base columns.
 
     The prior mean of a task is the mean power of a busy second. Unknown static power lies anywhere between zero and
@@ -163,7 +151,7 @@ def prior_of(rows: Rows, work: Sequence[SomeWork], tasks: int, belief: Belief) -
     energy_j, length_s = rows.energy_j[rows.at], rows.length_s
     watts = energy_j / np.maximum(length_s, 1e-12)
     floor_w = float(np.percentile(watts, 2)) / 2 if belief.static_w is None else belief.static_w
-    ran = sum(float(one.loaded().modelled.sum()) for one in work) + float(rows.hidden_s.sum())
+    ran = sum(float(one.modelled.sum()) for one in work) + float(rows.hidden_s.sum())
     above_j = max(float(energy_j.sum() - floor_w * length_s.sum()), 0.05 * float(energy_j.sum()))
     mean = np.full(tasks + 3, above_j / ran if ran > 0 else 1.0)
     deviation = mean * belief.power_share
@@ -183,7 +171,7 @@ class Lateness:
     base: BaseFit
 
 
-def find_lateness(rows: Rows, work: Sequence[SomeWork], prior: Prior, tasks: int) -> Lateness:
+def find_lateness(rows: Rows, work: Sequence[Work], prior: Prior, tasks: int) -> Lateness:
     """Find how late the sensor shows its updates."""
     ran = worked_in(rows, work, LATE_S[-1])
     spread = instance_spread(rows, ran, tasks, 0.0, most_lags=1)

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .equations import Rows
-    from .stored_work import SomeWork
 
 Floats = NDArray[np.float64]
 FORMS = ("saturating", "counting")
@@ -134,14 +133,14 @@ class Contention:
 
 
 def contention_columns(
-    rows: Rows, work: Sequence[SomeWork], pairs: list[tuple[int, int]], late_s: float, power: Floats
+    rows: Rows, work: Sequence[Work], pairs: list[tuple[int, int]], late_s: float, power: Floats
 ) -> Contention:
     """Return the columns as means over windows; `power` of the tasks and between them, (tasks + 1,)."""
     tasks = sorted({task for pair in pairs for task in pair})
     found: dict[str, list[Floats]] = {form: [np.zeros((0, len(pairs)))] for form in FORMS}
     crowd: list[Floats] = [np.zeros(0)]
     segments = segments_each(rows, work)
-    for stretch in rows.stretches(int((2 * len(tasks) + 8) * (segments + 20)), segments * (len(tasks) + 4) / 2):
+    for stretch in rows.stretches(int((2 * len(tasks) + 8) * (segments + 20))):
         points_ns = rows.points_ns(slice(stretch.start, stretch.stop + 1), late_s)
         parts = overlapping(work, int(points_ns.min()), int(points_ns.max()))
         state = State.of(parts or [NOTHING], tasks, np.append(power, 0.0))

@@ -4,29 +4,23 @@ A reading gives only a window in which the value changed. Known powers narrow it
 load explains began earlier or ended later, and its neighbour lost what it gained. Let E_q be the joules of a quantum,
 A(t) the modelled joules up to t, and e_j the joules between edge j and the mean of its window. Then
 E_q = mean A_(q+1) - mean A_q + e_(q+1) - e_q + the quantum's own noise. The prior variance of e is that of A over the
-window, so the posterior needs one tridiagonal system, O(quanta), which is solved block by block. Quanta keep their
-joules; only their load changes.
+window, so the posterior needs one tridiagonal system, O(quanta). Quanta keep their joules; only their load
+changes.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution.overlaps import STEPS
 
-from tprof.trace.long_arrays import blocks, empty, zeros
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from tprof.analysis.attribution.load import Load
     from tprof.analysis.attribution.overlaps import OverlappingQuanta
     from tprof.analysis.attribution.quanta import Quanta
-
-    System = Callable[[slice], tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]
 
 Floats = NDArray[np.float64]
 UNINFORMATIVE = 1e6
@@ -72,22 +66,24 @@ def posterior(quanta: Quanta, residual: Floats, variance: Floats, own_w: float) 
     residual, variance : as `evidence` returns them
     own_w : variance of a quantum's own noise, joules squared per second
     """
-    edges_ns, valid, last = quanta.edges_ns, quanta.valid, len(quanta) - 1
+    from scipy.linalg import solveh_banded  # noqa: PLC0415 - see averaging.py
 
-    def system(at: slice) -> tuple[Floats, Floats, Floats]:
-        """Return the diagonal, what each row has in common with the next one, and the right side, of some rows."""
-        before, after = variance[at], variance[at.start + 1 : at.stop + 1]
-        own = own_w * np.diff(edges_ns[at.start : at.stop + 1]) * 1e-9 + quanta.unit_j**2 / 6 + 1e-18
-        # It is unknown when the values of the first and the last reading changed; invalid quanta carry no information.
-        uninformative = ~valid[at]
-        uninformative[: int(at.start == 0)] = True
-        uninformative[last - at.start :] = True
-        own = np.where(uninformative, UNINFORMATIVE * (before + after + own), own)
-        return before + after + own, after, np.where(uninformative, 0.0, residual[at])
-
-    sources = residual, variance, edges_ns, valid
-    forward = _eliminated(system, len(quanta), sources)
-    return _substituted(system, forward, sources)
+    before, after = variance[:-1], variance[1:]
+    own = own_w * np.diff(quanta.edges_ns) * 1e-9 + quanta.unit_j**2 / 6 + 1e-18
+    # It is unknown when the values of the first and the last reading changed; invalid quanta carry no information.
+    uninformative = ~quanta.valid
+    uninformative[[0, -1]] = True
+    own = np.where(uninformative, UNINFORMATIVE * (before + after + own), own)
+    diagonal, beside = before + after + own, after[:-1]
+    value = solveh_banded(np.array([np.append(0.0, -beside), diagonal]), np.where(uninformative, 0.0, residual))
+    # The diagonal of the inverse follows from the pivots of both directions, the neighbouring diagonal from it.
+    ahead, backward = _pivots(diagonal, beside), _pivots(diagonal[::-1], beside[::-1])[::-1]
+    inverse = 1 / (ahead + backward - diagonal)
+    moved, left = np.zeros(len(quanta) + 1), np.ones(len(quanta) + 1)
+    moved[1:-1] = beside * -np.diff(value)
+    gain = beside * (inverse[:-1] + inverse[1:] - 2 * beside / ahead[:-1] * inverse[1:])
+    left[1:-1] = np.sqrt(np.clip(1 - gain, 0.0, 1.0))
+    return moved, left
 
 
 def window_joules(split: OverlappingQuanta, load: Load, static_w: Floats, hidden_power: float) -> Floats:
@@ -101,71 +97,11 @@ def window_joules(split: OverlappingQuanta, load: Load, static_w: Floats, hidden
     return np.asarray(np.interp(points_ns, pieces.edges_ns, total))
 
 
-def _eliminated(system: System, count: int, sources: Sequence[NDArray[Any]]) -> tuple[Floats, Floats]:
-    """Return the pivots of a symmetric tridiagonal system, and its right side, after forward elimination."""
-    pivots, right = empty(count, np.float64), empty(count, np.float64)
-    common = pivot = value = 0.0
-    for at in blocks(count, pivots, right, *sources):
-        diagonal, beside, side = system(at)
-        if at.start:
-            diagonal[0] -= common**2 / pivot
-            side[0] += common / pivot * value
-        pivots[at] = _pivots(diagonal, beside[:-1])
-        right[at] = _solved(np.ones(len(side)), beside[:-1] / pivots[at][:-1], side, lower=True)
-        common, pivot, value = float(beside[-1]), float(pivots[at.stop - 1]), float(right[at.stop - 1])
-    return pivots, right
-
-
 def _pivots(diagonal: Floats, beside: Floats) -> Floats:
     """Return the pivots of a tridiagonal system whose rows have `-beside` in common."""
     from scipy.linalg import lapack  # noqa: PLC0415 - see averaging.py
 
     return diagonal if len(diagonal) == 1 else np.asarray(lapack.dpttrf(diagonal, -beside)[0])
-
-
-def _solved(diagonal: Floats, beside: Floats, side: Floats, *, lower: bool) -> Floats:
-    """Solve a bidiagonal system, with `-beside` below or above the diagonal."""
-    from scipy.linalg import solve_banded  # noqa: PLC0415 - see averaging.py
-
-    if len(side) == 1:
-        return side / diagonal
-    band = [diagonal, np.append(-beside, 0.0)] if lower else [np.append(0.0, -beside), diagonal]
-    return np.asarray(solve_banded((1, 0) if lower else (0, 1), np.array(band), side))
-
-
-def _substituted(
-    system: System, forward: tuple[Floats, Floats], sources: Sequence[NDArray[Any]]
-) -> tuple[Floats, Floats]:
-    """Return the posterior mean of each edge's shift, in joules, and the root of the remaining part of its variance.
-
-    The diagonal of the inverse follows from the pivots of both directions, the neighbouring diagonal from it.
-    """
-    pivots, right = forward
-    count = len(pivots)
-    moved, left = zeros(count + 1, np.float64), empty(count + 1, np.float64)
-    left[0] = left[-1] = 1.0
-    next_value = next_pivot = next_inverse = 0.0
-    for at in blocks(count, moved, left, pivots, right, *sources, backwards=True):
-        diagonal, beside, _ = system(at)
-        is_last = at.stop == count
-        ahead, side = pivots[at], right[at].copy()
-        whole = diagonal.copy()
-        if not is_last:
-            side[-1] += beside[-1] * next_value
-            diagonal[-1] -= beside[-1] ** 2 / next_pivot
-        value = _solved(ahead, beside[:-1], side, lower=False)
-        backward = _pivots(diagonal[::-1], beside[:-1][::-1])[::-1]
-        inverse = 1 / (ahead + backward - whole)
-        # An edge is between two rows: the last one's is in no window.
-        edges = slice(at.start + 1, at.stop + 1 - int(is_last))
-        rows = slice(0, len(value) - int(is_last))
-        following, beyond = np.append(value[1:], next_value)[rows], np.append(inverse[1:], next_inverse)[rows]
-        inner = beside[rows]
-        moved[edges] = inner * (value[rows] - following)
-        gain = inner * (inverse[rows] + beyond - 2 * inner / ahead[rows] * beyond)
-        left[edges] = np.sqrt(np.clip(1 - gain, 0.0, 1.0))
-        next_value, next_pivot, next_inverse = float(value[0]), float(backward[0]), float(inverse[0])
-    return moved, left
 
 
 def place_edges(

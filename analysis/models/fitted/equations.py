@@ -13,20 +13,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution.segment_energy import LocatedSegments, spread
 
-from tprof.trace.long_arrays import blocks, release, taken
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from tprof.analysis.attribution.quanta import Quanta
-
-    from .stored_work import SomeWork
 
 Floats = NDArray[np.float64]
 LEAST_ROWS = 30
@@ -41,14 +37,10 @@ LATE_POINTS, LATTICE = 13, 5
 """Points if updates are late, and the generator of their lattice."""
 COOLING = (0.0, 1.0, 2.5, 6.0)
 """Speeds at which a package may cool, as a multiple of one over the length of the recording."""
-ROWS_AT_ONCE = 64
-"""Rows whose quanta are added at once."""
 BLOCKS = 8
 """Into which a part of the rows is divided, to be spread over the recording."""
 STRETCH = 300_000
 """Segments, and entries of a table, that are in memory at once, times ten."""
-MOST_SEGMENTS = 1_000_000
-"""About so many segments of all threads are in memory at once, if they are on a disk."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +68,11 @@ class Rows:
     def of(cls, quanta: Quanta, hidden_s: Floats, columns: int) -> Rows:
         """Set up the rows of a domain for a number of columns."""
         at = _edges(quanta, columns)
-        energy_j, hidden_s = (_reduced(np.add, values, at) for values in (quanta.energy_j, hidden_s))
-        whole = _reduced(np.logical_and, quanta.valid, at)
-        edges_ns, window_ns = taken(quanta.edges_ns, at), taken(quanta.window_s, at) * 1e9
-        quanta.release()
-        return cls(edges_ns, window_ns, energy_j, hidden_s, whole, quanta.unit_j, quanta.timed)
+        within, places = slice(at[0], at[-1]), at[:-1] - at[0]
+        energy_j, hidden_s = (np.add.reduceat(values[within], places) for values in (quanta.energy_j, hidden_s))
+        whole = np.logical_and.reduceat(quanta.valid[within], places)
+        window_ns = quanta.window_s[at] * 1e9
+        return cls(quanta.edges_ns[at], window_ns, energy_j, hidden_s, whole, quanta.unit_j, quanta.timed)
 
     def __len__(self) -> int:
         return len(self.at)
@@ -149,13 +141,9 @@ class Rows:
             offsets = offsets - late_s * 1e9 * ((np.arange(many) * LATTICE) % many + 0.5) / many
         return np.asarray(self.edges_ns[edges][:, None] + np.round(offsets).astype(np.int64))
 
-    def stretches(self, entries: int, segments: float = 0.0) -> Iterator[slice]:
-        """Cut the used intervals into slices of consecutive ones.
-
-        So many that tables of `entries` per edge fit, and so few that those with so many `segments` each do.
-        """
+    def stretches(self, entries: int) -> Iterator[slice]:
+        """Cut the used intervals into slices of consecutive ones, of so many that tables of `entries` per edge fit."""
         most = max(10 * STRETCH // max(entries, 1), 64)
-        most = max(min(most, int(MOST_SEGMENTS / max(segments, 1e-9))), 1)
         for run in self.runs():
             for begin in range(run.start, run.stop, most):
                 yield slice(begin, min(begin + most, run.stop))
@@ -171,45 +159,13 @@ def _edges(quanta: Quanta, columns: int) -> NDArray[np.intp]:
     if quanta.timed and last > LEAST_ROWS + 2:
         # The first and the last reading are not updates: it is unknown when their values changed.
         first, last = first + 1, last - 1
-    count, enough = last - first, max(ENOUGH, 6 * columns)
-    window_s, valid = quanta.window_s[first:last], quanta.valid
-    most_s = 2 * _ranked(window_s, enough) if quanta.timed and count > enough else np.inf
-
-    def known(at: slice) -> NDArray[np.intp]:
-        found = np.asarray(window_s[at] <= most_s)
-        if np.isfinite(most_s):
-            edges = slice(at.start + first, at.stop + first)
-            found |= valid[edges] != valid[edges.start - 1 : edges.stop - 1]
-        return np.asarray(np.flatnonzero(found) + at.start + first)
-
-    number = sum(len(known(at)) for at in blocks(count, window_s, valid))
-    step = max(-(-number // MOST_ROWS), -(-number * columns * LATE_POINTS // LARGEST), 1)
-    chosen, passed = [np.empty(0, np.intp)], 0
-    for at in blocks(count, window_s, valid):
-        found = known(at)
-        chosen.append(found[-passed % step :: step].copy())
-        passed += len(found)
-        last = int(found[-1]) if len(found) else last
-    return np.unique(np.append(np.concatenate(chosen), last))
-
-
-def _ranked(values: Floats, rank: int) -> float:
-    """Return the value that so many come before in increasing order; a few of the least are kept."""
-    least = np.empty(0)
-    for at in blocks(len(values), values):
-        least = np.concatenate((least, values[at]))
-        least = np.partition(least, rank)[: rank + 1] if len(least) > rank + 1 else least
-    return float(least.max())
-
-
-def _reduced(of: np.ufunc, values: NDArray[Any], at: NDArray[np.intp]) -> NDArray[Any]:
-    """Return what `of.reduceat` does between increasing places; a few rows at a time, which may each be long."""
-    found = []
-    for begin in range(0, len(at) - 1, ROWS_AT_ONCE):
-        places = at[begin : begin + ROWS_AT_ONCE + 1]
-        found.append(of.reduceat(values[places[0] : places[-1]], places[:-1] - places[0]))
-        release(values)
-    return np.concatenate(found)
+    enough, known = max(ENOUGH, 6 * columns), np.arange(first, last)
+    if quanta.timed and last - first > enough:
+        most_s = 2 * np.partition(quanta.window_s[first:last], enough)[enough]
+        turns = quanta.valid[first:last] != quanta.valid[first - 1 : last - 1]
+        known = known[(quanta.window_s[first:last] <= most_s) | turns]
+    step = max(-(-len(known) // MOST_ROWS), -(-len(known) * columns * LATE_POINTS // LARGEST), 1)
+    return np.unique(np.append(known[::step], known[-1:]))
 
 
 @dataclass(frozen=True)
@@ -237,14 +193,6 @@ class Work:
     def ran_in(self, begin_ns: int, end_ns: int) -> bool:
         """Return whether there are segments in a stretch of time."""
         return bool(len(self.modelled) and self.t_ns[0] < end_ns and self.t_ns[-1] > begin_ns)
-
-    def loaded(self) -> Work:
-        """Return the same in memory."""
-        return self
-
-    def renumbered(self, number: NDArray[np.int32]) -> Work:
-        """Return the same with other numbers of tasks."""
-        return replace(self, task=number[self.task])
 
     def between(self, begin_ns: int, end_ns: int) -> Work:
         """Return the segments that overlap a stretch of time."""
@@ -279,12 +227,12 @@ NOTHING = Work(
 """A thread without segments."""
 
 
-def overlapping(work: Sequence[SomeWork], begin_ns: int, end_ns: int) -> list[Work]:
+def overlapping(work: Sequence[Work], begin_ns: int, end_ns: int) -> list[Work]:
     """Return the segments that overlap a stretch of time."""
     return [one.between(begin_ns, end_ns) for one in work if one.ran_in(begin_ns, end_ns)]
 
 
-def worked_in(rows: Rows, work: Sequence[SomeWork], late_s: float) -> list[SomeWork]:
+def worked_in(rows: Rows, work: Sequence[Work], late_s: float) -> list[Work]:
     """Return what ran around the used rows only, each moment of a thread once."""
     if rows.used.all():
         return list(work)
@@ -301,7 +249,7 @@ def worked_in(rows: Rows, work: Sequence[SomeWork], late_s: float) -> list[SomeW
 
 def columns(
     rows: Rows,
-    work: Sequence[SomeWork],
+    work: Sequence[Work],
     count: int,
     late_s: float,
     of: Callable[[Work], tuple[NDArray[np.int32], Floats | None]],
@@ -316,19 +264,19 @@ def columns(
     """
     found = [np.zeros((0, count))]
     points = rows.points_ns(slice(0, 1), late_s).shape[1]
-    for stretch in rows.stretches(count * points, segments_each(rows, work)):
+    for stretch in rows.stretches(count * points):
         edges = slice(stretch.start, stretch.stop + 1)
         found.append(np.diff(_at(work, rows.points_ns(edges, late_s), count, of).mean(axis=2), axis=1).T)
     return np.concatenate(found)
 
 
-def segments_each(rows: Rows, work: Sequence[SomeWork]) -> float:
+def segments_each(rows: Rows, work: Sequence[Work]) -> float:
     """Return how many segments a used row has."""
     return sum(map(len, work)) / max(len(rows), 1)
 
 
 def _at(
-    work: Sequence[SomeWork],
+    work: Sequence[Work],
     points_ns: NDArray[np.int64],
     count: int,
     of: Callable[[Work], tuple[NDArray[np.int32], Floats | None]],
@@ -370,11 +318,11 @@ class Edges:
         return Edges(np.concatenate([time, np.zeros_like(time)], axis=1), self.place_s)
 
 
-def base_columns(rows: Rows, work: Sequence[SomeWork], tasks: int, late_s: float) -> tuple[Floats, Edges]:
+def base_columns(rows: Rows, work: Sequence[Work], tasks: int, late_s: float) -> tuple[Floats, Edges]:
     """Return the modelled time of each task and between tasks in each row, (n, tasks + 1), and at the edges."""
     places = rows.points_ns(slice(None), late_s)
     time, within = [np.zeros((0, tasks + 1))], np.zeros((len(places), tasks + 1, places.shape[1]))
-    for stretch in rows.stretches((tasks + 1) * places.shape[1], segments_each(rows, work)):
+    for stretch in rows.stretches((tasks + 1) * places.shape[1]):
         edges = slice(stretch.start, stretch.stop + 1)
         at = _at(work, places[edges], tasks + 1, by_task)
         mean = at.mean(axis=2)

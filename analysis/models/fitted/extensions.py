@@ -17,13 +17,11 @@ from .beside import Beside
 from .contention import FORMS, contention_columns
 from .equations import COOLING, columns
 from .products import crossed, times
-from .stored_work import loaded, slices
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from .equations import Rows, Work
-    from .stored_work import SomeWork
 
 Floats = NDArray[np.float64]
 WAVES = range(2, 7)
@@ -137,7 +135,7 @@ class Known:
     """
 
     rows: Rows
-    work: Sequence[SomeWork]
+    work: Sequence[Work]
     late_s: float
     time: Floats
     power: Floats
@@ -243,17 +241,16 @@ def _add_contention(build: _Builder, known: Known, pairs: list[tuple[int, int]])
             build.add_common(f"aggressor {form}", aggressor, times(beside[:, of], power[victims]), sums)
     # What a busy core draws more or less with each other busy one, as with turbo.
     ran, sums = np.zeros((2, known.tasks + 1))
-    for part in slices(known.work):
-        any_task = Beside.of(part, -1, "counting")
-        for one in part:
-            ran += np.bincount(one.task, weights=one.modelled, minlength=len(ran))
-            sums += np.bincount(one.task, weights=one.modelled * any_task.part(one), minlength=len(ran))
+    any_task = Beside.of(known.work, -1, "counting")
+    for one in known.work:
+        ran += np.bincount(one.task, weights=one.modelled, minlength=len(ran))
+        sums += np.bincount(one.task, weights=one.modelled * any_task.part(one), minlength=len(ran))
     mean = sums / np.maximum(ran, 1e-300)
     build.add_common("crowd counting", -1, contention.crowd, (mean * np.append(build.ran, 0.0))[:-1])
 
 
 def _add_cores(build: _Builder, known: Known) -> None:
-    cores = 1 + max((int(one.core.max(initial=0)) for one in map(loaded, known.work)), default=0)
+    cores = 1 + max((int(one.core.max(initial=0)) for one in known.work), default=0)
     if not 1 < cores <= MOST_CORES:
         return
     watts = np.append(known.watts, 0.0)
@@ -261,7 +258,7 @@ def _add_cores(build: _Builder, known: Known) -> None:
     joules = columns(known.rows, known.work, cores + 1, known.late_s, lambda one: (one.core + 1, watts[one.task]))
     joules = joules[:, 1:]
     ran = np.zeros((known.tasks + 1) * (cores + 1))
-    for one in map(loaded, known.work):
+    for one in known.work:
         ran += np.bincount(one.task * (cores + 1) + one.core + 1, weights=one.modelled, minlength=len(ran))
     ran = ran.reshape(-1, cores + 1)[:-1]
     part = (ran / np.maximum(ran.sum(axis=1, keepdims=True), 1e-300))[:, 1:]

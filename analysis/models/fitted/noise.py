@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .equations import Rows, Work
-    from .stored_work import SomeWork
 
 Floats = NDArray[np.float64]
 HUBER, NORMAL_MEDIAN, SPREADING = 3.5, 0.6745, 3
@@ -258,7 +257,7 @@ class Spread:
         return Spread(self.own.sum(axis=-1, keepdims=True), self.across.sum(axis=-1, keepdims=True))
 
 
-def instance_spread(rows: Rows, work: Sequence[SomeWork], tasks: int, late_s: float, most_lags: int = LAGS) -> Spread:
+def instance_spread(rows: Rows, work: Sequence[Work], tasks: int, late_s: float, most_lags: int = LAGS) -> Spread:
     """Sum up the squares and products that the spread between instances contributes to the noise of rows.
 
     An instance in more rows than there are lags counts less in products of distant ones (Bartlett's taper), which keeps
@@ -267,7 +266,7 @@ def instance_spread(rows: Rows, work: Sequence[SomeWork], tasks: int, late_s: fl
     edges_ns = rows.edges_ns - round(late_s * 0.5e9)
     count = len(edges_ns) - 1
     own = np.zeros(count * tasks)
-    pieces = [_pieces(one.loaded(), edges_ns, tasks, own) for one in work]
+    pieces = [_pieces(one, edges_ns, tasks, own) for one in work]
     longest = max((int(one.rows_of.max(initial=1)) for one in pieces), default=1)
     lags = int(np.clip(min(longest - 1, MOST_PRODUCTS // max(count * tasks, 1)), 1, most_lags))
     across = np.zeros((lags, count * tasks))

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from tprof.analysis.names import places
 from tprof.analysis.operating_points.scales import NORMAL_95
 
-from tprof.trace.long_arrays import computed, total
-
 from .absent_tasks import fitted_tasks, renumbered, with_absent
 from .averaging import Average, Prior, average, not_negative, orthonormal
 from .base_fit import (
@@ -44,9 +42,9 @@ if TYPE_CHECKING:
 
     from tprof.analysis.attribution.quanta import Quanta
 
+    from .equations import Work
     from .findings import Finding
     from .noise import Noise
-    from .stored_work import SomeWork
 
 Floats = NDArray[np.float64]
 SAMPLE, SAMPLE_SEGMENTS, LATE_ROWS = 5000, 300_000, 2000
@@ -98,12 +96,12 @@ class Fit:
     @cached_property
     def level_w(self) -> float:
         """Mean static watts."""
-        return total(self.static_w) / max(len(self.static_w), 1)
+        return float(self.static_w.sum()) / max(len(self.static_w), 1)
 
 
 def fit_powers(
     quanta: Quanta,
-    work: Sequence[SomeWork],
+    work: Sequence[Work],
     hidden_s: Floats,
     *,
     names: Sequence[str],
@@ -153,7 +151,7 @@ class _Found:
     late_s: float
 
 
-def _explored(rows: Rows, work: Sequence[SomeWork], prior: Prior, late: Lateness) -> _Found:
+def _explored(rows: Rows, work: Sequence[Work], prior: Prior, late: Lateness) -> _Found:
     """Average over models with all groups of further columns."""
     tasks = len(prior.mean) - 3
     equations = Equations.of(rows, work, tasks, late.late_s)
@@ -164,7 +162,7 @@ def _explored(rows: Rows, work: Sequence[SomeWork], prior: Prior, late: Lateness
     return _Found(equations, prior, base, pairs, extended, *_averaged(equations, base, extended, prior), late.late_s)
 
 
-def _completed(rows: Rows, work: Sequence[SomeWork], prior: Prior, sample: _Found) -> _Found:
+def _completed(rows: Rows, work: Sequence[Work], prior: Prior, sample: _Found) -> _Found:
     """Fit all rows of a long recording, with the groups that had a chance in the sample."""
     equations = Equations.of(rows, work, sample.equations.tasks, sample.late_s)
     base = fit_base(equations, prior, sample.base, scaled=True)
@@ -179,7 +177,7 @@ def _completed(rows: Rows, work: Sequence[SomeWork], prior: Prior, sample: _Foun
     return _Found(equations, prior, base, sample.pairs, extended, found, noise, sample.late_s)
 
 
-def _known(equations: Equations, work: Sequence[SomeWork], base: BaseFit, late_s: float) -> Known:
+def _known(equations: Equations, work: Sequence[Work], base: BaseFit, late_s: float) -> Known:
     tasks = equations.tasks
     power = np.append(_watts(base.power[:tasks]), max(base.power[tasks], 0.0))
     return Known(equations.rows, work, late_s, equations.time[:, :tasks], power, float(base.power[-1]))
@@ -265,19 +263,14 @@ def _static(quanta: Quanta, found: _Found, level_w: float) -> Floats:
     intervals_s = (rows.edges_ns[1:] + rows.edges_ns[:-1] - 2 * rows.edges_ns[0]) * 0.5e-9
     warmth = rows.warmth(float(found.base.power[-1]))
     effect = found.average.effect[len(found.prior.mean) :]
-
-    def static_w(at: slice) -> Floats:
-        edges_ns = quanta.edges_ns[at.start : at.stop + 1]
-        middle_s = (edges_ns[1:] + edges_ns[:-1] - 2 * rows.edges_ns[0]) * 0.5e-9
-        place = np.clip(middle_s / max(rows.span_s, 1e-9), 0.0, 1.0)
-        courses = static_courses(place, np.array([np.interp(middle_s, intervals_s, one) for one in warmth]))
-        watts = np.full(len(place), level_w)
-        for column, size, part in zip(found.extended.about, found.extended.size, effect, strict=True):
-            if column.group.startswith("static"):
-                watts += part * size * courses[column.other][1]
-        return np.asarray(np.maximum(watts, 0.0))
-
-    return computed(len(quanta), np.float64, static_w, quanta.edges_ns)
+    middle_s = (quanta.edges_ns[1:] + quanta.edges_ns[:-1] - 2 * rows.edges_ns[0]) * 0.5e-9
+    place = np.clip(middle_s / max(rows.span_s, 1e-9), 0.0, 1.0)
+    courses = static_courses(place, np.array([np.interp(middle_s, intervals_s, one) for one in warmth]))
+    watts = np.full(len(place), level_w)
+    for column, size, part in zip(found.extended.about, found.extended.size, effect, strict=True):
+        if column.group.startswith("static"):
+            watts += part * size * courses[column.other][1]
+    return np.asarray(np.maximum(watts, 0.0))
 
 
 def _static_change(found: _Found, rows: Rows) -> Floats:
