@@ -16,7 +16,6 @@ from tprof.analysis.engine.instance_table import InstanceTable
 
 from tprof.trace.metadata import MAX_NS
 
-from . import _loops
 from .known_counts import KnownCounts
 from .segments import PART, JoinedSegments, Joints
 from .windows import IndexedThread, Window
@@ -133,7 +132,8 @@ class Arrays:
         t_ns, cpu_s, joints = self.t_ns[: self.count], self.cpu_s[at], Joints(begin.copy(), end.copy())
         if len(modelled):
             # A segment of no length lies in no quantum; its counts stay with its instance.
-            _loops.weigh(t_ns, cpu_s, NOTHING, modelled)
+            np.copyto(modelled, cpu_s * NOTHING, where=~(modelled > 0))
+            modelled[t_ns[1:] == t_ns[:-1]] = 0.0
             modelled[joints.end[:-1]] = 0.0
         package, package_end = (one[at] if packages else None for one in (self.package, self.package_end))
         return JoinedSegments(

@@ -16,8 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.engine import _engine
 
-from . import _loops
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -28,17 +26,7 @@ Floats = NDArray[np.float64]
 
 def sum_by(key: NDArray[Any], weights: Floats, count: int) -> Floats:
     """Return the sums of weights with equal keys, which are less than `count`: (count,) float64."""
-    if key.dtype == np.int32:
-        (sums,) = sums_by(np.ascontiguousarray(key), [np.ascontiguousarray(weights, np.float64)], count)
-        return np.asarray(sums)
     return np.bincount(key, weights=weights, minlength=count).astype(np.float64, copy=False)
-
-
-def sums_by(key: NDArray[np.int32], columns: Sequence[Floats], count: int) -> Floats:
-    """Return the sums of several columns over equal keys, which are less than `count`: (columns, count) float64."""
-    sums = np.zeros((len(columns), count))
-    _loops.add_by(key, tuple(columns), count, sums)
-    return sums
 
 
 @dataclass(frozen=True)
@@ -85,9 +73,7 @@ class LocatedSegments:
 
 def locate(t_ns: NDArray[np.int64], edges_ns: NDArray[np.int64]) -> NDArray[np.int32]:
     """Return the number of edges at or before each time."""
-    quantum = np.empty(len(t_ns), np.int32)
-    _loops.locate(np.ascontiguousarray(t_ns), np.ascontiguousarray(edges_ns), quantum)
-    return quantum
+    return np.searchsorted(edges_ns, t_ns, side="right").astype(np.int32)
 
 
 def padded(values: Floats) -> Floats:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _loops
 from .blocks import BlockReader
 from .load import Reach, hidden_time, part_on
 from .natives.pools import BY_CPU_TIME
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from tprof.trace import Thread, Trace
-    from tprof.trace.thread import Samples
 
     from .hidden import HiddenTime
     from .segments import CutOff, JoinedSegments, Model
@@ -202,74 +200,56 @@ def _reach(trace: Trace, thread: Thread) -> Reach:
     return Reach(thread.pid, begin_ns, end_ns, earlier_s)
 
 
-class _Pass:
-    """A thread's CPU seconds up to some times, from samples that are given in order."""
-
-    def __init__(self, trace: Trace, thread: Thread, grid_ns: Times) -> None:
-        """Begin before the first sample."""
-        self.thread, self.grid_ns = thread, grid_ns
-        self.end_ns = max(thread_end_ns(trace, thread), 0)
-        self.at_s = np.zeros(len(grid_ns))
-        self.before: tuple[int, int, float] | None = None
-        self.is_in_task = False
-
-    def add(self, records: Samples) -> None:
-        """Go on to the last of some samples."""
-        t_ns, runs = records["t_ns"], records["instance"][-1] != 0
-        if "cpu_ns" in self.thread.columns:
-            cpu_ns = records["cpu_ns"]
-        else:
-            cpu_ns = self._time_in_tasks(t_ns, records["instance"])
-        before = self.before or (min(int(t_ns[0]), self.end_ns), int(cpu_ns[0]), 0.0)
-        within = self._within(before[0], int(t_ns.max()))
-        self.before = _loops.accumulate(t_ns, cpu_ns, before, self.end_ns, self.grid_ns[within], self.at_s[within])
-        self.at_s[within.stop :] = self.before[2]
-        self.is_in_task = bool(runs)
-
-    def close(self, cut_off: CutOff | None) -> None:
-        """Add the last segment, to the thread's end, as `BlockReader` does."""
-        if self.before is None:
-            return
-        t_ns, cpu_ns, used_s = self.before
-        ends = self.thread.end_columns if self.thread.first_drop_ns is None else {}
-        last_s = (self.end_ns - t_ns) * 1e-9
-        if "cpu_ns" in self.thread.columns and ends:
-            cpu_s = max(ends.get("cpu_ns", cpu_ns) - cpu_ns, 0) * 1e-9
-        elif "cpu_ns" in self.thread.columns and cut_off is not None:
-            cpu_s = min(cut_off.cpu_s, last_s) if self.is_in_task else 0.0
-        else:
-            cpu_s = last_s if self.is_in_task else 0.0
-        within = self._within(t_ns, self.end_ns)
-        if last_s > 0:
-            self.at_s[within] = used_s + cpu_s * ((self.grid_ns[within] - t_ns) * 1e-9 / last_s)
-            used_s += cpu_s
-        self.at_s[within.stop :] = used_s
-
-    def _within(self, begin_ns: int, end_ns: int) -> slice:
-        first, last = np.searchsorted(self.grid_ns, (begin_ns, min(end_ns, self.end_ns)))
-        return slice(first, max(first, last))
-
-    def _time_in_tasks(self, t_ns: NDArray[np.uint64], instance: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """Return what stands for CPU time where it is not recorded: the time with a task, going on from before."""
-        begin_ns, done_ns, _ = self.before or (min(int(t_ns[0]), self.end_ns), 0, 0.0)
-        limited_ns = np.minimum(np.concatenate((np.array([begin_ns], np.uint64), t_ns)), np.uint64(self.end_ns))
-        runs = np.concatenate(([self.is_in_task], instance[:-1] != 0))
-        length_ns = np.diff(np.maximum.accumulate(limited_ns))
-        return np.cumsum(np.where(runs, length_ns, np.uint64(0))) + np.uint64(done_ns)
-
-
 def _pass(
     trace: Trace, thread: Thread, grid_ns: Times, step: int, cut_off: CutOff | None
 ) -> tuple[Floats, NDArray[np.uint64]]:
     """Return the CPU seconds of a thread's segments up to some times, and the times of every `step`-th sample."""
-    found, done, index = _Pass(trace, thread, grid_ns), 0, [np.empty(0, np.uint64)]
+    end_ns = max(thread_end_ns(trace, thread), 0)
+    has_clock = "cpu_ns" in thread.columns
+    at_s, index, done = np.zeros(len(grid_ns)), [np.empty(0, np.uint64)], 0
+    # Of the last sample its time, its clock, the CPU seconds up to it, and whether a task runs from then on.
+    last_ns = last_cpu_ns = 0
+    used_s, runs = 0.0, False
+
+    def within(begin_ns: int, until_ns: int) -> slice:
+        first, last = np.searchsorted(grid_ns, (begin_ns, min(until_ns, end_ns)))
+        return slice(first, max(first, last))
+
     for records in thread.read_pieces(0, thread.count):
         index.append(records["t_ns"][-done % step :: step].copy())
-        if len(records):
-            found.add(records)
+        if not len(records):
+            continue
+        limited_ns = np.minimum(records["t_ns"], np.uint64(end_ns)).astype(np.int64)
+        t_ns = np.maximum.accumulate(np.append(last_ns if done else limited_ns[0], limited_ns))
+        length_ns = np.diff(t_ns)
+        if has_clock:
+            clock_ns = records["cpu_ns"]
+            before = np.array([last_cpu_ns if done else clock_ns[0]], np.uint64)
+            # Segments of no length count nothing, nor does CPU time that falls.
+            more_ns = np.where(length_ns > 0, np.diff(np.append(before, clock_ns)).view(np.int64), 0)
+            last_cpu_ns = int(clock_ns[-1])
+        else:
+            # The time with a task stands for it.
+            more_ns = np.where(np.append(runs, records["instance"][:-1] != 0), length_ns, 0)
+        total_s = np.cumsum(np.append(used_s, np.maximum(more_ns, 0) * 1e-9))
+        part = within(int(t_ns[0]), int(t_ns[-1]))
+        at_s[part] = np.interp(grid_ns[part], t_ns, total_s)
+        at_s[part.stop :] = total_s[-1]
+        last_ns, used_s, runs = int(t_ns[-1]), float(total_s[-1]), bool(records["instance"][-1])
         done += len(records)
-    found.close(cut_off)
-    return found.at_s, np.concatenate(index)
+    last_s = (end_ns - last_ns) * 1e-9
+    if done and last_s > 0:
+        # The last segment, to the thread's end, as `BlockReader` closes it.
+        ends = thread.end_columns if thread.first_drop_ns is None else {}
+        cpu_s = last_s if runs else 0.0
+        if has_clock and ends:
+            cpu_s = max(ends.get("cpu_ns", last_cpu_ns) - last_cpu_ns, 0) * 1e-9
+        elif has_clock and cut_off is not None:
+            cpu_s = min(cut_off.cpu_s, cpu_s)
+        part = within(last_ns, end_ns)
+        at_s[part] = used_s + cpu_s * ((grid_ns[part] - last_ns) * 1e-9 / last_s)
+        at_s[part.stop :] = used_s + cpu_s
+    return at_s, np.concatenate(index)
 
 
 def _add_means(means: Means, one: JoinedSegments, window: Window, packages: Sequence[int]) -> None:

@@ -12,8 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.analysis.attribution import _loops
-from tprof.analysis.attribution.segment_energy import sums_by
+from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.names import shown
 
 from .intervals import narrowed
@@ -160,16 +159,14 @@ class _Kept:
 
     def sums(self, figures: Mapping[str, Floats]) -> dict[str, Floats]:
         """Return the sums of figures by task."""
-        found = sums_by(self.code, list(figures.values()), self.tasks + 1)
-        return {name: of_tasks[:-1] for name, of_tasks in zip(figures, found, strict=True)}
+        return {name: sum_by(self.code, values, self.tasks + 1)[:-1] for name, values in figures.items()}
 
     def about_means(self, energy_j: Floats, duration_s: Floats, sum_j: Floats, sum_s: Floats) -> dict[str, Floats]:
         """Return the sums of squares and products about the tasks' means; these are from the tasks' sums."""
         count = np.maximum(self.count, 1.0)
-        mean_j, mean_s = (np.append(total / count, 0.0) for total in (sum_j, sum_s))
-        sums = np.zeros((3, self.tasks + 1))
-        _loops.add_products_by(self.code, energy_j, duration_s, mean_j, mean_s, self.tasks + 1, sums)
-        return dict(zip(("energy_m2", "duration_m2", "both_m2"), sums[:, :-1], strict=True))
+        both = (energy_j, sum_j), (duration_s, sum_s)
+        off_j, off_s = (values - np.append(total / count, 0.0)[self.code] for values, total in both)
+        return self.sums({"energy_m2": off_j**2, "duration_m2": off_s**2, "both_m2": off_j * off_s})
 
     def over(self, energy_j: Floats, limit_j: Floats) -> Floats:
         above = energy_j > np.append(limit_j, np.inf)[self.code]
