@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tprof.trace.metadata import MAX_NS
 
-from .cpu_counts import CpuCount, grown
+from .cpu_counts import CpuCount, sum_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -122,19 +122,19 @@ def measure_hidden(
     before_s : CPU seconds of threads that run tasks, before the first of them
     reach_ns : the window in which it is measured
     """
-    counts = [CpuCount.of(one) for one in readings.values() if one.quantity in ("busy", "program")]
-    unordered = {count.readings.name: count.unordered for count in counts if count.unordered}
+    counts = {name: CpuCount.of(one) for name, one in readings.items() if one.quantity in ("busy", "program")}
+    unordered = {readings[name].name: count.unordered for name, count in counts.items() if count.unordered}
     busy, program = (
-        [count for count in counts if count.readings.quantity == quantity and count.count > 1]
+        [count for name, count in counts.items() if readings[name].quantity == quantity and len(count) > 1]
         for quantity in ("busy", "program")
     )
     if not program:
         return HiddenTime(np.empty(0, np.int64), {}, np.empty(0), 0.0, 0.0, unordered=unordered)
     grid_ns = _grid([*busy, *program], reach_ns)
-    program_s = sum((count.at(grid_ns) for count in program), np.zeros(len(grid_ns)))
+    program_s = _since_first(program, grid_ns)
     started_s = np.minimum(program_s, np.interp(grid_ns[0] if first_ns is None else first_ns, grid_ns, program_s))
     unseen_s = _never_falling(program_s - seen_at(grid_ns) - started_s)
-    busy_s = {count.readings.package: count.at(grid_ns) for count in busy}
+    busy_s = {count.package: _since_first([count], grid_ns) for count in busy}
     all_s = sum(busy_s.values(), np.zeros(len(grid_ns)))
     other_s = _never_falling(all_s - program_s) if busy else np.zeros(len(grid_ns))
     shares = _shares({package: float(values[-1]) for package, values in busy_s.items()})
@@ -148,8 +148,12 @@ def measure_hidden(
 def machine_busy_s(readings: Iterable[Readings], edges_ns: NDArray[np.int64]) -> Floats:
     """Return the CPU seconds of all processes in each quantum, (k,); 0 without readings of them."""
     busy = [reading for reading in readings if reading.quantity == "busy" and reading.count > 1]
-    total_s = sum((CpuCount.of(reading).at(edges_ns) for reading in busy), np.zeros(len(edges_ns)))
-    return np.diff(total_s)
+    return np.diff(sum_at([CpuCount.of(one) for one in busy], edges_ns))
+
+
+def _since_first(counts: Sequence[CpuCount], t_ns: NDArray[np.int64]) -> Floats:
+    total_s = sum_at(counts, t_ns)
+    return total_s - total_s[0]
 
 
 def _shares(busy_s: Mapping[int | None, float]) -> dict[int | None, float]:
@@ -159,8 +163,8 @@ def _shares(busy_s: Mapping[int | None, float]) -> dict[int | None, float]:
 
 
 def _grid(counts: Sequence[CpuCount], reach_ns: tuple[int, int]) -> NDArray[np.int64]:
-    begin = max(reach_ns[0], *(count.first_ns for count in counts))
-    end = min(reach_ns[1], *(count.last_ns for count in counts))
+    begins_ns, ends_ns = zip(*(count.ends_ns for count in counts), strict=True)
+    begin, end = max(reach_ns[0], *begins_ns), min(reach_ns[1], *ends_ns)
     steps = max((end - begin) // _INTERVAL_NS, 1)
     return np.linspace(begin, max(end, begin + 1), int(min(steps, 10_000_000)) + 1).astype(np.int64)
 
@@ -168,49 +172,6 @@ def _grid(counts: Sequence[CpuCount], reach_ns: tuple[int, int]) -> NDArray[np.i
 def _never_falling(cumulative_s: Floats) -> Floats:
     below: Floats = np.minimum.accumulate(cumulative_s[::-1])[::-1]
     return np.maximum(below, 0.0)
-
-
-class Growth:
-    """A count of CPU time that grows, with its last values."""
-
-    def __init__(self, unit: float, package: int | None) -> None:
-        """Begin without values; `unit` is seconds of one count."""
-        self.package = package
-        self.whole_s = 0.0
-        self._unit = unit
-        self._value = np.empty(0, np.uint64)
-        self._t_ns, self._total_s = np.empty(0, np.int64), np.empty(0)
-
-    def __len__(self) -> int:
-        return len(self._t_ns)
-
-    def add(self, t_ns: NDArray[np.int64], value: NDArray[np.uint64]) -> None:
-        """Add counts."""
-        if not len(value):
-            return
-        both = np.concatenate((self._value if len(self._value) else value[:1], value))
-        total_s = self.whole_s + np.cumsum(grown(both) * self._unit)
-        self._value, self.whole_s = value[-1:].copy(), float(total_s[-1])
-        self._t_ns = np.maximum.accumulate(np.concatenate((self._t_ns, t_ns)))
-        self._total_s = np.concatenate((self._total_s, total_s))
-
-    def at(self, t_ns: NDArray[np.int64]) -> Floats:
-        """Return the CPU seconds up to times; before the first value and after the last, those of that value."""
-        return np.interp(t_ns, self._t_ns, self._total_s) if len(self) else np.zeros(len(t_ns))
-
-    @property
-    def last_ns(self) -> int:
-        """Time of the last value."""
-        return int(self._t_ns[-1])
-
-    def between(self, since_ns: int, until_ns: int) -> NDArray[np.int64]:
-        """Return the times of the values after one time and not after another."""
-        return self._t_ns[slice(*np.searchsorted(self._t_ns, (since_ns, until_ns), side="right"))]
-
-    def leave(self, t_ns: int) -> None:
-        """Drop all values before a time, but for the last of them."""
-        first = max(int(np.searchsorted(self._t_ns, t_ns, side="right")) - 1, 0)
-        self._t_ns, self._total_s = self._t_ns[first:], self._total_s[first:]
 
 
 class _Claims:
@@ -256,8 +217,8 @@ class HiddenSoFar:
 
     def __init__(self) -> None:
         """Begin without counts."""
-        self.busy: list[Growth] = []
-        self.program: list[Growth] = []
+        self.busy: list[CpuCount] = []
+        self.program: list[CpuCount] = []
         self._began_s: float | None = None
         self._other_began_s: float | None = None
         self._compared_ns = 0
@@ -296,7 +257,7 @@ class HiddenSoFar:
         counts = (*self.program, *self.busy)
         if not self.program or not all(len(count) for count in counts):
             return np.empty(0, np.int64), np.empty(0), np.empty(0)
-        until_ns = min(until_ns, *(count.last_ns for count in counts))
+        until_ns = min(until_ns, *(count.ends_ns[1] for count in counts))
         at_ns = self.program[0].between(self._compared_ns, until_ns)
         if not len(at_ns):
             return at_ns, np.empty(0), np.empty(0)
@@ -329,8 +290,3 @@ class HiddenSoFar:
         """Forget what was before a time."""
         first = max(int(np.searchsorted(self._t_ns, t_ns, side="right")) - 1, 0)
         self._t_ns, self._other_s, self._unseen_s = self._t_ns[first:], self._other_s[first:], self._unseen_s[first:]
-
-
-def sum_at(counts: Sequence[Growth], t_ns: NDArray[np.int64]) -> Floats:
-    """Return the CPU seconds of all counts up to times."""
-    return sum((count.at(t_ns) for count in counts), np.zeros(len(t_ns)))

@@ -10,7 +10,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.analysis.attribution.cpu_counts import CpuCount
+from tprof.analysis.attribution.cpu_counts import CpuCount, sum_at
 
 from .flame.functions import IMPORT
 from .flame.tree import NONE_SAMPLED, OUTSIDE
@@ -67,9 +67,9 @@ def _is_mostly_before_tasks(profile: Profile) -> bool:
     if not counts or not firsts:
         return False
     times_ns = np.array([trace.start_ns, min(t_ns for t_ns, _ in firsts), trace.end_ns])
-    used_s = np.sum([count.at(times_ns) for count in counts], axis=0)
-    before_s = max(float(used_s[1]), sum(cpu_s for _, cpu_s in firsts))
-    return before_s > 0 and before_s >= (float(used_s[2]) - profile.sums.cpu_s) / 2
+    begin_s, first_s, end_s = sum_at(counts, times_ns).tolist()
+    before_s = max(first_s - begin_s, sum(cpu_s for _, cpu_s in firsts))
+    return before_s > 0 and before_s >= (end_s - begin_s - profile.sums.cpu_s) / 2
 
 
 def _first_instances(trace: Trace) -> list[tuple[int, float]]:

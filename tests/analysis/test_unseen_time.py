@@ -10,7 +10,8 @@ import pytest
 from support.fake_nvml import FakeGpu, FakeNvml
 from support.fake_sensor import wait_for
 from tprof.analysis import build_profile
-from tprof.analysis.attribution.hidden import Growth, HiddenSoFar, HiddenTime
+from tprof.analysis.attribution.cpu_counts import CpuCount
+from tprof.analysis.attribution.hidden import HiddenSoFar, HiddenTime
 
 import tprof
 from tprof.trace import NativeThread, Quality, Readings
@@ -242,7 +243,7 @@ def test_packages_have_their_own_part_of_others_and_equal_parts_of_threads_witho
 @pytest.mark.parametrize("late_ms", [0, 35])
 def test_while_a_recording_runs_time_without_samples_is_claimed_in_whole(late_ms):
     """Counts of 0.75 cores of ours, of which samples show 0.5, and of 2 of all; they are read late by so much."""
-    hidden, program, busy = HiddenSoFar(), Growth(1e-9, None), Growth(1e-9, None)
+    hidden, program, busy = HiddenSoFar(), CpuCount(1e-9, None), CpuCount(1e-9, None)
     hidden.program.append(program)
     hidden.busy.append(busy)
     claimed_s = np.zeros(2)
@@ -264,7 +265,7 @@ def test_while_a_recording_runs_time_without_samples_is_claimed_in_whole(late_ms
 @pytest.mark.parametrize("cores", [0.0, 0.3, 1.9])
 def test_a_tick_of_the_kernel_is_not_claimed_as_time_of_other_processes(cores):
     """The machine's time is counted in ticks of 10 ms on each of two processors; others use so many cores."""
-    hidden, program, busy = HiddenSoFar(), Growth(1e-9, None), Growth(1e-9, None)
+    hidden, program, busy = HiddenSoFar(), CpuCount(1e-9, None), CpuCount(1e-9, None)
     hidden.program.append(program)
     hidden.busy.append(busy)
     claimed_s = 0.0

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tprof.analysis.attribution.cpu_counts import CpuCount, sum_at
 from tprof.analysis.attribution.gpu_use import SCOPE as GPU
-from tprof.analysis.attribution.hidden import Growth, Hidden, HiddenSoFar, SeenAt, sum_at
+from tprof.analysis.attribution.hidden import Hidden, HiddenSoFar, SeenAt
 from tprof.analysis.attribution.idle_power import idle_power, is_quiet, quanta_before
 from tprof.errors import TraceError
 from tprof.trace import layout
@@ -217,7 +218,7 @@ class RunningReadings(Readings):
         if quantity == "energy":
             follow = self._domain(path, stream, package)
         elif quantity in ("busy", "program"):
-            growth = Growth(unit_of(stream), package)
+            growth = CpuCount(unit_of(stream), package)
             (self.so_far.busy if quantity == "busy" else self.so_far.program).append(growth)
             follow = _follow_time(growth)
         self._files[path.name] = None if follow is None else (tail_of(stream, layout.READING), follow)
@@ -240,7 +241,7 @@ class RunningReadings(Readings):
         return lambda records: domain.add(counter.follow(records, longest_still_ns=NOTHING_DRAWN_NS))
 
 
-def _follow_time(growth: Growth) -> Callable[[Records], None]:
+def _follow_time(growth: CpuCount) -> Callable[[Records], None]:
     def follow(records: Records) -> None:
         good = records[(records["flags"] & ReadingFlag.MISSING) == 0]
         growth.add(good["t_ns"].astype(np.int64), good["value"])
