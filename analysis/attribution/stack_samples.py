@@ -1,83 +1,58 @@
-"""The sampled stacks of a recording by thread and time, of which some time is in memory.
+"""The sampled stacks of a recording by thread and time, and the pieces of segments between them.
 
-Each sample is kept once, 20 bytes, in arrays that are files where they are long. A window takes its own samples of each
-thread, with the last one before it and the next one after it: with these its pieces of segments are known, however many
-samples a segment has elsewhere.
+Records are read a block at a time. Of each block the first and the last sample of each thread stay in memory, so a
+window of time knows its own samples and the next ones around it: with these its pieces of segments are known, however
+many samples a segment has elsewhere.
 """
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
-from tprof.trace.long_arrays import blocks, empty, release
 from tprof.trace.metadata import MAX_NS
-from tprof.trace.stacks import Samples
 
 from .natives.calls import Reach
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable
 
     from tprof.trace import Thread, Trace
-    from tprof.trace.stacks import Calls, StackFile
+    from tprof.trace.stacks import Function
 
+    from .segments import Segments
+
+Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Key = int | Reach
 """A thread: the ordinal of one with samples, else from when to when it was followed."""
+BLOCK = 1 << 16
+"""Records that are read at a time."""
 
 
-@dataclass(frozen=True)
-class ThreadStacks:
-    """Sampled stacks of one thread, in order of time.
+class ThreadStacks(NamedTuple):
+    """Sampled stacks of one thread, (n,) each, in order of time.
 
     Attributes
     ----------
-    first : the number of the first one among all of the thread
-    t_ns : (n,) int64, when each was sampled
-    clock_ns : (n,) int64, CPU time of the thread until then, which does not decrease; None: not known
-    gap_ns : (n,) int64, since the sample before, or since the thread's first segment
-    stack : (n,) int32, as of `StackTable`
-    around_ns : (n,) int64, CPU time from the sample before to the one after; None: not known
+    t_ns : when each was sampled
+    clock_ns : CPU time of the thread until then, which does not decrease; None: not known
+    used_ns : CPU time since the sample before, or the time itself where that is not known; of the first one no more
+    gap_ns : since the sample before, or since the thread's first segment
+    around_ns : CPU time from the sample before to the one after, `MAX_NS` if that is not known
+    stack : as of `SampledStacks.functions`
     """
 
-    first: int
     t_ns: Integers
     clock_ns: Integers | None
+    used_ns: Integers
     gap_ns: Integers
-    stack: NDArray[np.int32]
-    around_ns: Integers | None = None
-
-    @property
-    def used_ns(self) -> Integers:
-        """CPU time since the sample before, or the time itself where that is not known; of the first one no more."""
-        if self.clock_ns is None:
-            return self.gap_ns
-        first_ns = self.clock_ns[:1] - np.minimum(self.clock_ns[:1], self.gap_ns[:1])
-        return np.diff(self.clock_ns, prepend=first_ns)
-
-
-@dataclass(frozen=True)
-class StackTable:
-    """The stacks of all processes, numbered one process after the other."""
-
-    calls: tuple[Calls, ...]
-
-    def firsts(self) -> list[int]:
-        """Return the number of the first stack of each process."""
-        return [0, *np.cumsum([len(one.function) for one in self.calls]).tolist()][: len(self.calls)]
-
-    def find(self, stack: int) -> tuple[Calls, int]:
-        """Return the process of a stack, and its number there."""
-        for one in self.calls:
-            if stack < len(one.function):
-                return one, stack
-            stack -= len(one.function)
-        raise IndexError(stack)
+    around_ns: Integers
+    stack: Integers
 
 
 class ThreadReach(NamedTuple):
@@ -89,173 +64,156 @@ class ThreadReach(NamedTuple):
 
 
 class _Sought(NamedTuple):
-    """A thread whose stacks are sought; `process` is None where only its process's number is known."""
+    """A thread whose stacks are sought: its number among those that were sampled, and from when to when it ran."""
 
     key: Key
-    process: int | None
-    pid: int
-    tid: int
+    number: int
     begin_ns: int
     end_ns: int
     has_clock: bool
 
-    @classmethod
-    def of(cls, one: ThreadReach | Reach) -> _Sought:
-        if isinstance(one, Reach):
-            return cls(one, None, one.pid, one.tid, one.first_ns, one.end_ns, has_clock=True)
-        thread, has_clock = one.thread, "cpu_ns" in one.thread.columns
-        return cls(thread.ordinal, thread.process, thread.pid, thread.tid, one.begin_ns, one.end_ns, has_clock)
 
-    def is_in(self, file: StackFile) -> bool:
-        return self.pid == file.pid if self.process is None else self.process == file.process
+class _Block(NamedTuple):
+    """Some records of a process, from the `first` one on, with samples from when to when."""
 
-
-class _Place(NamedTuple):
-    """Where the samples of a thread are in the arrays of all, and from when to when it has segments."""
-
-    begin: int
-    end: int
-    since_ns: int
-    until_ns: int
-    has_clock: bool
-
-
-@dataclass(frozen=True)
-class _OfProcess:
-    """The samples of some threads of a process, in some time.
-
-    Attributes
-    ----------
-    file, calls : the process's stacks
-    tids : of the threads, increasing
-    within_ns : after when and before when
-    """
-
-    file: StackFile
-    calls: Calls
-    tids: Integers
-    within_ns: tuple[int, int]
-
-    @classmethod
-    def of(cls, file: StackFile, sought: Sequence[_Sought]) -> _OfProcess:
-        """Take the threads of a file's process."""
-        mine = [one for one in sought if one.is_in(file)]
-        within_ns = min((one.begin_ns for one in mine), default=0), max((one.end_ns for one in mine), default=0)
-        return cls(file, file.calls(), np.unique(np.array([one.tid for one in mine], np.int64)), within_ns)
-
-    def parts(self) -> Iterator[tuple[Samples, Integers]]:
-        """Yield samples, and of which thread each is, thread after thread and in the order of the file."""
-        for samples in self.file.samples(self.calls) if len(self.tids) else ():
-            of_thread = np.minimum(np.searchsorted(self.tids, samples.tid), len(self.tids) - 1)
-            is_mine = self.tids[of_thread] == samples.tid
-            is_mine &= (samples.t_ns > self.within_ns[0]) & (samples.t_ns < self.within_ns[1])
-            which = np.flatnonzero(is_mine)
-            which = which[np.argsort(of_thread[which], kind="stable")]
-            yield Samples(*(one[which] for one in samples)), of_thread[which]
-
-    def counts(self) -> Integers:
-        """Return how many samples each thread has."""
-        none = np.zeros(len(self.tids), np.int64)
-        return sum((np.bincount(of_thread, minlength=len(none)) for _, of_thread in self.parts()), none)
+    process: int
+    first: int
+    begin_ns: int
+    end_ns: int
 
 
 class SampledStacks:
-    """The sampled stacks of a recording's threads.
-
-    Attributes
-    ----------
-    table : the stacks
-    """
+    """The sampled stacks of a recording's threads, numbered one process after the other."""
 
     def __init__(self, trace: Trace, reaches: Iterable[ThreadReach | Reach]) -> None:
-        """Read the stacks that lie within threads' segments, or within the time that they were followed.
+        """Look through the stacks of threads within their segments, or within the time that they were followed.
 
         Raises TraceError.
         """
-        known = [_Sought.of(one) for one in reaches]
-        processes = [_OfProcess.of(file, known) for file in trace.stack_files]
-        self.table = StackTable(tuple(one.calls for one in processes))
-        counts = [one.counts() for one in processes]
-        total = int(sum(one.sum() for one in counts))
-        self._t_ns, self._clock_ns = empty(total, np.int64), empty(total, np.int64)
-        self._stack = empty(total, np.int32)
-        begin, ranges = 0, {}
-        for one, of_threads, first in zip(processes, counts, self.table.firsts(), strict=True):
-            begins = begin + np.concatenate(([0], np.cumsum(of_threads)))
-            self._fill(one, begins[:-1].copy(), first)
-            begin = int(begins[-1])
-            for tid, ends in zip(one.tids.tolist(), itertools.pairwise(begins.tolist()), strict=True):
-                ranges[one.file.process, tid] = slice(*ends)
-        for of_tid in ranges.values():
-            self._sort(of_tid)
-        self._places: dict[Key, _Place] = {}
-        for thread in known:
-            for process in processes:
-                place = ranges.get((process.file.process, thread.tid))
-                if place is not None and thread.is_in(process.file):
-                    self._add(thread, place)
-        self._release()
+        self._files = trace.stack_files
+        self._calls = [one.calls() for one in self._files]
+        self._firsts = np.cumsum([0, *(len(one.function) for one in self._calls)])
+        self._sought = [found for one in reaches if (found := self._found(one)) is not None]
+        self._numbers = np.unique(np.array([one.number for one in self._sought], np.int64))
+        self._ends: dict[_Block, pd.DataFrame] = {}
+        self._held: dict[_Block, pd.DataFrame] = {}
+        for process, file in enumerate(self._files):
+            for first in range(0, file.count, BLOCK):
+                samples = self._read(process, first)
+                if len(samples):
+                    block = _Block(process, first, int(samples["t_ns"].min()), int(samples["t_ns"].max()))
+                    in_order = samples.sort_values("t_ns", kind="stable")
+                    self._ends[block] = in_order.groupby("number").nth([0, -1])
 
-    def _fill(self, process: _OfProcess, at: Integers, first: int) -> None:
-        """Put the samples of a process's threads where `at` says; `first` is the number of its first stack."""
-        for samples, of_thread in process.parts():
-            counts = np.bincount(of_thread, minlength=len(at))
-            place = (at - (np.cumsum(counts) - counts))[of_thread] + np.arange(len(of_thread))
-            self._t_ns[place], self._clock_ns[place] = samples.t_ns, samples.cpu_ns
-            self._stack[place] = samples.stack + first
-            at += counts
-            self._release()
+    def _found(self, one: ThreadReach | Reach) -> _Sought | None:
+        """Return what is sought of a thread, if its process has stacks; some are known by its number only."""
+        if isinstance(one, Reach):
+            key: Key = one
+            process = next((at for at, file in enumerate(self._files) if file.pid == one.pid), None)
+            tid, begin_ns, has_clock = one.tid, one.first_ns, True
+        else:
+            key, tid, begin_ns = one.thread.ordinal, one.thread.tid, one.begin_ns
+            process = next((at for at, file in enumerate(self._files) if file.process == one.thread.process), None)
+            has_clock = "cpu_ns" in one.thread.columns
+        return None if process is None else _Sought(key, (process << 32) + tid, begin_ns, one.end_ns, has_clock)
 
-    def _sort(self, place: slice) -> None:
-        """Order a thread's samples by time, as a recorder's are."""
-        t_ns = self._t_ns[place]
-        if (t_ns[1:] < t_ns[:-1]).any():
-            order = np.argsort(t_ns, kind="stable")
-            for one in (self._t_ns, self._clock_ns, self._stack):
-                one[place] = one[place][order]
+    def _read(self, process: int, first: int) -> pd.DataFrame:
+        """Read the samples of a block's threads that are sought."""
+        samples = self._files[process].samples(self._calls[process], first, first + BLOCK)
+        found = pd.DataFrame({
+            "number": (process << 32) + samples.tid, "t_ns": samples.t_ns, "clock_ns": samples.cpu_ns,
+            "stack": samples.stack + self._firsts[process],
+        })  # fmt: skip
+        return found[np.isin(found["number"], self._numbers)]
 
-    def _add(self, one: _Sought, of_tid: slice) -> None:
-        """Take a thread's samples; a clock that was not read counts as that before it."""
-        t_ns = self._t_ns[of_tid]
-        begin = of_tid.start + int(np.searchsorted(t_ns, one.begin_ns, side="right"))
-        end = of_tid.start + int(np.searchsorted(t_ns, one.end_ns))
-        if begin >= end:
-            return
-        clock_ns, most_ns = self._clock_ns[begin:end], 0
-        for at in blocks(len(clock_ns), clock_ns):
-            np.maximum.accumulate(clock_ns[at], out=clock_ns[at])
-            np.maximum(clock_ns[at], most_ns, out=clock_ns[at])
-            most_ns = int(clock_ns[at.stop - 1])
-        self._places[one.key] = _Place(begin, end, one.begin_ns, one.end_ns, one.has_clock and most_ns > 0)
+    def functions(self, stack: int) -> list[Function]:
+        """Return the functions of a stack, the outermost first."""
+        process = int(np.searchsorted(self._firsts, stack, side="right")) - 1
+        calls = self._calls[process]
+        return [calls.functions[one] for one in calls.path(stack - int(self._firsts[process]))]
 
     def between(self, begin_ns: int, until_ns: int) -> dict[Key, ThreadStacks]:
-        """Return the samples from a time to another one, by threads that have segments, or are followed, then.
+        """Return the samples from a time to another one and one on each side, by threads that ran then.
 
         Of these all that were sampled at any time are there.
         """
-        found = {
-            key: self._between(place, begin_ns, until_ns)
-            for key, place in self._places.items()
-            if place.since_ns < until_ns and place.until_ns >= begin_ns
-        }
-        self._release()
+        held = {one: self._held.get(one) for one in self._ends if one.begin_ns < until_ns and one.end_ns >= begin_ns}
+        self._held = {at: self._read(*at[:2]) if one is None else one for at, one in held.items()}
+        near = (self._ends | self._held).values()
+        found: dict[Key, ThreadStacks] = {}
+        if not near:
+            return found
+        samples = pd.concat(near).sort_values(["number", "t_ns"], kind="stable")
+        number = samples["number"].to_numpy()
+        for one in self._sought:
+            if one.begin_ns < until_ns and one.end_ns >= begin_ns:
+                of_thread = samples.iloc[slice(*np.searchsorted(number, [one.number, one.number + 1]))]
+                inside = of_thread[(of_thread["t_ns"] > one.begin_ns) & (of_thread["t_ns"] < one.end_ns)]
+                if len(inside):
+                    found[one.key] = _of_thread(one, inside, begin_ns, until_ns)
         return found
 
-    def _between(self, place: _Place, begin_ns: int, until_ns: int) -> ThreadStacks:
-        t_ns = self._t_ns[place.begin : place.end]
-        first = max(int(np.searchsorted(t_ns, begin_ns)) - 1, 0)
-        stop = min(int(np.searchsorted(t_ns, until_ns)) + 1, len(t_ns))
-        at = slice(place.begin + first, place.begin + stop)
-        before_ns = int(t_ns[first - 1]) if first else place.since_ns
-        gap_ns, stack = np.diff(self._t_ns[at], prepend=before_ns), self._stack[at].copy()
-        if not place.has_clock:
-            return ThreadStacks(first, t_ns[first:stop].copy(), None, gap_ns, stack)
-        clock_ns = self._clock_ns[place.begin : place.end]
-        number = np.arange(first, stop)
-        around_ns = clock_ns[np.minimum(number + 1, len(t_ns) - 1)] - clock_ns[np.maximum(number - 1, 0)]
-        # Before the first sample and after the last one it is not known.
-        around_ns[(number == 0) | (number == len(t_ns) - 1)] = MAX_NS
-        return ThreadStacks(first, t_ns[first:stop].copy(), clock_ns[first:stop].copy(), gap_ns, stack, around_ns)
 
-    def _release(self) -> None:
-        release(self._t_ns, self._clock_ns, self._stack)
+def _of_thread(one: _Sought, samples: pd.DataFrame, begin_ns: int, until_ns: int) -> ThreadStacks:
+    """Return a thread's samples; a clock that was not read counts as that before it."""
+    t_ns, clock_ns, stack = (samples[name].to_numpy() for name in ("t_ns", "clock_ns", "stack"))
+    clock_ns = np.maximum.accumulate(clock_ns)
+    gap_ns = used_ns = np.diff(t_ns, prepend=one.begin_ns)
+    around_ns = np.full(len(t_ns), MAX_NS)
+    has_clock = one.has_clock and clock_ns[-1] > 0
+    if has_clock:
+        used_ns = np.diff(clock_ns, prepend=max(clock_ns[0] - gap_ns[0], 0))
+        around_ns[1:-1] = clock_ns[2:] - clock_ns[:-2]
+    first, stop = np.searchsorted(t_ns, [begin_ns, until_ns]).tolist()
+    at = slice(max(first - 1, 0), stop + 1)
+    columns = (used_ns, gap_ns, around_ns, stack)
+    return ThreadStacks(t_ns[at], clock_ns[at] if has_clock else None, *(column[at] for column in columns))
+
+
+class Cuts(NamedTuple):
+    """A thread's segments in pieces.
+
+    Attributes
+    ----------
+    segments : the pieces, as segments
+    owner : (m,) int64, of which segment each piece is
+    sample : the samples that lie in the thread's segments
+    before : (n,) int64, the piece that ends with each of them
+    """
+
+    segments: Segments
+    owner: Integers
+    sample: slice
+    before: Integers
+
+
+def cut_at(one: Segments, stacks: ThreadStacks) -> Cuts:
+    """Cut a thread's segments where its stack was sampled, so that joules can be shared between two samples.
+
+    The sampled CPU clocks say how a segment's CPU time is spread over it: a thread that waits in one function and
+    computes in another is credited in the latter. All sums of a segment stay as they are.
+    """
+    sample = slice(*np.searchsorted(stacks.t_ns, one.t_ns[[0, -1]]).tolist())
+    when_ns = stacks.t_ns[sample]
+    # After all edges of the same time: a segment of no length has no sample.
+    segment = np.searchsorted(one.t_ns, when_ns, side="right") - 1
+    edges_ns = np.insert(one.t_ns, segment + 1, when_ns)
+    owner = np.repeat(np.arange(len(one.slot)), 1 + np.bincount(segment, minlength=len(one.slot)))
+    length_ns, whole_ns = np.diff(edges_ns), np.diff(one.t_ns)[owner]
+    part = np.divide(length_ns, whole_ns, out=np.ones(len(owner)), where=whole_ns > 0)
+    if stacks.clock_ns is not None and len(when_ns):
+        # Clocks are whole nanoseconds, which sums of seconds in extended precision give exactly, wherever they begin.
+        sums_s = np.cumsum(np.append(0.0, one.cpu_s).astype(np.longdouble)) + one.earlier_s
+        used_ns = np.rint(sums_s * 1e9).astype(np.int64)
+        # A sampled clock lies between those of its segment's ends, so a piece depends on no sample but those at its
+        # ends.
+        sampled_ns = np.clip(stacks.clock_ns[sample], used_ns[segment], used_ns[segment + 1])
+        sampled_ns = np.where(when_ns == one.t_ns[segment], used_ns[segment], sampled_ns)
+        all_ns = np.diff(used_ns)[owner]
+        np.divide(np.diff(np.insert(used_ns, segment + 1, sampled_ns)), all_ns, out=part, where=all_ns > 0)
+    pieces = replace(
+        one, t_ns=edges_ns, slot=one.slot[owner], cpu_s=one.cpu_s[owner] * part, modelled=one.modelled[owner] * part,
+        cpu=one.cpu[owner], package=None if one.package is None else one.package[owner],
+        package_end=None if one.package_end is None else one.package_end[owner],
+    )  # fmt: skip
+    return Cuts(pieces, owner, sample, segment + np.arange(len(segment)))

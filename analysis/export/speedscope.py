@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tprof.analysis.profile import Profile
-    from tprof.analysis.profile.flame import Flame
+    from tprof.analysis.profile.flame_tree import Flame
 
     from .formats import Progress
 

@@ -12,8 +12,7 @@ import pandas as pd
 from tprof.errors import UsageError
 
 from .memory import available_bytes, size_text
-from .stack_rows import StackRows
-from .stored_instances import Piece, StoredInstances, scanned
+from .stored_instances import Piece, scanned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,11 +20,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tprof.analysis.attribution.segments import Segments
 
+    from .stack_shares import StackShares
     from .stored_instances import Progress
     from .task_graph import ServedSegments
     from .task_sums import TaskSums
     from .window_stream import SampleIndex, WindowStream
 
+KEPT = [
+    "task", "instance", "parent", "pid", "tid", "thread", "cpu", "start_s", "duration_s", "energy_j", "energy_low_j",
+    "energy_high_j",
+]  # fmt: skip
+"""Columns of a table of instances for trees of tasks and for reports."""
 ROW_BYTES = 700
 """Of memory for a row while a table is put together from its parts, more than was measured with eight counters."""
 
@@ -90,28 +95,24 @@ class Instances:
             sink(Piece(whole.piece.tasks.iloc[at].reset_index(drop=True), whole.piece.own_s[at]))
 
     @cached_property
-    def stored(self) -> StoredInstances:
-        """Columns of all of them, in a file without a name. Raises TprofError if there is no space."""
+    def kept(self) -> tuple[Piece, StackShares | None]:
+        """Columns `KEPT` of all of them by id, and the sampled stacks; None if none were sampled."""
         stacks = self.stream.begin_stacks() if self.stream.trace.stack_files else None
-        if stacks is None:
-            return StoredInstances(self.share)
-        return StoredInstances(lambda sink: self.stream.share(self.complete, sink, stacks=stacks), stacks)
+        parts: list[Piece] = []
 
-    def pieces(self, columns: Sequence[str]) -> Iterator[Piece]:
-        """Yield the instances of one window after the other, with some of the columns `KEPT`. Raises as `stored`."""
-        yield from self.stored.pieces(columns)
+        def keep(piece: Piece) -> None:
+            parts.append(Piece(piece.tasks[KEPT], piece.own_s))
+
+        if stacks is None:
+            self.share(keep)
+        else:
+            self.stream.share(self.complete, keep, stacks=stacks)
+        return _joined(parts).piece, stacks
 
     @cached_property
     def dataset(self) -> Any:
         """All of them as a dataset of pyarrow. Raises UsageError without it, TprofError if there is no space."""
         return scanned(self.share)
-
-    def with_stacks(self, columns: Sequence[str]) -> Iterator[tuple[Piece, StackRows]]:
-        """Yield the same pieces backwards, with the sampled stacks whose weights were known when it ended."""
-        stored = self.stored
-        numbers = range(stored.count)
-        for number, piece in zip(reversed(numbers), stored.pieces(columns, backwards=True), strict=True):
-            yield piece, StackRows.none() if stored.stacks is None else stored.stacks.rows(number)
 
     def segments(self) -> Iterator[tuple[tuple[int, int], list[Segments]]]:
         """Yield for each window when the segments begin that count in it, and those of its threads, read again.

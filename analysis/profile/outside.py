@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from tprof.analysis.attribution.cpu_counts import CpuCount, sum_at
 
-from .flame.functions import IMPORT
-from .flame.tree import NONE_SAMPLED, OUTSIDE
+from .flame import IMPORT
+from .flame_tree import NONE_SAMPLED, OUTSIDE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tprof.trace import Trace
 
-    from .flame import Flame
+    from .flame_tree import Flame
     from .profile import Profile
 
     Path = Sequence[tuple[str, str]]

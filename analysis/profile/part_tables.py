@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tprof.trace import HostPart, Trace
 
-    from .flame import Flame
+    from .flame_tree import Flame
     from .parallel_maps import Map
     from .profile import Profile
     from .stored_instances import Progress

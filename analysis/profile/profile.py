@@ -14,7 +14,7 @@ from tprof.errors import UsageError
 from tprof.trace.plain_values import counted
 from tprof.trace.sums_trace import refusal
 
-from .flame import Flame, flame, job_flame
+from .flame import flame, job_flame
 from .grouped import grouped_table
 from .host_figures import counted_accounts, figures_of, hosts_table
 from .instance_accuracy import expected_errors
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tprof.trace.estimate import WattsError
 
     from .cluster import Job
+    from .flame_tree import Flame
     from .information import Said
     from .instances import Instances
     from .job_instances import JobInstances

@@ -5,142 +5,142 @@ time, not its segment's mean. A stack in a segment shorter than the time between
 its weight is its segment's power times the whole time since the sample before, though for no more than the CPU time
 that its thread's clock shows around it.
 
-A segment may lie in several windows, each of which gives a part. `OpenStacks` adds these in their order: of a segment
+A segment may lie in several windows, each of which gives a part. `StackShares` adds these in their order: of a segment
 its joules and those of its pieces, whose ratio scales the weights of its stacks, and of a stack the power of its piece.
 Distinct stacks of an instance are few, so sums are kept by instance and stack, O(n log n) for n samples of a window.
+
+Threads that Python started and that have no samples are under the instances that they work for. What such a thread runs
+is its own, not its caller's: of the joules that its pool took for an instance, each of its stacks has the part of the
+CPU time since the sample before. Their sums are of CPU seconds therefore, beside one row an instance with these joules
+(`NO_STACK`).
 """
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from tprof.analysis.attribution.natives.segments import OF_TASK
 from tprof.analysis.attribution.segment_energy import sum_by
-from tprof.analysis.attribution.stack_cuts import Cuts, cut_at
+from tprof.analysis.attribution.stack_samples import Cuts, SampledStacks, cut_at
 
-from tprof.trace.array_file import ArrayFile
-
-from .stack_rows import StackRows, added, joined, pool_stacks
 from .tables import divided
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tprof.analysis.attribution.load import Activity
+    from tprof.analysis.attribution.natives.segments import NativeSegments
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.attribution.sharing import Sharing
-    from tprof.analysis.attribution.stack_samples import Key, SampledStacks, ThreadStacks
+    from tprof.analysis.attribution.stack_samples import Key, ThreadStacks
     from tprof.analysis.attribution.windows import Window
-
-    from tprof.trace.array_file import Place
 
     from .recipe import Again
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-_NO_SPACE = (
-    "cannot write a temporary file of 56 bytes a sampled stack into {folder}, which a long recording needs (set TMPDIR "
-    "to another folder)"
-)
+NO_THREAD, POOL = -1, -2
+NO_STACK = -1
+SUMS = ["joules", "seconds", "squares", "count"]
+OWNERS = ["instance", "thread", "stack"]
+_SEGMENT = ["thread", "begin_ns"]
+_PIECE = [*_SEGMENT, "t_ns", "until_ns", "instance", "stack"]
+_OF_SEGMENT = [*_SEGMENT, "instance", "stack"]
 
 
-class _OpenSegments(NamedTuple):
-    """Parts of segments, of which other windows may have parts too: which they are, (n,) each, and (2, n) joules.
-
-    The joules are those of the segments and of their pieces.
-    """
-
-    thread: Integers
-    begin_ns: Integers
-    end_ns: Integers
-    sums: Floats
+def _none(keys: Sequence[str], sums: Sequence[str]) -> pd.DataFrame:
+    """Return no rows of some keys, and of sums."""
+    kinds = {name: np.uint64 if name == "instance" else np.int64 for name in keys} | dict.fromkeys(sums, np.float64)
+    return pd.DataFrame({name: np.empty(0, kind) for name, kind in kinds.items()})
 
 
-class _OpenStacks(NamedTuple):
-    """Stacks in such segments.
-
-    Attributes
-    ----------
-    thread, begin_ns : (n,) of their segment
-    number : (n,) of each among the samples of its thread
-    end_ns : (n,) when the piece ends whose power they have
-    instance, stack : (n,) as of `StackRows`
-    sums : (3, n) joules before they are scaled, seconds and number, as far as this window knows them
-    """
-
-    thread: Integers
-    begin_ns: Integers
-    number: Integers
-    end_ns: Integers
-    instance: NDArray[np.uint64]
-    stack: Integers
-    sums: Floats
+def _added(parts: Iterable[pd.DataFrame], keys: Sequence[str]) -> pd.DataFrame:
+    """Return the sums of all rows with the same keys."""
+    return pd.concat(parts).groupby([*keys], as_index=False).sum()
 
 
-@dataclass(frozen=True)
 class StackShares:
-    """What a window gives of sampled stacks.
+    """The sampled stacks of a recording, weighed window after window.
 
     Attributes
     ----------
-    of_pools : stacks of threads that work for instances
-    segments, stacks : parts of segments, and stacks in them
-    outside : by ordinal of a thread, its joules outside tasks and its CPU seconds there
+    outside : by ordinal of a thread, its joules outside tasks and its CPU seconds there, of all windows so far
     """
 
-    of_pools: StackRows
-    segments: _OpenSegments
-    stacks: _OpenStacks
-    outside: dict[int, tuple[float, float]]
+    def __init__(self, sampled: SampledStacks) -> None:
+        """Begin without windows."""
+        self.functions = sampled.functions
+        self.outside: dict[int, Floats] = {}
+        self._sampled = sampled
+        self._segments = _none([*_SEGMENT, "end_ns"], ["whole_j", "pieces_j"])
+        self._pieces = _none(_PIECE, ["joules", "times", "seconds", "count"])
+        self._open = _none(_OF_SEGMENT, SUMS)
+        self._known = [_none(OWNERS, SUMS)]
 
+    @property
+    def rows(self) -> pd.DataFrame:
+        """The stacks by what ran them.
 
-def share_stacks(
-    window: Window,
-    activity: Activity,
-    stacks: Mapping[Key, ThreadStacks],
-    plans: Sequence[tuple[Sharing, Again]],
-) -> StackShares:
-    """Weigh the stacks that were sampled in a window.
+        `instance` (uint64, 0: none), `thread` (ordinal of the thread if no instance ran, else `NO_THREAD`, or `POOL`
+        for a thread without samples that works for the instance), `stack` (as of `functions`), `joules` and `seconds`
+        that they stand for, `squares` of these joules, and `count`.
+        """
+        self._known = [_added(self._known, OWNERS)]
+        return self._known[0]
 
-    Parameters
-    ----------
-    window, activity : what ran in it
-    stacks : its samples by thread, of threads that have any at any time
-    plans : the shares of each domain that counts, and what computes them among pieces
-    """
-    threads = activity.segments
-    pools = [pool.segments for pool in activity.pools]
-    whole_counts = [*(len(one.slot) for one in threads), *(len(one.slot) for one in pools)]
-    whole_j = _energies((plan for plan, _ in plans), whole_counts)
-    whole_j, pools_j = whole_j[: len(threads)], whole_j[len(threads) :]
-    cuts = deque(cut_at(one, stacks[one.thread.ordinal]) if one.thread.ordinal in stacks else None for one in threads)
-    part_j = whole_j
-    if any(cut is not None and len(cut.before) for cut in cuts):
-        segments = [one if cut is None else cut.segments for one, cut in zip(threads, cuts, strict=True)]
-        owners, counts = [None if cut is None else cut.owner for cut in cuts], [len(one.slot) for one in segments]
-        pieces = activity.ran.replaced(segments)
-        del segments
-        part_j = _energies((again(replace(activity, ran=pieces), owners) for _, again in plans), counts)
-        del pieces, owners
-    outside: dict[int, tuple[float, float]] = {}
-    found = []
-    for one, energy_j, piece_j in zip(threads, whole_j, part_j, strict=True):
-        is_outside = one.slot == 0
-        own = is_outside & (one.t_ns[:-1] >= window.own_ns[0]) & (one.t_ns[:-1] < window.own_ns[1])
-        outside[one.thread.ordinal] = float(energy_j[is_outside].sum()), float(one.cpu_s[own].sum())
-        cut = cuts.popleft()  # its arrays are as large as all segments
-        if cut is not None:
-            found.append(_of_thread(window, one, stacks[one.thread.ordinal], cut, energy_j, piece_j))
-    segments_of, stacks_of = zip(_nothing(), *found, strict=True)
-    of_pools = pool_stacks(window, activity, stacks, pools_j)
-    return StackShares(of_pools, _OpenSegments(*joined(*segments_of)), _OpenStacks(*joined(*stacks_of)), outside)
+    def add(self, window: Window, activity: Activity, plans: Sequence[tuple[Sharing, Again]]) -> None:
+        """Weigh the stacks that were sampled in the next window.
+
+        Parameters
+        ----------
+        window, activity : what ran in it
+        plans : the shares of each domain that counts, and what computes them among pieces
+        """
+        stacks, threads = self._sampled.between(window.own_ns[0], window.until_ns), activity.segments
+        pools = [pool.segments for pool in activity.pools]
+        whole_j = _energies((plan for plan, _ in plans), [len(one.cpu_s) for one in (*threads, *pools)])
+        cuts = [cut_at(one, stacks[at]) if (at := one.thread.ordinal) in stacks else None for one in threads]
+        pieces_j = whole_j
+        if any(cut is not None and len(cut.before) for cut in cuts):
+            pieces = [one if cut is None else cut.segments for one, cut in zip(threads, cuts, strict=True)]
+            owners, ran = [None if cut is None else cut.owner for cut in cuts], activity.ran.replaced(pieces)
+            shared = (again(replace(activity, ran=ran), owners) for _, again in plans)
+            pieces_j = _energies(shared, [len(one.cpu_s) for one in pieces])
+        segments, weighed = [self._segments], [self._pieces]
+        for one, cut, energy_j, piece_j in zip(threads, cuts, whole_j, pieces_j, strict=False):
+            own = (one.slot == 0) & (one.t_ns[:-1] >= window.own_ns[0]) & (one.t_ns[:-1] < window.own_ns[1])
+            ordinal, outside = one.thread.ordinal, np.array([energy_j[one.slot == 0].sum(), one.cpu_s[own].sum()])
+            self.outside[ordinal] = self.outside.get(ordinal, 0.0) + outside
+            if cut is not None:
+                segments.append(_segments(window, one, energy_j, sum_by(cut.owner, piece_j, len(energy_j))))
+                weighed.append(_weighed(window, one, stacks[ordinal], cut, piece_j))
+        self._known += _pool_stacks(window, activity, stacks, whole_j[len(threads) :])
+        self._advance(_added(segments, [*_SEGMENT, "end_ns"]), _added(weighed, _PIECE), window.own_ns[1])
+        if sum(map(len, self._known[1:])) > len(self._known[0]):
+            self._known = [self.rows]
+
+    def _advance(self, segments: pd.DataFrame, pieces: pd.DataFrame, end_ns: int) -> None:
+        """Note the stacks whose weights are known at a time, when no later window has a part of them."""
+        done = (pieces["until_ns"] <= end_ns) & (pieces["t_ns"] < end_ns)
+        self._pieces, ended = pieces[~done], pieces[done]
+        joules = ended["joules"] * ended["times"]
+        ended = ended.assign(joules=joules, squares=joules**2)
+        known = _added((self._open, ended[[*_OF_SEGMENT, *SUMS]]), _OF_SEGMENT).merge(segments, on=_SEGMENT)
+        over = known["end_ns"] <= end_ns
+        self._segments, self._open = segments[segments["end_ns"] > end_ns], known.loc[~over, [*_OF_SEGMENT, *SUMS]]
+        known = known[over]
+        scale = (known["whole_j"] / known["pieces_j"]).where(known["pieces_j"] > 0, 0.0)
+        known = known.assign(joules=known["joules"] * scale, squares=known["squares"] * scale**2)
+        known["thread"] = known["thread"].where(known["instance"] == 0, NO_THREAD)
+        self._known.append(_added([known[[*OWNERS, *SUMS]]], OWNERS))
 
 
 def _energies(sharings: Iterable[Sharing], counts: Sequence[int]) -> list[Floats]:
-    """Return the joules of each thread's segments, of which there are so many."""
+    """Return the joules of each thread's segments, then of each pool's, of which there are so many."""
     found = [np.zeros(count) for count in counts]
     for sharing in sharings:
         for total_j, energy_j in zip(found, sharing.energies(), strict=False):
@@ -148,134 +148,73 @@ def _energies(sharings: Iterable[Sharing], counts: Sequence[int]) -> list[Floats
     return found
 
 
-def _nothing() -> tuple[_OpenSegments, _OpenStacks]:
-    ids, whole = np.empty(0, np.uint64), np.empty(0, np.int64)
-    segments = _OpenSegments(whole, whole, whole, np.empty((2, 0)))
-    return segments, _OpenStacks(whole, whole, whole, whole, ids, whole, np.empty((3, 0)))
-
-
-def _of_thread(
-    window: Window,
-    one: Segments,
-    stacks: ThreadStacks,
-    cut: Cuts,
-    energy_j: Floats,
-    piece_j: Floats,
-) -> tuple[_OpenSegments, _OpenStacks]:
-    """Return what a thread gives, whose segments and pieces have these joules."""
+def _segments(window: Window, one: Segments, whole_j: Floats, pieces_j: Floats) -> pd.DataFrame:
+    """Return what a window gives of a thread's segments: their joules, and those of their pieces."""
     begin_ns, end_ns = one.t_ns[:-1], one.t_ns[1:]
-    sum_j = sum_by(cut.owner, piece_j, len(energy_j))
-    open_ = np.flatnonzero((end_ns > begin_ns) & (end_ns > window.own_ns[0]))
+    columns = {"begin_ns": begin_ns, "end_ns": end_ns, "whole_j": whole_j, "pieces_j": pieces_j}
+    return pd.DataFrame({"thread": one.thread.ordinal, **columns})[(end_ns > begin_ns) & (end_ns > window.own_ns[0])]
+
+
+def _weighed(window: Window, one: Segments, stacks: ThreadStacks, cut: Cuts, piece_j: Floats) -> pd.DataFrame:
+    """Return what a window gives of a thread's stacks.
+
+    Which piece has their power (`until_ns`: its end), the joules of this piece here, and if the stack was sampled in
+    the window for how many times these it stands, and for how many seconds.
+    """
     length_ns = np.diff(cut.segments.t_ns)
     # A sample at the very begin of its segment ends a piece of the one before, or none.
     at = np.where(length_ns[cut.before] > 0, cut.before, np.minimum(cut.before + 1, len(length_ns) - 1))
-    of_segment = cut.owner[at]
-    gap_s = stacks.gap_ns[cut.sample] * 1e-9
+    gap_s, around_s = (column[cut.sample] * 1e-9 for column in (stacks.gap_ns, stacks.around_ns))
     times = divided(gap_s, length_ns[at] * 1e-9, 0.0)
-    if stacks.around_ns is not None:
-        most = divided(stacks.around_ns[cut.sample] * 1e-9, cut.segments.cpu_s[at], 0.0)
-        times = np.minimum(times, np.maximum(most, 1.0))
-    t_ns = stacks.t_ns[cut.sample]
+    if stacks.clock_ns is not None:
+        times = np.minimum(times, np.maximum(divided(around_s, cut.segments.cpu_s[at], 0.0), 1.0))
+    t_ns, piece_end_ns = stacks.t_ns[cut.sample], cut.segments.t_ns[at + 1]
     own = (t_ns >= window.own_ns[0]) & (t_ns < window.own_ns[1])
-    instance = np.append(np.uint64(0), one.rows.instance)[one.slot[of_segment]]
-    stack = stacks.stack[cut.sample].astype(np.int64)
-    joules, seconds, count = piece_j[at] * times, np.where(own, gap_s, 0.0), own.astype(np.float64)
-    kept = np.flatnonzero(own | (joules > 0))
-    number = stacks.first + cut.sample.start + kept
-    ordinal = one.thread.ordinal
-    segments = np.full(len(open_), ordinal), begin_ns[open_], end_ns[open_], np.stack((energy_j, sum_j))[:, open_]
-    return _OpenSegments(*segments), _OpenStacks(
-        np.full(len(kept), ordinal), begin_ns[of_segment[kept]], number, cut.segments.t_ns[at[kept] + 1],
-        instance[kept], stack[kept], np.stack((joules, seconds, count))[:, kept],
-    )  # fmt: skip
+    segment = cut.owner[at]
+    found = pd.DataFrame({
+        "thread": one.thread.ordinal, "begin_ns": one.t_ns[segment], "t_ns": t_ns, "until_ns": piece_end_ns,
+        "instance": np.append(np.uint64(0), one.rows.instance)[one.slot[segment]], "stack": stacks.stack[cut.sample],
+        "joules": piece_j[at], "times": times * own, "seconds": gap_s * own, "count": own.astype(float),
+    })  # fmt: skip
+    return found[own | (found["joules"] > 0)]
 
 
-@dataclass
-class OpenStacks:
-    """Stacks whose segments may run on from one window into the next.
+def _pool_stacks(
+    window: Window, activity: Activity, stacks: Mapping[Key, ThreadStacks], pools_j: Sequence[Floats]
+) -> Iterator[pd.DataFrame]:
+    """Yield the joules of pools that Python started by instance, and their stacks.
 
-    Attributes
+    Parameters
     ----------
-    outside : by ordinal of a thread, its joules outside tasks and its CPU seconds there, of all windows so far
+    window, activity : what ran in it
+    stacks : its samples by thread
+    pools_j : of each pool the joules of its segments
     """
-
-    outside: dict[int, Floats] = field(default_factory=dict)
-    _segments: _OpenSegments = field(default_factory=lambda: _nothing()[0])
-    _stacks: _OpenStacks = field(default_factory=lambda: _nothing()[1])
-    _known: list[NDArray[Any]] = field(default_factory=list)
-    _sums: Floats = field(default_factory=lambda: np.empty((4, 0)))
-
-    def __post_init__(self) -> None:
-        """Begin without stacks of segments that go on."""
-        none = self._stacks
-        self._known = [none[0], none[1], none[4], none[5]]
-
-    def advance(self, window: Window, shares: StackShares) -> StackRows:
-        """Add what the next window gives; returns the stacks whose weights are known now."""
-        for ordinal, values in shares.outside.items():
-            self.outside[ordinal] = self.outside.get(ordinal, np.zeros(2)) + values
-        end_ns = window.own_ns[1]
-        self._end_pieces(shares.stacks, end_ns)
-        thread, begin_ns, ends_ns, sums = joined(self._segments, shares.segments)
-        (thread, begin_ns, ends_ns), sums = added((thread, begin_ns, ends_ns), sums)
-        over = ends_ns <= end_ns
-        of_segment = _places((self._known[0], self._known[1]), (thread, begin_ns))
-        done = over[of_segment]
-        scale = divided(sums[0], sums[1], 0.0)[of_segment][done]
-        factors = np.stack((scale, np.ones(len(scale)), scale**2, np.ones(len(scale))))
-        of_thread, _, instance, stack = (one[done] for one in self._known)
-        found = StackRows.of(instance, of_thread, stack, self._sums[:, done] * factors)
-        self._known, self._sums = [one[~done] for one in self._known], self._sums[:, ~done]
-        self._segments = _OpenSegments(thread[~over], begin_ns[~over], ends_ns[~over], sums[:, ~over])
-        return shares.of_pools.plus(found)
-
-    def _end_pieces(self, stacks: _OpenStacks, end_ns: int) -> None:
-        """Add stacks by segment once the piece has ended whose power they have: no later window has a part of it."""
-        *keys, sums = joined(self._stacks, stacks)
-        keys, sums = added(keys, sums)
-        _, _, _, ends_ns, _, _ = keys
-        done = ends_ns <= end_ns
-        self._stacks = _OpenStacks(*(one[..., ~done] for one in (*keys, sums)))
-        thread, begin_ns, _, _, instance, stack = (one[done] for one in keys)
-        joules, seconds, count = sums[:, done]
-        ended = np.stack((joules, seconds, joules**2, count))
-        known = joined(self._known, (thread, begin_ns, instance, stack))
-        self._known, self._sums = added(known, np.concatenate((self._sums, ended), axis=1))
+    for pool, energy_j in zip(activity.pools, pools_j, strict=True):
+        if pool.found.python:
+            native = pool.segments
+            ids, code = np.unique(native.runs.instance, return_inverse=True)
+            own_j = sum_by(code, native.of_runs(native.of_task(energy_j)), len(ids))
+            yield _of_pool(ids[own_j > 0], NO_STACK, joules=own_j[own_j > 0])
+            yield from (_sampled(window, native, stacks[one]) for one in pool.found.python if one in stacks)
 
 
-def _places(keys: Sequence[Integers], among: Sequence[Integers]) -> NDArray[np.intp]:
-    """Return where pairs are among distinct pairs in order, which hold them all."""
-    order = np.lexsort(joined(among, keys)[::-1])
-    number = np.empty(len(order), np.intp)
-    is_first = order < len(among[0])
-    number[order] = np.cumsum(is_first) - 1
-    return number[len(among[0]) :]
+def _sampled(window: Window, native: NativeSegments, one: ThreadStacks) -> pd.DataFrame:
+    """Return the stacks of a thread that were sampled in the window, while its pool worked for an instance."""
+    segment = np.searchsorted(native.t_ns, one.t_ns) - 1
+    inside = (segment >= 0) & (segment < len(native.kind))
+    inside &= (one.t_ns >= window.own_ns[0]) & (one.t_ns < window.own_ns[1])
+    inside[inside] = native.kind[segment[inside]] == OF_TASK
+    runs = native.runs.kept(np.argsort(native.runs.begin_ns, kind="stable"))
+    run = np.searchsorted(runs.begin_ns, one.t_ns) - 1
+    inside &= run >= 0
+    inside[inside] = runs.end_ns[run[inside]] >= one.t_ns[inside]
+    return _of_pool(runs.instance[run[inside]], one.stack[inside], joules=one.used_ns[inside] * 1e-9, count=1.0)
 
 
-class StoredStacks:
-    """The sampled stacks of a recording that is read in windows, in a file, by the window in which they were known.
-
-    Attributes
-    ----------
-    sampled : the samples
-    outside : as of `OpenStacks`
-    """
-
-    def __init__(self, sampled: SampledStacks) -> None:
-        """Begin without windows."""
-        self.sampled = sampled
-        self._open, self._file = OpenStacks(), ArrayFile(_NO_SPACE)
-        self._places: list[Place] = []
-
-    def add(self, window: Window, shares: StackShares) -> None:
-        """Add what the next window gives. Raises TprofError if there is no space."""
-        self._places.append(self._file.add(*self._open.advance(window, shares)))
-
-    def rows(self, number: int) -> StackRows:
-        """Return the stacks whose weights were known after a window."""
-        return StackRows(*self._file.read(self._places[number]))
-
-    @property
-    def outside(self) -> dict[int, Floats]:
-        """Those of all windows so far."""
-        return self._open.outside
+def _of_pool(
+    instance: NDArray[np.uint64], stack: Integers | int, *, joules: Floats, count: float = 0.0
+) -> pd.DataFrame:
+    squares = joules**2 * count
+    rows = pd.DataFrame({"instance": instance, "thread": POOL, "stack": stack, "joules": joules, "seconds": 0.0})
+    return rows.assign(squares=squares, count=count)

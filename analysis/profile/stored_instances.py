@@ -10,21 +10,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pandas as pd
-
 from tprof.errors import TprofError
-from tprof.trace.array_file import ArrayFile
 from tprof.trace.long_arrays import temporary_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
 
     import numpy as np
+    import pandas as pd
     from numpy.typing import NDArray
-
-    from tprof.trace.array_file import Place
-
-    from .stack_shares import StoredStacks
 
     Progress = Callable[[str, int, int], None]
     """Takes what is done now, how many are done, and how many there are."""
@@ -33,13 +27,6 @@ if TYPE_CHECKING:
     """Calls a function with the instances of each window, as they end."""
 
 
-KEPT = (
-    "task", "instance", "parent", "pid", "tid", "thread", "cpu", "start_s", "duration_s", "energy_j", "energy_low_j",
-    "energy_high_j",
-)  # fmt: skip
-"""Columns of a table of instances that are read again in parts: by trees of tasks and by reports."""
-_NAMES = ("task", "thread")
-"""Those of names, whose numbers are the same in all windows."""
 _NO_SPACE = (
     "cannot keep the instances of a long recording in {folder} (set TMPDIR to a folder with more space, or take a "
     "window of the recording by --between)"
@@ -51,50 +38,6 @@ class Piece(NamedTuple):
 
     tasks: pd.DataFrame
     own_s: NDArray[np.float64]
-
-
-class StoredInstances:
-    """Columns of instances in a file, in the order in which windows ended.
-
-    Attributes
-    ----------
-    stacks : of each window; None if none were sampled
-    """
-
-    def __init__(self, share: Share, stacks: StoredStacks | None = None) -> None:
-        """Write the file; the stacks are filled meanwhile. Raises TprofError if there is no space."""
-        self.stacks = stacks
-        self._file = ArrayFile(_NO_SPACE)
-        self._places: list[Place] = []
-        self._names: dict[str, Any] = {}
-        share(self._add)
-
-    def _add(self, piece: Piece) -> None:
-        self._names = {name: piece.tasks[name].dtype for name in _NAMES}
-        columns = ((one.cat.codes if name in _NAMES else one).to_numpy() for name, one in piece.tasks[[*KEPT]].items())
-        self._places.append(self._file.add(*columns, piece.own_s))
-
-    @property
-    def count(self) -> int:
-        """The number of windows."""
-        return len(self._places)
-
-    def pieces(self, columns: Sequence[str], *, backwards: bool = False) -> Iterator[Piece]:
-        """Yield the instances of one window after the other, or those of later windows first.
-
-        Parameters
-        ----------
-        columns : some of `KEPT`
-        backwards : whether later windows come first, so that an instance comes before those that it calls
-        """
-        numbers = sorted(map(KEPT.index, columns))
-        for place in reversed(self._places) if backwards else self._places:
-            *values, own_s = self._file.read(place, (*numbers, len(KEPT)))
-            found = {KEPT[number]: one for number, one in zip(numbers, values, strict=True)}
-            yield Piece(pd.DataFrame({name: self._column(name, found[name]) for name in columns}, copy=False), own_s)
-
-    def _column(self, name: str, values: NDArray[Any]) -> NDArray[Any] | pd.Categorical:
-        return pd.Categorical.from_codes(values, dtype=self._names[name]) if name in _NAMES else values
 
 
 def scanned(share: Share) -> Any:

@@ -18,7 +18,7 @@ from .fits import Planned
 from .information import limits_of
 from .profile_warnings import ran_in, stuck_sensor_warnings
 from .recipe import repeatable
-from .stack_shares import StoredStacks, share_stacks
+from .stack_shares import StackShares
 from .stored_instances import Piece
 from .tables import tasks_table
 from .task_graph import ServedSegments
@@ -138,7 +138,7 @@ class WindowStream:
         complete: Callable[[pd.DataFrame], pd.DataFrame],
         sink: Callable[[Piece], None],
         progress: Progress | None = None,
-        stacks: StoredStacks | None = None,
+        stacks: StackShares | None = None,
     ) -> None:
         """Share all joules once more, and give the instances of each window, whose table is completed, to a sink.
 
@@ -160,7 +160,7 @@ class WindowStream:
         """Return the table of some instances, without what their samples do not say; changes `totals`."""
         return Piece(tasks_table(self.trace, self.threads, rows.copied(), totals, *self.limits), rows.own_s)
 
-    def begin_stacks(self) -> StoredStacks:
+    def begin_stacks(self) -> StackShares:
         """Read the sampled stacks, none of them weighed yet."""
         first_ns, last_ns = self.trace.reach_ns
         reaches = [
@@ -168,7 +168,7 @@ class WindowStream:
             for one in self.found.threads
         ]
         pools = () if self.pools is None else self.pools.pools
-        return StoredStacks(SampledStacks(self.trace, [*reaches, *(one for pool in pools for one in pool.python)]))
+        return StackShares(SampledStacks(self.trace, [*reaches, *(one for pool in pools for one in pool.python)]))
 
     def segments(self) -> Iterator[tuple[tuple[int, int], list[Segments]]]:
         """Yield for each window when the segments begin that count in it, and those of its threads."""
@@ -187,7 +187,7 @@ class WindowStream:
         sink: Callable[..., None],
         columns: Collection[str] | None,
         progress: Progress | None,
-        stacks: StoredStacks | None = None,
+        stacks: StackShares | None = None,
     ) -> SharedWindows:
         """Share the joules of all windows. Raises TraceError.
 
@@ -277,7 +277,7 @@ class _Run:
             None if stream.gpus is None else GpuTally(stream.gpus),
         )
 
-    def share(self, number: int, stacks: StoredStacks | None) -> tuple[InstanceRows, Totals]:
+    def share(self, number: int, stacks: StackShares | None) -> tuple[InstanceRows, Totals]:
         """Share the joules of a window; returns the instances that ended with it."""
         stream, window, reader = self.stream, self.stream.windows[number], self.reader
         read = read_window(reader, stream.found, window, stream.pools)
@@ -291,8 +291,7 @@ class _Run:
         if native is not None:
             reader.instances.sums["native"] += native.of_rows.T
         if stacks is not None:
-            sampled = stacks.sampled.between(window.own_ns[0], window.until_ns)
-            stacks.add(window, share_stacks(window, read.activity, sampled, plans))
+            stacks.add(window, read.activity, plans)
         if self.gpus is not None:
             self.gpus.share(window, read.activity.ran, read.joined)
         rows, totals = self._ended()

@@ -8,7 +8,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from tprof.analysis.profile.flame import Flame
+    from tprof.analysis.profile.flame_tree import Flame
 
 LEAST_SHARE = 0.001
 MOST_NODES = 2_000

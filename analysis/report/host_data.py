@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from tprof.analysis.profile import Profile
     from tprof.analysis.profile.cluster import Job
-    from tprof.analysis.profile.flame import Flame
+    from tprof.analysis.profile.flame_tree import Flame
 
     from .job_timeline import PartLanes
 

@@ -10,7 +10,7 @@ after the theme or the width of the page changed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from tprof.analysis.profile.provenance import finding_texts
 
 from . import host_data as hosts
 from . import profile_data as data
-from .density import COLUMNS, instances
+from .density import instances
 from .embed import Section
 from .flame import flame_data
 from .job_timeline import joined_timeline, lanes_of
@@ -82,7 +82,7 @@ class Page:
     @property
     def instances(self) -> dict[str, Any] | None:
         """Energy and duration of the instances of one host; None without them."""
-        return instances(partial(self.profile.host_instances.pieces, COLUMNS)) if self.profile.has_samples else None
+        return instances(self.profile.host_instances.kept[0].tasks) if self.profile.has_samples else None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from support import traces
-from tprof.analysis.profile.flame.paths import MAX_LEVELS, Paths, nodes_of
+from tprof.analysis.profile.flame import MAX_LEVELS, nodes_of
+from tprof.analysis.profile.flame_tree import Paths
 
 import tprof
 from tprof.trace import EventKind
@@ -90,11 +91,13 @@ def path_of(paths, node):
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30)), min_size=1, max_size=40))
 def test_every_instance_is_on_the_path_that_walking_finds(rows):
-    task = np.array([one for one, _ in rows])
-    parent = np.array([row - back if 0 < back <= row else -1 for row, (_, back) in enumerate(rows)])
+    task = [one for one, _ in rows]
+    parent = [row - back if 0 < back <= row else -1 for row, (_, back) in enumerate(rows)]
+    names = pd.Categorical.from_codes(task, categories=["0", "1", "2", "3"])
+    tasks = pd.DataFrame({"instance": np.arange(1, len(rows) + 1), "parent": np.array(parent) + 1, "task": names})
     paths = Paths()
 
-    node = nodes_of(paths, ["0", "1", "2", "3"], task=task, parent=parent, top=np.zeros(len(task), np.int64))
+    node = nodes_of(paths, tasks, np.zeros(len(task), np.int64))
 
     assert [path_of(paths, one) for one in node] == [slow_path(row, task, parent) for row in range(len(rows))]
 

@@ -32,7 +32,7 @@ from tprof.trace.compress import compress
 
 if TYPE_CHECKING:
     from tprof.analysis.compare import RunFigures
-    from tprof.analysis.profile.flame import Flame
+    from tprof.analysis.profile.flame_tree import Flame
 
 
 MS = nested_runs.MS

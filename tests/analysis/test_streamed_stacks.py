@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import tempfile
 from pathlib import Path
@@ -14,19 +13,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from support import native_pools, nested_runs, stacks, traces
-from support.full_disk import short_files
 from support.properties import examples
 from support.streamed_profiles import streamed
 from tprof.analysis.report.profile_page import page_data
 
 import tprof
-from tprof.errors import TprofError, UsageError
+from tprof.errors import UsageError
 from tprof.trace import kinds, layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tprof.analysis.profile.flame import Flame
+    from tprof.analysis.profile.flame_tree import Flame
 
 MS = nested_runs.MS
 LENGTH_NS = nested_runs.LENGTH_MS * MS
@@ -203,19 +201,3 @@ def test_stacks_and_a_report_of_windows_need_no_pyarrow(tmp_path, monkeypatch) -
         assert ours["longest"][task]["own_s"] == pytest.approx(rows["own_s"])
     with pytest.raises(UsageError, match=r"scan_tasks needs pyarrow: run pip install 'tprof-energy\[parquet\]'"):
         parts.scan_tasks()
-
-
-def test_instances_for_which_there_is_no_space_are_said_with_what_helps(tmp_path, monkeypatch) -> None:
-    """The next try finds the space that there is then."""
-    trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(0)))
-    parts = streamed(trace)
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-
-    with short_files(1000), pytest.raises(TprofError) as error:
-        parts.flame()
-
-    assert re.search(
-        f"cannot keep the instances .* in {tmp_path} .set TMPDIR .*--between.: File too large", str(error.value)
-    )
-    assert_same_tree(trace.profile().flame(), parts.flame())

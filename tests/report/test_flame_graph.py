@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from support import traces
 from support.browser import acted, visit
-from tprof.analysis.profile.flame import Flame
+from tprof.analysis.profile.flame_tree import Flame
 from tprof.analysis.report.flame import MOST_NODES, flame_data
 
 import tprof

@@ -19,7 +19,6 @@ from .stream import open_stream
 from .thread import MAX_PID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from .stream import Stream
@@ -153,17 +152,15 @@ class StackFile:
 
     def calls(self) -> Calls:
         """Read the stacks without the samples. Raises TraceError."""
-        others = [records[records["kind"] != StackKind.SAMPLE] for records in self._blocks()]
-        return calls_of(np.concatenate([np.empty(0, layout.STACK), *others]), self.process, self.pid)
-
-    def samples(self, calls: Calls) -> Iterator[Samples]:
-        """Yield the samples in parts. Raises TraceError."""
-        for records in self._blocks():
-            yield calls.samples(records)
-
-    def _blocks(self) -> Iterator[Records]:
+        others = [np.empty(0, layout.STACK)]
         for first in range(0, self.count, BLOCK):
-            yield self._until(self.stream.read_part(layout.STACK, first, first + BLOCK))
+            records = self.stream.read_part(layout.STACK, first, first + BLOCK)
+            others.append(records[records["kind"] != StackKind.SAMPLE])
+        return calls_of(np.concatenate(others), self.process, self.pid)
+
+    def samples(self, calls: Calls, first: int, stop: int) -> Samples:
+        """Read the samples among some records. Raises TraceError."""
+        return calls.samples(self._until(self.stream.read_part(layout.STACK, first, stop)))
 
     def _until(self, records: Records) -> Records:
         if self.until_ns == MAX_NS:

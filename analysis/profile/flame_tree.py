@@ -3,31 +3,85 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from tprof.analysis.operating_points.scales import NORMAL_95
-from tprof.analysis.profile.grouped import bounded, bounds_of, by_task
-from tprof.analysis.profile.summary import joined_quality
-from tprof.analysis.profile.tables import divided
 
 from tprof.trace.plain_values import counted
 
-from .paths import ROOT, Paths
+from .summary import joined_quality
+from .tables import divided
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
+ROOT = 0
+MAX_NODES = 100_000
+ALL, TASK, FUNCTION, REST = "all", "task", "function", "rest"
+"""Kinds of nodes; those of other levels are named as the level: host, process, thread."""
 OWN = ("own_j", "own_low_j", "own_high_j", "own_s", "instances", "unresolved")
 ADDED = ("energy_j", "energy_low_j", "energy_high_j", "time_s", *OWN, "samples")
 """Columns that are added where trees are joined; of these those of a node itself."""
 NONE_SAMPLED = "(no stack sampled)"
 OUTSIDE = "(outside tasks)"
+
+
+class Node(NamedTuple):
+    """A name in a tree: its parent's number, how deep it is below the root, and of a function its file and line."""
+
+    parent: int
+    depth: int
+    name: str
+    kind: str
+    place: str = ""
+
+
+class Paths:
+    """A tree of names; a parent has a smaller number than its children, and the root is number 0, its parent -1."""
+
+    def __init__(self) -> None:
+        """Begin with the root."""
+        self.nodes = [Node(-1, 0, "all", ALL)]
+        self._children: dict[tuple[int, str, str, str], int] = {}
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def child(self, parent: int, name: str, kind: str, place: str = "") -> int:
+        """Return the child of this name and kind; from `MAX_NODES` on new ones are one "(other)" of their parent."""
+        key, above = (parent, kind, name, place), self.nodes[parent]
+        found = self._children.get(key)
+        if found is None:
+            if len(self) >= MAX_NODES and kind != REST:
+                return parent if above.kind == REST else self.child(parent, "(other)", REST)
+            found = self._children[key] = len(self)
+            self.nodes.append(Node(parent, above.depth + 1, name, kind, place))
+        return found
+
+    def folded_child(self, parent: int, name: str, kind: str, place: str = "") -> int:
+        """Return the node of this name on the path to the parent, if there is one, else the child."""
+        at = parent
+        while (node := self.nodes[at]).kind == kind:
+            if (node.name, node.place) == (name, place):
+                return at
+            at = node.parent
+        return self.child(parent, name, kind, place)
+
+    def table(self) -> pd.DataFrame:
+        """Return the columns of a tree's table of nodes that are no figures."""
+        return pd.DataFrame(self.nodes).astype({"kind": "category"})
+
+    def nested(self, values: Floats) -> Floats:
+        """Return sums, (nodes, k), with those of all nodes below each."""
+        total = values.copy()
+        for node in range(len(self) - 1, ROOT, -1):
+            total[self.nodes[node].parent] += total[node]
+        return total
 
 
 @dataclass(frozen=True, repr=False)
@@ -78,8 +132,7 @@ class Flame:
         """
         samples, parents = self.nodes["samples"].fillna(0).to_numpy(float), self.nodes["parent"].to_numpy()
         called = np.bincount(parents[1:], weights=samples[1:], minlength=len(samples))
-        kind = self.nodes["kind"].astype(str)
-        nodes = self.nodes.assign(samples=(samples - called).astype(np.int64), kind=kind)
+        nodes = self.nodes.assign(samples=(samples - called).astype(np.int64), kind=self.nodes["kind"].astype(str))
         found = nodes.head(len(nodes) if self.sampled else 0).groupby(
             ["name", "place", "kind"], as_index=False, sort=False
         )
@@ -87,9 +140,9 @@ class Flame:
         table = table[table["own_j"] > 0].sort_values("own_j", ascending=False, kind="stable", ignore_index=True)
         root = self.nodes.iloc[ROOT]
         share = table["own_j"].to_numpy(float) / float(root["energy_j"])
-        ends = np.array([wilson(float(one), self.effective) for one in share]).reshape(-1, 2)
-        low_j = np.minimum(ends[:, 0] * float(root["energy_low_j"]), table["own_j"])
-        high_j = np.maximum(ends[:, 1] * float(root["energy_high_j"]), table["own_j"])
+        low, high = wilson(share, np.full(len(share), self.effective))
+        low_j = np.minimum(low * float(root["energy_low_j"]), table["own_j"])
+        high_j = np.maximum(high * float(root["energy_high_j"]), table["own_j"])
         return table.assign(share=share, own_low_j=low_j, own_high_j=high_j)
 
     def __repr__(self) -> str:
@@ -97,130 +150,53 @@ class Flame:
         return f"<Flame of {counted(len(self.nodes), 'node')}, {self.energy_j:.4g} J ({self.quality})>"
 
 
-@dataclass
-class Sums:
-    """Figures of nodes, each an array as long as there are nodes."""
-
-    own_j: Floats
-    own_low_j: Floats
-    own_high_j: Floats
-    own_s: Floats
-    instances: Floats
-    unresolved: Floats
-
-    def grown(self, count: int) -> Sums:
-        """Return the same for more nodes, the new ones zero."""
-        return Sums(*(np.concatenate([getattr(self, one), np.zeros(count - len(self.own_j))]) for one in OWN))
+def wilson(share: Floats, count: Floats) -> tuple[Floats, Floats]:
+    """Return the 95 % intervals of proportions that were seen in so many samples each."""
+    known = np.where(count > 0, count, np.nan)
+    square = NORMAL_95**2 / known
+    middle = (share + square / 2) / (1 + square)
+    variance = np.maximum(share * (1 - share), 0.0) / known
+    half = NORMAL_95 / (1 + square) * np.sqrt(variance + square / (4 * known))
+    low, high = np.maximum(middle - half, 0.0), np.minimum(middle + half, 1.0)
+    return np.where(count > 0, low, 0.0), np.where(count > 0, high, 1.0)
 
 
-def node_parts(earlier: pd.DataFrame | None, tasks: pd.DataFrame, node: Integers) -> pd.DataFrame:
-    """Return the sums of instances, with their `own_s`, by node and task, and of earlier ones."""
-    unresolved = tasks["energy_j"].isna().astype(int)
-    frame = bounded(tasks, tasks["own_s"].to_numpy(float)).assign(node=node, unresolved=unresolved)
-    return by_task(pd.concat([earlier, frame]), ["node"])
-
-
-def sums_of(parts: pd.DataFrame, summary: pd.DataFrame, count: int) -> Sums:
-    """Return what each of so many nodes took itself.
-
-    The bounds take the errors of a task's energy as common to all its instances, as those of `Profile.by` do; a
-    path that only some of them took has their own resolution besides.
-    """
-    bounds_j = bounds_of(parts.fillna({"energy_j": 0.0}), summary)
-    own = {"own_j": parts["energy_j"]} | {f"own_{end}_j": bounds_j[f"energy_{end}_j"] for end in ("low", "high")}
-    figures = parts.assign(**own).groupby("node")[[*OWN]].sum().reindex(range(count), fill_value=0.0)
-    return Sums(*(figures[name].to_numpy(float) for name in OWN))
-
-
-@dataclass
-class Stacked:
-    """What is known of sampled stacks.
-
-    Attributes
-    ----------
-    samples : (nodes,) stacks that end in each node itself
-    low_j, high_j : (nodes,) bounds of a function's joules with what it calls; NaN for other nodes
-    total : number of stacks
-    effective : how many stacks of equal joules would be as sure as all of them
-    """
-
-    samples: Floats
-    low_j: Floats
-    high_j: Floats
-    total: int = 0
-    effective: float = 0.0
-
-    @classmethod
-    def none(cls, count: int) -> Stacked:
-        """Begin without stacks."""
-        return cls(np.zeros(count), np.full(count, np.nan), np.full(count, np.nan))
-
-
-def flame_of(
-    paths: Paths, sums: Sums, quality: str, *, of_tasks: Sums | None = None, stacked: Stacked | None = None
-) -> Flame:
-    """Make the table of nodes.
+def flame_of(paths: Paths, own: pd.DataFrame, quality: str, sampled: int = 0, effective: float = 0.0) -> Flame:
+    """Return the tree of nodes, given what each took itself.
 
     Parameters
     ----------
-    paths : the tree
-    sums : of its nodes
-    quality : of the joules
-    of_tasks : the sums before functions had a part of them, from which the bounds of tasks are
-    stacked : what is known of sampled stacks
+    paths : the nodes
+    own : a row for each of them; `OWN`, `samples` that end in it, `task_low_j` and `task_high_j`, the bounds of its own
+        joules before functions had a part of them, and `low_j` and `high_j`, those of a function with what it calls;
+        NaN for other nodes
+    quality, sampled, effective : of the tree
     """
-    count = len(paths)
-    of_tasks = sums if of_tasks is None else of_tasks.grown(count)
-    stacked = Stacked.none(count) if stacked is None else stacked
-
-    def nested(values: Floats) -> Floats:
-        """Return sums with those of all nodes below."""
-        total = values.tolist()
-        for node in range(count - 1, ROOT, -1):
-            total[paths.nodes[node].parent] += total[node]
-        return np.array(total)
-
-    known = (of_tasks.instances > of_tasks.unresolved) | (of_tasks.own_j > 0)
-    resolved = nested((known | (sums.own_j > 0)).astype(float)) > 0
-    resolved |= np.isfinite(stacked.low_j)
-    energy_j, time_s, samples = nested(sums.own_j), nested(sums.own_s), nested(stacked.samples)
-    bounds = [
-        np.where(np.isfinite(given), given, nested(values))
-        for given, values in ((stacked.low_j, of_tasks.own_low_j), (stacked.high_j, of_tasks.own_high_j))
-    ]
-    is_unknown = (of_tasks.instances > 0) & ~known
-
-    def of_all(values: Floats) -> Floats:
-        return np.where(resolved, values, np.nan)
-
-    def own(values: Floats) -> Floats:
-        return np.where(is_unknown, np.nan, values)
-
-    nodes = _table(paths).assign(
-        energy_j=of_all(energy_j),
-        energy_low_j=of_all(np.minimum(bounds[0], energy_j)),
-        energy_high_j=of_all(np.maximum(bounds[1], energy_j)),
+    known = (own["instances"] > own["unresolved"]) | (own["own_j"] > 0)
+    columns = ["own_j", "own_s", "samples", "task_low_j", "task_high_j"]
+    values = own[columns].assign(known=known).to_numpy(float)
+    energy_j, time_s, samples, low_j, high_j, resolved = paths.nested(values).T
+    low_j, high_j = (own[name].fillna(pd.Series(nested)) for name, nested in (("low_j", low_j), ("high_j", high_j)))
+    bounded = {"energy_j": energy_j, "energy_low_j": low_j.clip(upper=energy_j), "energy_high_j": high_j.clip(energy_j)}
+    has_joules = (resolved > 0) | own["low_j"].notna()
+    energies = {name: np.where(has_joules, values, np.nan) for name, values in bounded.items()}
+    has_own = known | (own["instances"] == 0)
+    owns = {
+        "own_j": own["own_j"],
+        "own_low_j": np.minimum(own["own_low_j"], own["own_j"]),
+        "own_high_j": np.maximum(own["own_high_j"], own["own_j"]),
+    }
+    nodes = paths.table().assign(
+        **energies,
         time_s=time_s,
-        power_w=divided(of_all(energy_j), time_s),
-        own_j=own(sums.own_j),
-        own_low_j=own(np.minimum(sums.own_low_j, sums.own_j)),
-        own_high_j=own(np.maximum(sums.own_high_j, sums.own_j)),
-        own_s=sums.own_s,
-        instances=sums.instances.astype(np.int64),
-        unresolved=sums.unresolved.astype(np.int64),
+        power_w=divided(energies["energy_j"], time_s),
+        **{name: np.where(has_own, values, np.nan) for name, values in owns.items()},
+        own_s=own["own_s"],
+        instances=own["instances"].astype(np.int64),
+        unresolved=own["unresolved"].astype(np.int64),
         samples=np.where(samples > 0, samples, np.nan),
     )
-    return Flame(nodes, quality, stacked.total, stacked.effective)
-
-
-def wilson(share: float, count: float) -> tuple[float, float]:
-    """Return the 95 % interval of a proportion that was seen in so many samples."""
-    if not count > 0:
-        return 0.0, 1.0
-    square = NORMAL_95**2 / count
-    middle = (share + square / 2) / (1 + square)
-    half = NORMAL_95 / (1 + square) * np.sqrt(max(share * (1 - share), 0.0) / count + square / (4 * count))
-    return max(float(middle - half), 0.0), min(float(middle + half), 1.0)
+    return Flame(nodes, quality, sampled, effective)
 
 
 def joined(flames: Sequence[tuple[str, str, Flame]], levels: frozenset[str]) -> Flame:
@@ -237,8 +213,8 @@ def joined(flames: Sequence[tuple[str, str, Flame]], levels: frozenset[str]) -> 
         parts.append(_placed(paths, one, host if "host" in levels else None, levels))
         if "host" in levels:
             parts.append(one.nodes.head(1)[[name for name in ADDED if name not in OWN]].assign(node=ROOT))
-    nodes = _table(paths).join(pd.concat(parts).groupby("node").sum(min_count=1))
-    counts = {name: nodes[name].fillna(0).astype(np.int64) for name in ("instances", "unresolved")}
+    nodes = paths.table().join(pd.concat(parts).groupby("node").sum(min_count=1))
+    counts: dict[str, Any] = {name: nodes[name].fillna(0).astype(np.int64) for name in ("instances", "unresolved")}
     power_w = divided(nodes["energy_j"].to_numpy(), nodes["time_s"].to_numpy())
     nodes.insert(list(nodes.columns).index("time_s") + 1, "power_w", power_w)
     quality = joined_quality(quality for _, quality, _ in flames)
@@ -260,8 +236,3 @@ def _placed(paths: Paths, flame: Flame, host: str | None, levels: frozenset[str]
         at.append(paths.child(at[parent], name, kind, place))
         rows.append(row)
     return flame.nodes.iloc[rows][[*ADDED]].assign(node=np.array(at)[rows])
-
-
-def _table(paths: Paths) -> pd.DataFrame:
-    """Return the columns of a tree's table of nodes that are no figures."""
-    return pd.DataFrame(paths.nodes).astype({"kind": "category"})
