@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from tprof.trace.bounds import LEAST_BUSY_CORES
 from tprof.trace.kinds import Quality
 
-from .gpu_use import SCOPE as GPU
 from .hidden import machine_busy_s
+from .quanta import GPU
 from .sharing import static_watts
 
 if TYPE_CHECKING:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tprof.trace.increments import Increments
     from tprof.trace.readings import Records
 
+GPU = "gpu"
+"""The scope of domains of GPUs."""
 UNREAD_PERIODS = 5
 UNREAD_S, UNREAD_POWER_S = 0.5, 0.2
 """A sensor counts as not read after so many usual times between readings, and so long, if it counts or shows power."""

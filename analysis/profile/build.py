@@ -34,7 +34,7 @@ from .stored_instances import Piece
 from .tables import settled_joules
 from .task_graph import services_of
 from .task_sums import TaskSums, limits_j
-from .window_gpus import WindowGpus, reaches_of_gpus, without_gpus
+from .window_gpus import WindowGpus, without_gpus
 from .window_reading import read_window
 from .window_stream import WindowStream
 
@@ -241,7 +241,8 @@ def _cut(
 
 def _reaches(recipe: Recipe, asked: str, gpus: WindowGpus | None) -> list[Reach]:
     """Return when what the quanta of each domain share runs; domains whose quanta no window shares have none."""
-    of_gpus = reaches_of_gpus(gpus, recipe.quanta)
+    begins_ns = [int(one.edges_ns[0]) for one in recipe.quanta if len(one)]
+    of_gpus = {} if gpus is None else gpus.reaches(min(begins_ns))
     of = reach_of if needs_fits(recipe, asked) else Reach.of
     return [of_gpus.get(number, of(one)) for number, one in enumerate(without_gpus(recipe.quanta))]
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.gpu_use import SCOPE as GPU
 from tprof.analysis.attribution.overlaps import has_overlaps, split_overlaps
+from tprof.analysis.attribution.quanta import GPU
 from tprof.analysis.attribution.windows import Reach
 from tprof.analysis.models import needs_fit
 from tprof.analysis.models.fitted import Belief, fit_powers

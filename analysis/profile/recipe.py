@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.analysis.attribution.gpu_use import SCOPE as GPU
 from tprof.analysis.attribution.idle_power import idle_powers
 from tprof.analysis.attribution.meter_delay import SOURCE as METER
 from tprof.analysis.attribution.meter_delay import MeterDelay, aligned, find_delay
 from tprof.analysis.attribution.overlaps import distribute_energy, split_overlaps
-from tprof.analysis.attribution.quanta import Quanta, build_quanta
+from tprof.analysis.attribution.quanta import GPU, Quanta, build_quanta
 from tprof.analysis.attribution.sharing import Sharing, plan_sharing, split_static, static_watts
 from tprof.analysis.models import Chosen, Coefficients, choose_model, stored_model
 

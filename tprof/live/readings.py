@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tprof.analysis.attribution.cpu_counts import CpuCount, sum_at
-from tprof.analysis.attribution.gpu_use import SCOPE as GPU
 from tprof.analysis.attribution.hidden import Hidden, HiddenSoFar, SeenAt
 from tprof.analysis.attribution.idle_power import idle_power, is_quiet, quanta_before
+from tprof.analysis.attribution.quanta import GPU
 from tprof.errors import TraceError
 from tprof.trace import layout
 from tprof.trace.increments import Counter

@@ -11,8 +11,6 @@ import numpy as np
 
 from . import layout
 from .directory import USERS
-from .long_arrays import AppendedColumns, AppendedRows
-from .long_sorts import sorted_columns
 from .metadata import MAX_NS
 from .plain_values import counted, is_finite, parse_numbers
 from .tasks import MAX_NAME_CHARACTERS, lines_of
@@ -34,7 +32,7 @@ MOST_NAMES = 4
 
 @dataclass(frozen=True)
 class GpuSegments:
-    """The segments of one process on one device, as they begin. Long arrays are those of `long_arrays`.
+    """The segments of one process on one device, as they begin.
 
     Attributes
     ----------
@@ -81,7 +79,7 @@ class GpuNote:
 
 @dataclass(frozen=True)
 class GpuUsers:
-    """Which processes used a device from when to when, in the order in which it was noted; as `GpuSegments`.
+    """Which processes used a device from when to when, in the order in which it was noted.
 
     Attributes
     ----------
@@ -119,8 +117,8 @@ class GpuReader:
     def __init__(self, table: TaskTable) -> None:
         """Begin; `table` has the tasks of all processes."""
         self._table = table
-        self._segments: dict[tuple[int, tuple[str, ...], int], AppendedColumns] = {}
-        self._users: dict[str, tuple[AppendedRows, AppendedRows]] = {}
+        self._segments: dict[tuple[int, tuple[str, ...], int], list[npt.NDArray[np.uint64]]] = {}
+        self._users: dict[str, list[tuple[int, int, list[tuple[int, float]]]]] = {}
         self._said: list[GpuNote] = []
         self.notes: list[str] = []
 
@@ -135,16 +133,9 @@ class GpuReader:
     def _take_users(self, record: dict[str, Any]) -> bool:
         domain, since_ns, t_ns = record.get("domain"), _whole(record.get("since_ns")), _whole(record.get("t_ns"))
         processes = [_user(one) for one in _items(record.get("processes"))]
-        if not isinstance(domain, str) or since_ns is None or t_ns is None or since_ns >= t_ns:
+        if not isinstance(domain, str) or since_ns is None or t_ns is None or since_ns >= t_ns or None in processes:
             return False
-        if None in processes:
-            return False
-        if domain not in self._users:
-            self._users[domain] = AppendedRows(np.int64, np.int64, np.int64), AppendedRows(np.int64, np.float64)
-        times, users = self._users[domain]
-        times.add(since_ns, t_ns, len(processes))
-        for pid, part in filter(None, processes):
-            users.add(pid, part)
+        self._users.setdefault(domain, []).append((since_ns, t_ns, [one for one in processes if one is not None]))
         return True
 
     def _take(self, process: int, record: dict[str, Any]) -> bool:
@@ -157,36 +148,32 @@ class GpuReader:
         rows = _segments(record["segments"])
         if rows is None or number is None or device is None:
             return False
-        key = (process, device, number)
-        if key not in self._segments:
-            self._segments[key] = AppendedColumns(np.uint64, np.uint64, np.uint64, np.uint64, np.uint64)
-        self._segments[key].add(*rows.T)
+        self._segments.setdefault((process, device, number), []).append(rows)
         return True
 
     def found(self) -> GpuTrace:
-        """Return what was read. Raises TprofError if there is no space for the files of long arrays."""
+        """Return what was read."""
         return GpuTrace(
-            tuple(self._sorted(*key, columns.finish()) for key, columns in self._segments.items()),
-            tuple(self._users_of(domain) for domain in self._users),
+            tuple(self._sorted(*key, np.concatenate(rows)) for key, rows in self._segments.items()),
+            tuple(_users_of(domain, times) for domain, times in self._users.items()),
             tuple(self._said),
         )
 
-    def _users_of(self, domain: str) -> GpuUsers:
-        (since_ns, t_ns, processes), (pid, part) = (rows.finish() for rows in self._users[domain])
-        return GpuUsers(domain, since_ns, t_ns, processes, pid, part)
+    def _sorted(self, process: int, device: tuple[str, ...], number: int, rows: npt.NDArray[np.uint64]) -> GpuSegments:
+        begin, length, instance, task, stream = rows[np.argsort(rows[:, 0], kind="stable")].T
+        begin_ns, length_ns = (np.minimum(one, MAX_NS).astype(np.int64) for one in (begin, length))
+        end_ns = np.minimum(begin_ns, MAX_NS - length_ns) + length_ns
+        tasks = self._table.to_indices(process, np.minimum(task, layout.NO_TASK).astype(np.uint32))
+        return GpuSegments(process, device, number, stream.astype(np.int64), begin_ns, end_ns, instance.copy(), tasks)
 
-    def _sorted(
-        self, process: int, device: tuple[str, ...], number: int, columns: tuple[npt.NDArray[np.uint64], ...]
-    ) -> GpuSegments:
-        def read(at: slice) -> tuple[npt.NDArray[Any], ...]:
-            begin, length, instance, number, stream = (column[at] for column in columns)
-            begin_ns, length_ns = (np.minimum(one, MAX_NS).astype(np.int64) for one in (begin, length))
-            end_ns = np.minimum(begin_ns, MAX_NS - length_ns) + length_ns
-            task = self._table.to_indices(process, np.minimum(number, layout.NO_TASK).astype(np.uint32))
-            return begin_ns, end_ns, stream.view(np.int64), instance, task
 
-        begin_ns, end_ns, stream, instance, task = sorted_columns(len(columns[0]), read, *columns)
-        return GpuSegments(process, device, number, stream, begin_ns, end_ns, instance, task)
+def _users_of(domain: str, times: list[tuple[int, int, list[tuple[int, float]]]]) -> GpuUsers:
+    since_ns, t_ns, users = zip(*times, strict=True)
+    counts = np.array([len(one) for one in users])
+    pid, part = zip(*chain.from_iterable(users), strict=True) if counts.any() else ((), ())
+    return GpuUsers(
+        domain, np.array(since_ns), np.array(t_ns), counts, np.array(pid, np.int64), np.array(part, np.float64)
+    )
 
 
 def _parsed(line: bytes, take: Callable[[dict[str, Any]], bool]) -> bool:
