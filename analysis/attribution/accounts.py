@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .instance_bounds import EdgeJoules
-    from .instances import Joined
     from .natives.pools import CutPool
     from .natives.segments import NativeSegments
     from .segments import JoinedSegments
@@ -159,13 +158,12 @@ def settle(
     sharing: Sharing,
     ran: JoinedSegments,
     pools: Sequence[CutPool],
-    joined: Joined,
     native: NativeTotals | None,
     edges: EdgeJoules | None,
 ) -> Shared:
     """Distribute one domain's joules in a block; adds to `native` and `edges` if the domain counts."""
-    rows = len(joined.rows)
-    row_of_slot = np.concatenate((np.zeros(1, np.int32), joined.place[: len(ran.parts)] + np.int32(1)))
+    rows = ran.instances.count
+    row_of_slot = np.concatenate((np.zeros(1, np.int32), ran.parts["row"] + np.int32(1)))
     dynamic_j, static_j = np.zeros((2, rows + 1))
     load = sharing.load.located[0]
     apart = None if edges is None else edges.given(sharing.owner)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tprof.trace import Trace
     from tprof.trace.gpu import GpuSegments, GpuUsers
 
-    from .instances import InstanceRows, Joined
+    from .instances import InstanceRows
     from .quanta import Quanta
     from .segments import JoinedSegments
 
@@ -287,7 +287,7 @@ class GpuShares:
             work = marked_work(gpu.parts, gpu.quanta.edges_ns)
             self._add(slice(0, len(gpu.quanta)), work, work.worked_s(len(gpu.quanta)) > 0)
 
-    def share(self, own: slice, ran: JoinedSegments, joined: Joined) -> None:
+    def share(self, own: slice, ran: JoinedSegments) -> None:
         """Share the joules of a window's own quanta among what ran in processes that use GPUs, if that was one task."""
         if not self.gpu.takes_all_that_ran or own.start == own.stop:
             return
@@ -297,14 +297,14 @@ class GpuShares:
         for thread, at in zip(ran.threads, ran.joints.parts(), strict=True):
             runs[at] = launchers is None or thread.process in launchers
         runs &= ran.slot > 0
-        row = joined.place[ran.slot[runs] - 1]
+        row = ran.parts["row"][ran.slot[runs] - 1]
         edges_ns = np.append(before_ns, edges_ns[own.start : own.stop + 1])
         work = Work.of(row, ran.t_ns[:-1][runs], ran.t_ns[1:][runs], edges_ns)
-        only = work.only(joined.rows["task"][work.owner].astype(np.int64), len(edges_ns) - 1)
+        only = work.only(ran.instances.records["task"][work.owner].astype(np.int64), len(edges_ns) - 1)
         # Kernels may run on after the task that launched them has returned.
         is_only = (only[1:] >= 0) & ((only[:-1] == NONE) | (only[:-1] == only[1:]))
         inside = work.quantum > 0
-        instance = joined.rows["instance"][work.owner[inside]]
+        instance = ran.instances.records["instance"][work.owner[inside]]
         own_work = Work(instance, work.quantum[inside] - 1, work.seconds[inside])
         self._add(own, own_work, is_only)
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from tprof.analysis.engine.instance_table import Records
 
 Floats = NDArray[np.float64]
 
@@ -61,26 +58,3 @@ class InstanceRows:
             if name != "counts"
         }
         return InstanceRows(**arrays, counts={name: value[place] for name, value in self.counts.items()})
-
-
-@dataclass(frozen=True)
-class Joined:
-    """The instances that may run on in a block, and which of them the parts of threads belong to.
-
-    Attributes
-    ----------
-    rows : the instances, of `INSTANCE`
-    place : (parts,) int32, the row of each part
-    """
-
-    rows: Records
-    place: NDArray[np.int32]
-
-    @property
-    def parts(self) -> int:
-        """How many parts there are."""
-        return len(self.place)
-
-    def to_rows(self, values: Floats) -> Floats:
-        """Return values of the parts as sums of the rows."""
-        return np.bincount(self.place, weights=values, minlength=len(self.rows)).astype(np.float64, copy=False)

@@ -7,7 +7,7 @@ times, and, for models with counters, the mean power of all CPU time.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .blocks import BlockReader
-from .load import Reach, hidden_time, part_on
+from .load import Activity, Reach, hidden_time, part_on
 from .natives.pools import BY_CPU_TIME
 from .segments import find_cut_off, thread_end_ns
 from .windows import STEP, IndexedThread, cut_windows
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tprof.trace import Thread, Trace
 
     from .hidden import HiddenTime
+    from .natives.pools import StreamedPools
     from .segments import CutOff, JoinedSegments, Model
     from .windows import Window
 
@@ -133,6 +134,16 @@ class Survey:
         known = uncounted or (lambda: self.means.uncounted)
         several = len(self.packages) > 1
         return BlockReader(self.trace, self.threads, model, several, columns, self.cut_off, known, widths)
+
+    def activity(self, reader: BlockReader, window: Window, pools: StreamedPools | None = None) -> Activity:
+        """Read what ran in the next window, or in any one if what came before does not matter. Raises TraceError."""
+        ran = reader.read(window)
+        cuts = [] if pools is None else pools.between(window, reader.instances)
+        return Activity(ran, cuts, self.hidden, self.packages)
+
+    def activities(self, model: Model, pools: StreamedPools | None) -> Callable[[Window], Activity]:
+        """Return what reads what ran in a window, with the pools of native threads."""
+        return partial(self.activity, self.reader(model, model.columns), pools=pools)
 
     def with_pools(self, used_s: Floats, modelled: tuple[float, float]) -> Survey:
         """Return what is known if pools of native threads used CPU time too.

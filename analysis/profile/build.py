@@ -24,7 +24,7 @@ from tprof.analysis.names import places, shown
 
 from tprof import log
 
-from .fits import activity_reader, counted, fitted_domains, needs_fits, reach_of
+from .fits import counted, fitted_domains, needs_fits, reach_of
 from .fits import fitted as fit_powers_of
 from .information import Found, Said, accounts_table, completed, informed
 from .instances import Instances
@@ -35,7 +35,6 @@ from .tables import settled_joules
 from .task_graph import services_of
 from .task_sums import TaskSums, limits_j
 from .window_gpus import WindowGpus, without_gpus
-from .window_reading import read_window
 from .window_stream import WindowStream
 
 if TYPE_CHECKING:
@@ -287,7 +286,7 @@ def _fitted(
     tasks = len(trace.tasks)
     if not needs_fits(recipe, asked):
         return recipe, {}, np.zeros(tasks)
-    read = activity_reader(recipe, found, pools)
+    read = found.activities(recipe.model, pools)
     run = WhatRan.of(read, counted(windows, "what ran", progress), tasks, recipe.packages)
 
     def ran(domain: Quanta) -> tuple[list[Work], NDArray[np.float64]]:
@@ -308,9 +307,9 @@ def _idle_watts(
         return {}
     sums = {one.name: np.zeros(2) for one in domains}
     recipe = prepared.recipe
-    reader = found.reader(recipe.model, recipe.model.columns)
+    read = found.activities(recipe.model, pools)
     for window in cut_windows(found.threads, [Reach.of(one) for one in domains], samples):
-        activity = read_window(reader, found, window, pools).activity
+        activity = read(window)
         for domain, which in zip(domains, window.quanta, strict=True):
             if which.stop > which.start:
                 sums[domain.name] += activity.load(domain.part(which)).idle()

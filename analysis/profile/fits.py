@@ -31,16 +31,13 @@ from tprof.analysis.models.fitted.edges import evidence, place_edges, posterior,
 from tprof import log
 
 from .recipe import repeatable, share_fitted, share_overlapping
-from .window_reading import read_window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tprof.analysis.attribution.load import Activity
-    from tprof.analysis.attribution.natives.pools import StreamedPools
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.sharing import Sharing
-    from tprof.analysis.attribution.survey import Survey
     from tprof.analysis.attribution.windows import Window
     from tprof.analysis.models.fitted import Fit
     from tprof.analysis.models.fitted.equations import Work
@@ -114,16 +111,6 @@ def reach_of(quanta: Quanta) -> Reach:
     latest_ns = np.maximum.accumulate(np.append(ends_ns, ends_ns[-1]))
     # Joules in an overlap depend on all that the next quantum has, up to the end of its overlap with the one after it.
     return Reach(np.minimum.accumulate(begins_ns[::-1])[:0:-1], latest_ns[2:])
-
-
-def activity_reader(recipe: Recipe, found: Survey, pools: StreamedPools | None) -> Read:
-    """Return what reads what ran in a window, with the pools of native threads."""
-    reader = found.reader(recipe.model, recipe.model.columns)
-
-    def read(window: Window) -> Activity:
-        return read_window(reader, found, window, pools).activity
-
-    return read
 
 
 def counted(windows: Sequence[Window], doing: str, progress: Progress | None) -> Iterator[Window]:

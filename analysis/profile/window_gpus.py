@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from tprof.analysis.attribution.accounts import Account, Totals
-    from tprof.analysis.attribution.instances import InstanceRows, Joined
+    from tprof.analysis.attribution.instances import InstanceRows
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.segments import JoinedSegments
     from tprof.analysis.attribution.windows import Reach, Window
@@ -75,10 +75,10 @@ class GpuTally:
         self._codes = gpus.codes
         self.variance_j2 = np.zeros(gpus.names)
 
-    def share(self, window: Window, ran: JoinedSegments, joined: Joined) -> None:
+    def share(self, window: Window, ran: JoinedSegments) -> None:
         """Add a window; they come in their order."""
         for number, one in self._shares.items():
-            one.share(window.quanta[number], ran, joined)
+            one.share(window.quanta[number], ran)
 
     def take(self, rows: InstanceRows, totals: Totals) -> None:
         """Let the instances take their joules that have ended with a window, of the GPUs that count."""

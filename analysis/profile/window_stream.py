@@ -24,7 +24,6 @@ from .tables import tasks_table
 from .task_graph import ServedSegments
 from .window_gpus import GpuTally, WindowGpus, without_gpus
 from .window_pools import PoolSums, WindowNativeTotals
-from .window_reading import WindowRead, read_window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -174,7 +173,7 @@ class WindowStream:
         """Yield for each window when the segments begin that count in it, and those of its threads."""
         reader = self._reader(self.recipe.model.columns, {})
         for window in self.windows:
-            yield window.own_ns, read_window(reader, self.found, window).activity.segments
+            yield window.own_ns, self.found.activity(reader, window).segments
 
     @property
     def index(self) -> SampleIndex:
@@ -210,7 +209,7 @@ class WindowStream:
     def planned(self, number: int) -> tuple[Activity, list[Sharing]]:
         """Return what ran in a window, and how the joules of its counted domains are shared, GPUs left out."""
         window, reader = self.windows[number], self._reader(self.recipe.model.columns, {})
-        activity = read_window(reader, self.found, window, self.pools).activity
+        activity = self.found.activity(reader, window, self.pools)
         domains = zip(self.domains, window.quanta, strict=True)
         counted = ((domain, which) for domain, which in domains if domain.counted and which.stop > which.start)
         return activity, [self.plan(domain, which, activity, window).sharing for domain, which in counted]
@@ -280,35 +279,37 @@ class _Run:
     def share(self, number: int, stacks: StackShares | None) -> tuple[InstanceRows, Totals]:
         """Share the joules of a window; returns the instances that ended with it."""
         stream, window, reader = self.stream, self.stream.windows[number], self.reader
-        read = read_window(reader, stream.found, window, stream.pools)
+        activity = stream.found.activity(reader, window, stream.pools)
         # Only now: with a window those are forgotten that ended before it.
         reader.held = stream.held(number)
         native = None
         if self.pools is not None:
-            cuts, count = read.activity.pools, reader.instances.count
+            cuts, count = activity.pools, reader.instances.count
             native = WindowNativeTotals.begin(window.own_ns, cuts, self.pools, stream.known, count)
-        plans = self._share_domains(read, native)
+        plans = self._share_domains(window, activity, native)
         if native is not None:
             reader.instances.sums["native"] += native.of_rows.T
         if stacks is not None:
-            stacks.add(window, read.activity, plans)
+            stacks.add(window, activity, plans)
         if self.gpus is not None:
-            self.gpus.share(window, read.activity.ran, read.joined)
+            self.gpus.share(window, activity.ran)
         rows, totals = self._ended()
         if self.gpus is not None:
             self.gpus.take(rows, totals)
         return rows, totals
 
-    def _share_domains(self, read: WindowRead, native: WindowNativeTotals | None) -> list[tuple[Sharing, Again]]:
+    def _share_domains(
+        self, window: Window, activity: Activity, native: WindowNativeTotals | None
+    ) -> list[tuple[Sharing, Again]]:
         """Share the joules of all domains in a window; returns how, and what repeats it, for those that count."""
-        segments = read.activity.segments if self.stream.services else []
-        self.served.add_processors(segments, read.window.own_ns)
+        segments = activity.segments if self.stream.services else []
+        self.served.add_processors(segments, window.own_ns)
         plans: list[tuple[Sharing, Again]] = []
-        for one, which in zip(self.domains, read.window.quanta, strict=True):
+        for one, which in zip(self.domains, window.quanta, strict=True):
             if native is not None and one.number is not None:
                 native.domain = one.number
             if len(one.quanta) and which.stop > which.start:
-                plan = self._settle(one, which, read, native)
+                plan = self._settle(one, window, which, activity, native)
                 if one.number is not None:
                     plans.append((plan.sharing, plan.again))
                     self.served.add_joules(segments, plan.sharing)
@@ -323,15 +324,17 @@ class _Run:
         if native is not None:
             native.add_nothing()
 
-    def _settle(self, one: _Domain, which: slice, read: WindowRead, native: WindowNativeTotals | None) -> Planned:
+    def _settle(
+        self, one: _Domain, window: Window, which: slice, activity: Activity, native: WindowNativeTotals | None
+    ) -> Planned:
         """Share the joules of a domain in a window, and add them to the instances if it counts."""
-        plan = self.stream.plan(one.quanta, which, read.activity, read.window)
-        activity, measured, records = read.activity, plan.sharing.measured, self.reader.instances.records
+        plan = self.stream.plan(one.quanta, which, activity, window)
+        measured, records = plan.sharing.measured, self.reader.instances.records
         if one.number is None:
-            found = settle(plan.sharing, activity.ran, activity.pools, read.joined, None, None)
+            found = settle(plan.sharing, activity.ran, activity.pools, None, None)
         else:
             edges = self._edges(one.number, measured, plan.before)
-            found = settle(plan.sharing, activity.ran, activity.pools, read.joined, native, edges)
+            found = settle(plan.sharing, activity.ran, activity.pools, native, edges)
             records["dynamic_j"] += found.dynamic_j
             records["static_j"] += found.static_j
             edges.end(self._kept(one.number), found.dynamic_j)

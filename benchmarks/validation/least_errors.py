@@ -14,7 +14,6 @@ import numpy as np
 from tprof.analysis.models.fitted.base_fit import Equations
 from tprof.analysis.models.fitted.equations import Rows
 from tprof.analysis.models.fitted.what_ran import WhatRan
-from tprof.analysis.profile.fits import activity_reader
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +33,7 @@ def least_errors(profile: Profile, case: AssumptionCase) -> Floats:
     tasks, recipe, stream = len(case.tasks), profile.recipe, profile.host_instances.stream
     domain = recipe.whole[0]
     rows = Rows.of(domain, np.sum(stream.found.hidden.between(domain.edges_ns, domain.package), axis=0), tasks + 3)
-    read = activity_reader(recipe, stream.found, stream.pools)
+    read = stream.found.activities(recipe.model, stream.pools)
     run = WhatRan.of(read, stream.windows, tasks, recipe.packages)
     equations = Equations.of(rows, run.work(domain), tasks, 0.0)
     power = np.array([*(task.kernel.unseen_w for task in case.tasks), 0.0, 0.0, case.package.law.static_w])

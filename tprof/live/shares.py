@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from tprof.analysis.attribution.accounts import settle
 from tprof.analysis.attribution.instance_bounds import WIDTH, EdgeJoules
-from tprof.analysis.attribution.instances import Joined
 from tprof.analysis.attribution.load import Activity
 from tprof.analysis.attribution.segment_energy import gather, padded
 from tprof.analysis.attribution.sharing import dynamic_rates, plan_sharing, split_static, static_rates
@@ -214,11 +213,11 @@ class LiveSharing:
     ) -> tuple[Floats, Floats]:
         """Share the quanta that a domain has just given; returns the dynamic and the static joules of instances."""
         ran, accounts = activity.ran, self.accounts
-        records, sums = table.records, table.sums
+        sums = table.sums
         plan = plan_sharing(activity.load(quanta), domain.static_w, 1.0)
         kept = sums["edges"][:, number * WIDTH : (number + 1) * WIDTH]
         edges = EdgeJoules.begin(table, number, quanta, domain.taken - len(quanta))
-        found = settle(plan, ran, activity.pools, Joined(records, ran.parts["row"]), native, edges)
+        found = settle(plan, ran, activity.pools, native, edges)
         edges.end(kept, found.dynamic_j)
         whole_j = padded(plan.dynamic_j)
         for column, place in enumerate((edges.first, edges.last)):
