@@ -1,7 +1,7 @@
 """Shares one domain's quanta by modelled energy, among segments and CPU time without samples.
 
 The rules see sums per quantum only, so they hold for a window of a recording as for the quanta that have just ended in
-one that runs (`tprof.live.shares`):
+one that runs (`tprof.live.sharing`):
 
 - Static power takes its part first. It goes to whoever uses CPU time, in proportion to that.
 - The rest goes by modelled energy.

@@ -57,6 +57,21 @@ def find_ends(
     and `last`, (rows,), are set to places among these intervals, from 1, or -1.
     """
 
+def follow(
+    threads: tuple[tuple[Any, ...], ...],
+    before: tuple[Any, ...],
+    places: NDArray[np.int64],
+    place: tuple[tuple[int, ...], tuple[Any, ...], tuple[Any, ...]],
+    /,
+) -> Reached:
+    """Let threads go on, one after the other, to the end of a block; returns as `take`, with 0 samples.
+
+    Each thread is a tuple: its state, its layout, its samples, where its segments in the block before began and ended,
+    its CPU clock at a time and that time, whether it ends then, and how many seconds a clock adds at most that is not
+    known, -1. `place` has a block, a table and segments. `places`, (threads, 4), are set to where the segments of each
+    begin and end, to its first part, and to how many samples were taken.
+    """
+
 def gather(
     course: tuple[Any, ...],
     values: NDArray[np.float64],
@@ -68,9 +83,6 @@ def gather(
 
 def retain(thread: ThreadState, before: tuple[Any, ...], begin: int, end: int, place: Place, /) -> Reached:
     """Begin a thread's part of a block with those segments of the block before that it needs."""
-
-def run_on(thread: ThreadState, clock_ns: int, now_ns: int, place: Place, /) -> Reached:
-    """Let a thread's running sample run on to the end of a block, by what its clock says at a time."""
 
 def share(
     course: tuple[Any, ...],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
-from tprof.analysis.attribution.instance_sums import joined
+from tprof.analysis.attribution.instance_sums import joined, joined_domains
 from tprof.analysis.display.frames import AccountsTable
 from tprof.analysis.names import places, shown
 
@@ -18,7 +18,7 @@ from tprof.errors import UsageError
 from tprof.trace.estimate import EXACT, WattsError, watts_error
 from tprof.trace.kinds import Quality, least_certain
 from tprof.trace.left_out import unread_sentences
-from tprof.trace.sums import DOMAIN_SUMS, TASK_SUMS, THREADS
+from tprof.trace.sums import TASK_SUMS, THREADS
 from tprof.trace.sums_trace import refusal
 
 from .grouped import GroupSums
@@ -36,11 +36,12 @@ if TYPE_CHECKING:
     from tprof.trace import Trace
     from tprof.trace.sums_trace import SumsTrace
 
+    Floats = NDArray[np.float64]
     Table = NDArray[np.void]
 
 JOINED_BLOCKS = 256
 """So many blocks are added up at a time, so that memory does not grow with the recording."""
-ACCOUNTS = ("measured_j", "tasks_j", "runtime_j", "other_j", "idle_j")
+ACCOUNTS = ["measured_j", "tasks_j", "runtime_j", "other_j", "idle_j"]
 MODEL_WHY = 'model "cputime": energy was shared by CPU time while the program ran, and only sums were kept'
 
 
@@ -76,11 +77,10 @@ class KeptSums:
             )
         rows, _ = _totals(self.trace, ["process", "thread", "task"])
         rows = rows[~np.isin(rows["task"], self.trace.table.left_out())]
+        frame = pd.DataFrame(rows[["process", "begun", "energy_j", "own_s", "cpu_s", "half_j2"]])
+        frame = frame.rename(columns={"begun": "instances", "half_j2": "half_squares"}).astype(float)
         codes, tasks = _codes(self.trace, rows["task"])
-        columns = {name: rows[name].astype(float) for name in ("energy_j", "own_s", "cpu_s")}
-        frame = pd.DataFrame({"process": rows["process"], "instances": rows["begun"].astype(float), **columns})
-        frame["task"], frame["half_squares"] = tasks[codes], rows["half_j2"].astype(float)
-        frame["thread"] = self._thread_of(rows)
+        frame = frame.assign(process=rows["process"], task=tasks[codes], thread=self._thread_of(rows))
         return GroupSums.of_sums(frame, names)
 
     def _thread_of(self, rows: Table) -> list[str]:
@@ -100,9 +100,8 @@ class KeptSums:
         Columns time_s (when the span begins), span_s (its length), task, process, thread (name and number), instances
         (that began in it), ended, cpu_s, own_s, energy_j, dynamic_j, power_w (energy over own time), quality.
         """
-        rows = joined([_in_indices(self.trace, block.tasks) for block in self.trace.blocks()])
-        own_s = rows["own_s"]
-        power_w = divided(rows["energy_j"], own_s)
+        every = joined([block.tasks for block in self.trace.blocks()])
+        rows = joined([_in_indices(self.trace, every)])
         thread = {"thread": pd.Categorical(self._thread_of(rows))} if self.by_thread else {}
         return pd.DataFrame(
             {
@@ -114,7 +113,7 @@ class KeptSums:
                 "instances": rows["begun"].astype(np.int64),
                 "ended": rows["ended"].astype(np.int64),
                 **{name: rows[name] for name in ("cpu_s", "own_s", "energy_j", "dynamic_j")},
-                "power_w": power_w,
+                "power_w": divided(rows["energy_j"], rows["own_s"]),
                 "quality": self.quality,
             }
         )
@@ -126,7 +125,7 @@ class KeptSums:
         A row is of the readings that began in a span, the last of which mostly end in the next one: each row ends
         where the next begins.
         """
-        rows = _added_domains([block.domains for block in self.trace.blocks()], ["span", "domain"])
+        rows = joined_domains([block.domains for block in self.trace.blocks()])
         rows = rows[rows["domain"] < len(self.domains)]
         spans = np.unique(rows["span"])
         begin_s, end_s, watts = np.full(len(spans), np.inf), np.zeros(len(spans)), {}
@@ -136,160 +135,27 @@ class KeptSums:
             begin_s[at] = np.minimum(begin_s[at], own_s)
             end_s[at] = np.maximum(end_s[at], own_s + mine["seconds"])
             watts[f"{domain['name']}_w"] = np.full(len(spans), np.nan)
-            covered = mine["seconds"] > 0
-            watts[f"{domain['name']}_w"][at[covered]] = mine["measured_j"][covered] / mine["seconds"][covered]
+            watts[f"{domain['name']}_w"][at] = divided(mine["measured_j"], mine["seconds"])
         times = {"time_s": begin_s, "duration_s": np.minimum(end_s, np.append(begin_s[1:], np.inf)) - begin_s}
         return pd.DataFrame(times | watts).assign(quality=self.quality)
 
 
 def profile_of_sums(trace: SumsTrace) -> Profile:
     """Add up the sums of a recording; see `SumsTrace.profile`."""
-    totals, domains = _totals(trace, ["process", "task"])
+    totals, sums_of_domains = _totals(trace, ["process", "task"])
     described = [one for one in trace.manifest.get("domains", ()) if isinstance(one.get("name"), str)]
-    accounts = _accounts(described, domains, _left_out_share(trace, totals))
-    watts = _common_error(trace, described, accounts)
-    info = _info(trace, described, accounts)
-    info["estimate"] = _estimate(trace, described, accounts, watts) if info["quality"] == Quality.ESTIMATED else None
-    sums = _task_sums(trace, totals, has_energy=info["quality"] != "none")
-    kept = KeptSums(trace, sums, info["domains"], info["quality"])
-    absent: Any = Absent(refusal(trace.path))
-    of = cast("Trace", trace)
-    return Profile(of, absent, AccountsTable(accounts), info, absent, None, watts, None, absent, kept=kept)
-
-
-def _totals(trace: SumsTrace, key: Sequence[str]) -> tuple[Table, pd.DataFrame]:
-    """Return the sums by some columns, with indices in the table of tasks, and those of the domains."""
-    tasks, domains = joined([]), _added_domains((), ["domain"])
-    every = iter(trace.blocks())
-    while blocks := list(islice(every, JOINED_BLOCKS)):
-        tasks = joined([tasks, *(_in_indices(trace, block.tasks) for block in blocks)], key)
-        domains = _added_domains([domains, *(block.domains for block in blocks)], ["domain"])
-    return tasks, domains
-
-
-def _in_indices(trace: SumsTrace, rows: Table) -> Table:
-    """Return rows with indices in the table of tasks in the place of their processes' numbers."""
-    found = rows.copy()
-    for process in np.unique(rows["process"]).tolist():
-        numbers, mine = trace.table.numbers(process), rows["process"] == process
-        found["task"][mine] = [
-            numbers[number] if number in numbers else trace.table.lost(process, number)
-            for number in rows["task"][mine].tolist()
-        ]
-    return found
-
-
-def _codes(trace: SumsTrace, task: NDArray[np.uint32]) -> tuple[NDArray[np.int64], pd.Index]:
-    """Return the place of each index among the distinct names, and these."""
-    unique, lookup = places([shown(entry.name) for entry in trace.table.entries])
-    return lookup[task.astype(np.int64)], pd.Index(unique, dtype=object)
-
-
-def _added_domains(tables: Sequence[pd.DataFrame | Table], key: Sequence[str]) -> pd.DataFrame:
-    rows = pd.concat([pd.DataFrame(one) for one in (np.empty(0, DOMAIN_SUMS), *tables)])
-    return rows.groupby(list(key), as_index=False)[["seconds", *ACCOUNTS]].sum()
-
-
-def _begins_s(rows: pd.DataFrame, span_s: float) -> NDArray[np.float64]:
-    """Return when the readings of a domain's rows begin: where those of the row before end, or with the span."""
-    before_s = np.cumsum(rows["seconds"]) - rows["seconds"]
-    # The later of both for one row after the other, as one cumulative maximum.
-    return np.asarray(np.maximum.accumulate(rows["span"] * span_s - before_s) + before_s)
-
-
-def _task_sums(trace: SumsTrace, totals: Table, *, has_energy: bool) -> TaskSums:
-    rows = totals[~np.isin(totals["task"], trace.table.left_out())]
-    codes, names = _codes(trace, rows["task"])
-    by_name = rows.copy()
-    by_name["task"] = codes
-    found = np.zeros(len(names), TASK_SUMS)
-    sums = joined([by_name], ["task"])
-    found[sums["task"]] = sums
-    ended, begun = found["ended"].astype(float), found["begun"].astype(np.int64)
-    resolved = begun - (found["ended"] - found["resolved"]).astype(np.int64) if has_energy else np.zeros_like(begun)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        # Instances whose end was not seen, as of a program that was killed, count with the mean of the others.
-        scale = np.where(found["resolved"] > 0, resolved / found["resolved"], 1.0)
-        duration_s = np.where(ended > 0, found["ended_s"] * begun / ended, np.nan)
-    plain = {name: found[name].astype(float) for name in ("energy_j", "dynamic_j", "own_s", "cpu_s")}
-    squares = {name: found[name].astype(float) * scale for name in ("energy_m2", "duration_m2", "both_m2")}
-    columns = {
-        "instances": begun.astype(float),
-        "resolved": resolved.astype(float),
-        "duration_s": duration_s,
-        "resolved_duration_s": found["resolved_s"] * scale,
-        "resolved_own_s": plain["own_s"],
-        "half_squares": found["half_j2"].astype(float) * scale,
-        "cpu_own_s": plain["own_s"],
-        "cpu_native_s": np.zeros(len(names)),
-        "over": np.zeros(len(names)),
-        **plain,
-        **squares,
-    }
-    own_s, cpu_s = float(plain["own_s"].sum()), float(plain["cpu_s"].sum())
-    return TaskSums(tuple(names), columns, int(begun.sum()), own_s, cpu_s, {})
-
-
-def _left_out_share(trace: SumsTrace, totals: Table) -> float:
-    """Return the part of the tasks' joules that is of default tasks, which others of the program replaced."""
-    whole_j = float(totals["energy_j"].sum())
-    left_j = float(totals["energy_j"][np.isin(totals["task"], trace.table.left_out())].sum())
-    return left_j / whole_j if whole_j > 0 else 0.0
-
-
-def _accounts(described: Sequence[dict[str, Any]], domains: pd.DataFrame, left_out: float) -> pd.DataFrame:
-    """Return one row per domain; joules of tasks that are left out are in `runtime_j`, as in a profile."""
-    rows = []
-    for place, one in enumerate(described):
-        mine = domains[domains["domain"] == place]
-        figures = {name: float(mine[name].sum(min_count=1)) for name in ACCOUNTS}
-        moved_j = figures["tasks_j"] * left_out
-        figures["tasks_j"] -= moved_j
-        figures["runtime_j"] += moved_j
-        if not one.get("counted"):
-            figures |= dict.fromkeys(ACCOUNTS[1:], math.nan)
-        further = {"spin_j": 0.0, "unidentified_j": 0.0}
-        rows.append({"domain": one["name"], **figures, **further, "quality": str(one.get("quality"))})
-    columns = ["domain", *ACCOUNTS, "spin_j", "unidentified_j", "quality"]
-    return pd.DataFrame(rows, columns=columns).set_index("domain")
-
-
-def _common_error(trace: SumsTrace, described: Sequence[dict[str, Any]], accounts: pd.DataFrame) -> WattsError:
-    """Return the error that is the same for all joules."""
+    is_left_out = np.isin(totals["task"], trace.table.left_out())
+    whole_j, left_j = float(totals["energy_j"].sum()), float(totals["energy_j"][is_left_out].sum())
+    accounts = _accounts(described, sums_of_domains, left_j / whole_j if whole_j > 0 else 0.0)
     counted = [one for one in described if one.get("counted")]
-    joules = [float(accounts.loc[one["name"], "measured_j"]) for one in counted]
-    if not np.nansum(joules) > 0:
-        return EXACT
-    parts = [_relative(one.get("relative_error")) for one in counted]
-    kinds = [str(one.get("quality")) for one in counted]
-    return shared_error(list(zip(kinds, parts, joules, strict=True)), watts_error(trace.manifest))
-
-
-def _relative(error: object) -> float:
-    return float(error) if isinstance(error, int | float) and error > 0 else 0.0
-
-
-def _estimate(
-    trace: SumsTrace, described: Sequence[dict[str, Any]], accounts: pd.DataFrame, watts: WattsError
-) -> dict[str, Any]:
-    """Return the inputs of an estimate, and the interval of all joules due to the error of its watts."""
-    static_w, seconds = trace.manifest.get("static_power_w") or {}, (trace.end_ns - trace.start_ns) * 1e-9
-    energy_j = np.array([accounts.loc[one["name"], "measured_j"] for one in described if one.get("counted")])
-    drawn_j = np.array([static_w.get(one["name"], 0.0) * seconds for one in described if one.get("counted")])
-    low_j, high_j = widened(energy_j, energy_j, np.minimum(drawn_j, energy_j), watts)
-    known = {"idle_factor": watts.idle, "per_core_factor": watts.busy}
-    inputs = trace.manifest.get("estimate") or {}
-    return {**inputs, **known, "energy_low_j": float(np.nansum(low_j)), "energy_high_j": float(np.nansum(high_j))}
-
-
-def _info(trace: SumsTrace, described: Sequence[dict[str, Any]], accounts: pd.DataFrame) -> dict[str, Any]:
-    counted = [one for one in described if one.get("counted")]
-    known = [one for one in counted if not math.isnan(float(accounts.loc[one["name"], "measured_j"]))]
-    quality = least_certain({str(one.get("quality")) for one in known})
-    sources = sorted({str(one.get("source")) for one in counted})
+    of_counted = accounts.loc[[one["name"] for one in counted]]
+    quality = least_certain(set(of_counted["quality"][of_counted["measured_j"].notna()]))
+    measured_j = of_counted["measured_j"].to_numpy(float)
+    watts = _common_error(trace, counted, measured_j)
+    sources = ", ".join(sorted({str(one.get("source")) for one in counted}))
     names = ", ".join(str(one["name"]) for one in counted)
-    sensor = f"{', '.join(sources)} ({quality}{assumed_text(trace.manifest)}): {names}"
-    return {
+    sensor = f"{sources} ({quality}{assumed_text(trace.manifest)}): {names}"
+    info: dict[str, Any] = {
         "quality": quality,
         "sensor": sensor if counted else "no energy sensor: energies are not known",
         "domains": [{**one, "counted": bool(one.get("counted"))} for one in described],
@@ -304,4 +170,107 @@ def _info(trace: SumsTrace, described: Sequence[dict[str, Any]], accounts: pd.Da
         "warnings": [*unread_sentences(trace.manifest), *trace.notes],
         "host": trace.manifest.get("host") or {},
         "argv": trace.manifest.get("argv") or [],
+        "estimate": _estimate(trace, counted, measured_j, watts) if quality == Quality.ESTIMATED else None,
     }
+    kept = KeptSums(trace, _task_sums(trace, totals[~is_left_out], quality), info["domains"], quality)
+    absent: Any = Absent(refusal(trace.path))
+    of = cast("Trace", trace)
+    return Profile(of, absent, AccountsTable(accounts), info, absent, None, watts, None, absent, kept=kept)
+
+
+def _totals(trace: SumsTrace, key: Sequence[str]) -> tuple[Table, Table]:
+    """Return the sums by some columns, process and task among them, the latter as indices; and those of the domains."""
+    tasks, domains = joined([]), joined_domains([])
+    every = iter(trace.blocks())
+    while blocks := list(islice(every, JOINED_BLOCKS)):
+        tasks = joined([tasks, *(block.tasks for block in blocks)], key)
+        domains = joined_domains([domains, *(block.domains for block in blocks)], ["domain"])
+    return _in_indices(trace, tasks), domains
+
+
+def _in_indices(trace: SumsTrace, rows: Table) -> Table:
+    """Return rows with indices in the table of tasks in the place of their processes' numbers."""
+    found, table = rows.copy(), trace.table
+    for process in np.unique(rows["process"]).tolist():
+        numbers, mine = table.numbers(process), rows["process"] == process
+        ours = rows["task"][mine].tolist()
+        found["task"][mine] = [numbers[one] if one in numbers else table.lost(process, one) for one in ours]
+    return found
+
+
+def _codes(trace: SumsTrace, task: NDArray[np.uint32]) -> tuple[NDArray[np.int64], pd.Index]:
+    """Return the place of each index among the distinct names, and these."""
+    unique, lookup = places([shown(entry.name) for entry in trace.table.entries])
+    return lookup[task.astype(np.int64)], pd.Index(unique, dtype=object)
+
+
+def _begins_s(rows: Table, span_s: float) -> Floats:
+    """Return when the readings of a domain's rows begin: where those of the row before end, or with the span."""
+    before_s = np.cumsum(rows["seconds"]) - rows["seconds"]
+    # The later of both for one row after the other, as one cumulative maximum.
+    return np.asarray(np.maximum.accumulate(rows["span"] * span_s - before_s) + before_s)
+
+
+def _task_sums(trace: SumsTrace, rows: Table, quality: str) -> TaskSums:
+    codes, names = _codes(trace, rows["task"])
+    rows["task"] = codes
+    sums = joined([rows], ["task"])
+    found = np.zeros(len(names), TASK_SUMS)
+    found[sums["task"]] = sums
+    of = {name: found[name].astype(float) for name in TASK_SUMS.names or ()}
+    begun = of["begun"]
+    resolved = begun - (of["ended"] - of["resolved"]) if quality != "none" else np.zeros(len(names))
+    # Instances whose end was not seen, as of a program that was killed, count with the mean of the others.
+    scale = np.divide(resolved, of["resolved"], out=np.ones(len(names)), where=of["resolved"] > 0)
+    columns = {
+        "instances": begun,
+        "resolved": resolved,
+        "duration_s": divided(of["ended_s"] * begun, of["ended"]),
+        "resolved_duration_s": of["resolved_s"] * scale,
+        "resolved_own_s": of["own_s"],
+        "half_squares": of["half_j2"] * scale,
+        "cpu_own_s": of["own_s"],
+        "cpu_native_s": np.zeros(len(names)),
+        "over": np.zeros(len(names)),
+        **{name: of[name] for name in ("energy_j", "dynamic_j", "own_s", "cpu_s")},
+        **{name: of[name] * scale for name in ("energy_m2", "duration_m2", "both_m2")},
+    }
+    return TaskSums(tuple(names), columns, int(begun.sum()), float(of["own_s"].sum()), float(of["cpu_s"].sum()), {})
+
+
+def _accounts(described: Sequence[dict[str, Any]], domains: Table, left_out: float) -> pd.DataFrame:
+    """Return one row per domain; `left_out` of the tasks' joules are of tasks that others replaced.
+
+    They are in `runtime_j`, as in a profile.
+    """
+    found = pd.DataFrame(domains).set_index("domain")[ACCOUNTS].reindex(range(len(described)))
+    found["runtime_j"] += found["tasks_j"] * left_out
+    found["tasks_j"] -= found["tasks_j"] * left_out
+    found.loc[[not one.get("counted") for one in described], ACCOUNTS[1:]] = math.nan
+    found.index = pd.Index([one["name"] for one in described], name="domain", dtype=object)
+    return found.assign(spin_j=0.0, unidentified_j=0.0, quality=[str(one.get("quality")) for one in described])
+
+
+def _common_error(trace: SumsTrace, counted: Sequence[dict[str, Any]], measured_j: Floats) -> WattsError:
+    """Return the error that is the same for all joules."""
+    if not np.nansum(measured_j) > 0:
+        return EXACT
+    parts = [_relative(one.get("relative_error")) for one in counted]
+    kinds = [str(one.get("quality")) for one in counted]
+    return shared_error(list(zip(kinds, parts, measured_j.tolist(), strict=True)), watts_error(trace.manifest))
+
+
+def _relative(error: object) -> float:
+    return float(error) if isinstance(error, int | float) and error > 0 else 0.0
+
+
+def _estimate(
+    trace: SumsTrace, counted: Sequence[dict[str, Any]], measured_j: Floats, watts: WattsError
+) -> dict[str, Any]:
+    """Return the inputs of an estimate, and the interval of all joules due to the error of its watts."""
+    static_w, seconds = trace.manifest.get("static_power_w") or {}, (trace.end_ns - trace.start_ns) * 1e-9
+    drawn_j = np.array([static_w.get(one["name"], 0.0) * seconds for one in counted])
+    low_j, high_j = widened(measured_j, measured_j, np.minimum(drawn_j, measured_j), watts)
+    known = {"idle_factor": watts.idle, "per_core_factor": watts.busy}
+    inputs = trace.manifest.get("estimate") or {}
+    return {**inputs, **known, "energy_low_j": float(np.nansum(low_j)), "energy_high_j": float(np.nansum(high_j))}

@@ -10,33 +10,24 @@ from test_live_shares import written
 from tprof.analysis.attribution.instance_sums import joined
 
 import tprof
-from tprof.live import Meter
-from tprof.live.kept_rows import KeptRows
 from tprof.live.kept_sums import KeptSums
+from tprof.trace.sums import SumsReader
 
 MS = 1_000_000
 
 
-def sums_of(path, slice_ns, span_ns):
-    trace = tprof.load(path)
-    sums = KeptRows(trace.start_ns, span_ns, by_thread=False, resume_ns=None)
-    meter = Meter(path, sums=sums)
-    while meter.step(slice_ns):
-        pass
-    sums.finish()
-    return meter, sums.take()
-
-
 @examples(40)
-@given(written(most_native=0), st.sampled_from([7 * MS, 50 * MS, 3000 * MS]), st.sampled_from([10 * MS, 1000 * MS]))
-def test_sums_made_in_steps_are_those_of_the_profile(tmp_path_factory, write, slice_ns, span_ns):
+@given(written(most_native=0), st.sampled_from([10 * MS, 70 * MS, 1000 * MS]))
+def test_sums_made_in_steps_are_those_of_the_profile(tmp_path_factory, write, span_ns):
     path = write(tmp_path_factory.mktemp("written") / "t.tprof")
+    kept = KeptSums(path, span_ns, is_over=True)
+    kept.finish()
 
-    meter, found = sums_of(path, slice_ns, span_ns)
-
-    names = [entry.name for entry in meter.table.entries]
-    by_task = {names[int(row["task"])]: row for row in joined([found], ["task"])}
-    profile = tprof.load(path).profile("cputime")
+    trace, found = tprof.load(path), [block.tasks for block in SumsReader(path).blocks()]
+    numbers = trace.threads[0].table.numbers(0) if trace.threads else {}
+    names = {number: trace.threads[0].table.entries[index].name for number, index in numbers.items()}
+    by_task = {names[int(row["task"])]: row for row in joined(found, ["task"])}
+    profile = trace.profile("cputime")
     close = {"rel": 1e-9, "abs": 1e-12 * max(float(profile.measured_j), 1e-9)}
     tasks = profile.tasks[profile.tasks["energy_j"].notna()]
     for name, group in tasks.groupby("task", observed=True):

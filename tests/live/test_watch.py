@@ -13,9 +13,8 @@ from support.programs import start
 
 import tprof
 from tprof.errors import TraceError, UsageError
-from tprof.live.processes import records_into, running_sessions, session_of
 from tprof.live.snapshot import State
-from tprof.live.watch import Watch, WatchedProcess
+from tprof.live.watch import Watch, WatchedProcess, records_into, running_sessions, session_of
 
 DEADLINE_S = 120
 PROGRAM = """

@@ -15,8 +15,8 @@ from support.fake_sensor import FakeSensor, wait_for
 from support.properties import examples
 
 import tprof
-from tprof.live import Meter, blocks
-from tprof.live.readings import RunningReadings
+from tprof.live import Meter, threads
+from tprof.live.domains import RunningDomains
 from tprof.trace import NativeThread, layout
 from tprof.trace.tasks import TaskTable
 
@@ -155,10 +155,10 @@ def test_without_a_sensor_joules_are_not_known(tmp_path):
 
 def test_before_the_first_reading_no_joules_are_known(tmp_path):
     with tprof.record(tmp_path / "t.tprof", energy="estimate"):
-        readings = RunningReadings(tmp_path / "t.tprof", {})
+        domains = RunningDomains(tmp_path / "t.tprof", {})
 
-        assert len(readings.domains) == 1
-        assert (readings.first_ns, readings.last_ns, readings.until(0, 1, 1)) == (None, None, None)
+        assert len(domains.counted) == 1
+        assert (domains.first_ns, domains.last_ns, domains.until(0, 1, 1)) == (None, None, None)
 
 
 def test_a_recording_that_does_not_run_has_a_profile_instead(tmp_path):
@@ -273,7 +273,7 @@ def test_numbers_of_tasks_that_lie_far_apart_and_come_later_are_those_of_their_t
     path = tmp_path / "t.tprof"
     edges_ns = np.arange(31) * SECOND_NS // 100
     running(path, [2] * 10 + [0] * 10 + [1] * 10, {"package-0": (edges_ns, np.arange(31) * 1.0)})
-    monkeypatch.setattr(blocks, "MOST_IN_BLOCK", 3)
+    monkeypatch.setattr(threads, "MOST_IN_BLOCK", 3)
     monkeypatch.setattr(TaskTable, "is_sparse", lambda *_: True)
     meter = Meter(path)
 

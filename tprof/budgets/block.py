@@ -183,7 +183,7 @@ class Budget:
             self._response.act(self._describe)  # for tasks spawned meanwhile
         self._near = False
         if not self.exceeded:
-            known = self._meter.readings.packages_only
+            known = self._meter.domains.packages_only
             self._near = not known or self._is_near(_core.drawn_uj() * 1e-6 - self._read_j)
         if self._near:
             with self._lock:
@@ -206,7 +206,7 @@ class Budget:
         self._read_at_s = time.monotonic()
         with self._lock:
             self._usage.poll()
-            for _ in self._usage.read(self._monitor.saved_s):
+            for _ in self._meter.read(self._monitor.saved_s):
                 self._compare()
             self._warn_of_lag()
 
@@ -226,7 +226,7 @@ class Budget:
 
     def _warn_of_lag(self) -> None:
         """Warn once if the budget lags behind."""
-        lag_s = self._usage.lag_s
+        lag_s = self._meter.lag_s
         if lag_s > LAG_S and self._tasks is not None and not self._lag_reported:
             self._lag_reported = True
             message = (
@@ -284,7 +284,7 @@ class Budget:
 
     def _is_alone(self) -> bool:
         """Return whether no other process of the recording has run anything."""
-        return not self._meter.accounts.others_j
+        return self._meter.is_alone
 
 
 def _check_names(name: str, names: Iterable[str] | str) -> frozenset[str]:

@@ -82,12 +82,11 @@ class InstanceBudgets:
 
     def _poll(self) -> bool:
         """Return whether any instance may be over its budget, if it had drawn all of the machine's energy."""
-        readings = self._meter.readings
         new_j = _core.drawn_uj() * 1e-6 - self._meter.read_j
         known_j = float(self._limits_now().min())
         # Tasks of other processes are in the table only, tasks defined just now only in the registry.
         least_j = min([*self._left.values(), known_j, this_process.tasks.least_budget_j()])
-        self._near = not readings.packages_only or new_j > least_j
+        self._near = not self._meter.domains.packages_only or new_j > least_j
         return self._near
 
     def _read(self) -> None:

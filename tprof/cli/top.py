@@ -64,7 +64,7 @@ def top(
 
 def _find(word: str | None) -> Path:
     """Return the session that a word means. Raises UsageError."""
-    from tprof.live.processes import running_sessions, session_of
+    from tprof.live.watch import running_sessions, session_of
 
     if word is None:
         found = running_sessions()
@@ -95,7 +95,7 @@ def _print_each(watch: Watch, interval: float, *, once: bool, as_json: bool) -> 
     try:
         snapshot = watch.read()
         if once and snapshot.state == "waiting":
-            from tprof.live.processes import running_sessions
+            from tprof.live.watch import running_sessions
 
             running = running_sessions()
             other = f", or name {running[0]}, which records now" if len(running) == 1 else ""

@@ -5,9 +5,8 @@ It reads the files of the session, like any reader, so the recording threads do 
 
 from __future__ import annotations
 
-from .energy import Energy, TaskEnergy
-from .meter import Meter
-from .shares import Block
+from .meter import Energy, Meter, TaskEnergy
+from .sharing import Block
 from .usage import Usage
 
 __all__ = ["Block", "Energy", "Meter", "TaskEnergy", "Usage"]

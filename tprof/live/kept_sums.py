@@ -11,29 +11,34 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tprof.analysis.attribution.instance_sums import joined
+from tprof.analysis.attribution.instance_bounds import WIDTH
+from tprof.analysis.attribution.instance_sums import joined, joined_domains
+from tprof.analysis.attribution.segment_energy import padded
 from tprof.errors import TraceError
+from tprof.trace.estimate import most_watts
 from tprof.trace.freeing import remove_records, remove_stream
+from tprof.trace.layout import NO_TASK
 from tprof.trace.manifest import read_manifest
 from tprof.trace.metadata import sound_manifest, start_ns_of
-from tprof.trace.sums import DOMAIN_SUMS, THREAD, THREADS, Block, SumsFile, SumsReader
+from tprof.trace.metric_names import ACCOUNTS
+from tprof.trace.sums import DOMAIN_SUMS, NO_THREAD, TASK_SUMS, THREAD, THREADS, Block, SumsFile, SumsReader
 
-from .kept_rows import KeptRows
+from .domains import RunningDomains
 from .meter import Meter
-from .processes import records_into
-from .readings import RunningReadings
+from .sharing import joules_of_segments
+from .watch import records_into
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
-    from numpy.typing import NDArray
+    from . import sharing
+    from .threads import FollowedThread
 
-    from .blocks import FollowedThread
-
-    Table = NDArray[np.void]
-
+Floats = NDArray[np.float64]
+Table = NDArray[np.void]
 STREAMS = ("threads", "readings", "graph")
 MOST_PENDING = 100_000
 """Rows that wait for space on the disk; of more, all wait as those of one span."""
@@ -46,6 +51,8 @@ class KeptSums:
     Attributes
     ----------
     problem : why the last block could not be written; None: it was
+    open_count : number of instances that have not ended
+    until_ns : up to when the sums are written
     """
 
     def __init__(
@@ -63,51 +70,45 @@ class KeptSums:
         exactly those of the profile. Without `frees` samples stay. `left` returns the numbers
         of the session's processes that have left it.
         """
-        self.session, self._frees, self._left = session, frees, left
+        self.session, self._frees, self._left_processes = session, frees, left
         self.problem: OSError | None = None
         manifest, _ = sound_manifest(read_manifest(session))
         self._file = SumsFile(session, start_ns_of(manifest) or 0, span_ns)
-        resume_ns = self._file.until_ns
-        self._written_ns = self._resumed_ns = self._file.begin_ns if resume_ns is None else resume_ns
-        self._places = {str(one.get("name")): place for place, one in enumerate(manifest.get("domains", ()))}
-        by_thread = manifest.get("keep") == THREADS
-        self._sums = KeptRows(self._file.begin_ns, self._file.span_ns, by_thread=by_thread, resume_ns=resume_ns)
-        self._named = {(one["process"], one["thread"]) for one in _threads_in(session)} if by_thread else None
+        resume_ns = self._resume_ns = self._file.until_ns
+        self.until_ns = self._begun_ns = self._file.begin_ns if resume_ns is None else resume_ns
+        domains = manifest.get("domains", ())
+        self._places = {str(one.get("name")): place for place, one in enumerate(domains)}
+        qualities = {str(one.get("quality")) for one in domains if one.get("counted")}
+        self._most_w = most_watts(manifest) if qualities == {"estimated"} else np.inf
+        self._by_thread = manifest.get("keep") == THREADS
+        blocks = SumsReader(session).blocks()
+        self._named = {(one["process"], one["thread"]) for block in blocks for one in block.threads}
+        self._rows: list[Table] = []
+        self._open: Table = np.empty(0, TASK_SUMS)
+        self.open_count = 0
+        self._domains: list[Table] = []
+        self._known: dict[str, tuple[int, float, Floats]] = {}
+        self._followed: dict[Path, int] = {}
+        self._removable: list[FollowedThread] = []
         self._meter = Meter(
             session,
             has_clock=partial(records_into, session=session),
             is_over=is_over and resume_ns is None,
-            sums=self._sums,
-            by_thread=by_thread,
+            keeper=self._add,
             resume_ns=resume_ns,
         )
-        self._domains: list[Table] = []
-        self._known: dict[str, tuple[int, float, tuple[float, ...]]] = {}
-        self._followed: dict[Path, int] = {}
-        self._removable: list[FollowedThread] = []
-
-    @property
-    def until_ns(self) -> int:
-        """Up to when the sums are written."""
-        return self._written_ns
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing is written yet."""
         return self._file.until_ns is None
 
-    @property
-    def open_count(self) -> int:
-        """Number of instances that have not ended."""
-        return self._sums.open_count
-
     def step(self) -> bool:
         """Follow a part of the recording; returns whether there is more. Raises TraceError."""
         at_ns = self._meter.until_ns
-        span_end_ns = self._begin_of(self._sums.span_of(at_ns) + 1)
-        more = self._meter.step(min(LONGEST_STEP_NS, span_end_ns - at_ns))
+        more = self._meter.step(min(LONGEST_STEP_NS, self._end_of_span(at_ns) - at_ns))
         self._note_domains()
-        if self._meter.until_ns >= self._begin_of(self._sums.span_of(self._written_ns) + 1):
+        if self._meter.until_ns >= self._end_of_span(self.until_ns):
             self._write()
         return more
 
@@ -116,13 +117,74 @@ class KeptSums:
         while self.step():
             pass
         self._meter.finish()
-        self._sums.finish()
+        self._rows.append(joined([self._open]))
+        self.open_count = 0
         self._write()
         if self.problem is None:
             try:
-                self._file.end(self._written_ns)
+                self._file.end(self.until_ns)
             except OSError as error:
                 self.problem = error
+
+    def _span_of(self, t_ns: int) -> int:
+        """Return the number of the span in which a time lies."""
+        return max(t_ns - self._file.begin_ns, 0) // self._file.span_ns
+
+    def _end_of_span(self, t_ns: int) -> int:
+        return self._file.begin_ns + (self._span_of(t_ns) + 1) * self._file.span_ns
+
+    def _add(self, block: sharing.Block) -> None:
+        """Add what a block gave."""
+        ran, records, parts = block.ran, block.records, block.ran.parts
+        of_parts = self._keyed(
+            block, np.repeat(np.array(ran.numbers, np.int64), np.diff(ran.bounds)), records["task"][parts["row"]]
+        )
+        of_parts["cpu_s"], of_parts["own_s"] = parts["cpu_s"], parts["own_s"]
+        for _, plan, _ in block.shared:
+            for name, values in zip(("energy_j", "dynamic_j"), joules_of_segments(plan), strict=True):
+                of_parts[name] += np.bincount(ran.slot, weights=values, minlength=len(parts) + 1)[1:]
+        begun, ended = (self._keyed(block, records["thread"], records["task"]) for _ in range(2))
+        begun["begun"] = block.new & (records["start_ns"] > (-1 if self._resume_ns is None else self._resume_ns))
+        duration_s = (records["end_ns"] - records["start_ns"]) * 1e-9
+        energy_j = records["dynamic_j"] + records["static_j"]
+        half_j, resolved = self._bounds(block, energy_j)
+        ended["ended"], ended["ended_s"], ended["resolved"] = 1, duration_s, resolved
+        ended["resolved_j"], ended["resolved_s"] = energy_j * resolved, duration_s * resolved
+        ended["half_j2"] = half_j**2 * resolved
+        rows = np.concatenate((of_parts, begun, ended[block.over]))
+        self._rows.append(joined([rows[rows["task"] != NO_TASK]]))
+        self.open_count = int(np.count_nonzero(~block.over))
+        is_open = ~block.over & (records["task"] != NO_TASK)
+        self._open = ended[is_open]  # of a session that ends here, each has ended where its last segment did
+
+    def _keyed(self, block: sharing.Block, thread: NDArray[np.integer], task: NDArray[np.uint32]) -> Table:
+        rows, processes = np.zeros(len(task), TASK_SUMS), self._meter.processes
+        rows["span"], rows["task"] = self._span_of(block.begin_ns), task
+        rows["process"] = [processes[one] for one in thread.tolist()]
+        rows["thread"] = thread if self._by_thread else NO_THREAD
+        return rows
+
+    def _bounds(self, block: sharing.Block, energy_j: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return half the bounds of instances, as those of a profile, and whether any quantum holds them."""
+        sums, shape = block.table.sums, (len(energy_j), len(self._meter.domains.counted))
+        edges, most = sums["edges"].reshape(*shape, WIDTH), sums["most"].reshape(*shape, 2)
+        for number, plan, near in block.shared:
+            if near is not None:
+                whole_j = padded(plan.dynamic_j)
+                for column, place in enumerate((near.first, near.last)):
+                    most[place >= 0, number, column] = whole_j[place[place >= 0]]
+        first, last, first_j, last_j, all_j = (edges[:, :, column] for column in range(WIDTH))
+        spans = (last != first) & (last > 0)
+        edge_j = np.where(spans, first_j + last_j, all_j)
+        most_j = most[:, :, 0] + np.where(spans, most[:, :, 1], 0.0)
+        here = (edge_j > 0) | (len(self._meter.domains.packages) < 2)
+        inner_j = energy_j - edge_j.sum(axis=1)
+        high_j = inner_j + np.where(here, most_j, 0.0).sum(axis=1)
+        if np.isfinite(self._most_w):
+            high_j = np.minimum(high_j, self._most_w * block.records["own_s"])
+        half_j = (np.maximum(high_j, energy_j) - np.clip(inner_j, 0.0, energy_j)) / 2
+        resolved: NDArray[np.bool_] = (first > 1).any(axis=1)
+        return half_j, resolved
 
     def remove_streams(self) -> None:
         """Remove all samples and readings, of which the sums are written."""
@@ -134,61 +196,47 @@ class KeptSums:
         """Close the file."""
         self._file.close()
 
-    def _begin_of(self, span: int) -> int:
-        return self._file.begin_ns + span * self._file.span_ns
-
     def _note_domains(self) -> None:
         """Add what the domains measured in a step, and where it went."""
-        readings, parts = self._meter.readings, self._meter.by_domain()
-        for shown in readings.shown:
-            quanta = shown.quanta
-            last_ns = quanta.first_ns if shown.counted else quanta.last_ns
-            last_ns = (quanta.last_ns if last_ns is None else last_ns) or 0
-            now = (last_ns, quanta.known_j - quanta.lead_in_j, parts.get(shown.name, ()))
-            begin_ns, before_j, before = self._known.get(shown.name, (self._resumed_ns, 0.0, ()))
-            self._known[shown.name] = now
-            if shown.name not in self._places or last_ns <= begin_ns:
+        accounts = self._meter.by_domain()
+        for one in self._meter.domains.shown:
+            parts_j = accounts.get(one.name, np.zeros(len(ACCOUNTS)))
+            measured_j = float(parts_j.sum()) if one.counted else one.known_j - one.lead_in_j
+            last_ns = (one.first_ns if one.counted else one.last_ns) or 0
+            begin_ns, before_j, before = self._known.get(one.name, (self._begun_ns, 0.0, np.zeros(len(ACCOUNTS))))
+            self._known[one.name] = last_ns, measured_j, parts_j
+            if one.name not in self._places or last_ns <= begin_ns:
                 continue
-            row = np.zeros(1, DOMAIN_SUMS)
-            row["span"], row["domain"] = self._sums.span_of(begin_ns), self._places[shown.name]
-            row["seconds"], row["measured_j"] = (last_ns - begin_ns) * 1e-9, now[1] - before_j
-            if shown.counted:
-                tasks_j, runtime_j, other_j, idle_j, *native_j = np.array(now[2]) - np.array(before or (0.0,) * 6)
-                row["tasks_j"], row["runtime_j"] = tasks_j, runtime_j + sum(native_j)
-                row["other_j"], row["idle_j"] = other_j, idle_j
-                row["measured_j"] = sum(now[2]) - sum(before)
-            self._domains.append(row)
+            tasks_j, runtime_j, other_j, idle_j, *native_j = (parts_j - before).tolist()
+            seconds, more_j = (last_ns - begin_ns) * 1e-9, measured_j - before_j
+            joules = more_j, tasks_j, runtime_j + sum(native_j), other_j, idle_j
+            row = self._span_of(begin_ns), self._places[one.name], seconds, *joules
+            self._domains.append(np.array([row], DOMAIN_SUMS))
 
     def _write(self) -> None:
         """Write a block; without space for it, its sums go into the next one."""
-        rows, domains = self._sums.take(), joined_domains(self._domains)
+        rows, self._domains = joined(self._rows), [joined_domains(self._domains)]
         until_ns = self._meter.until_ns
-        if until_ns <= self._written_ns and not len(rows):
+        self._rows = [rows]
+        if until_ns <= self.until_ns and not len(rows):
             return
-        self._domains = [domains]
+        new = self._new_threads()
         try:
-            self._file.append(Block(self._written_ns, until_ns, self._numbered(rows), domains, self._new_threads()))
+            self._file.append(Block(self.until_ns, until_ns, self._numbered(rows), self._domains[0], new))
         except OSError as error:
             self.problem = error
             if len(rows) > MOST_PENDING:
                 rows["span"] = rows["span"].min()
-            self._sums.put_back(joined([rows]))
             return
-        self.problem, self._domains, self._written_ns = None, [], until_ns
-        if self._named is not None:
-            self._named |= {(one.process, one.ordinal) for one in self._followed_threads()}
+        self.problem, self.until_ns, self._rows, self._domains = None, until_ns, [], []
+        self._named |= set(zip(new["process"].tolist(), new["thread"].tolist(), strict=True))
         self._free()
-
-    def _followed_threads(self) -> Iterable[FollowedThread]:
-        return (*self._meter.threads, *self._meter.left)
 
     def _new_threads(self) -> Table:
         """Return the threads that no block names yet, if threads are kept."""
-        if self._named is None:
-            return np.empty(0, THREAD)
-        new = [one for one in self._followed_threads() if (one.process, one.ordinal) not in self._named]
-        rows = [(one.process, one.ordinal, one.tid, one.name.encode()[:32]) for one in new]
-        return np.array(rows, THREAD)
+        threads = (*self._meter.threads, *self._meter.left) if self._by_thread else ()
+        new = [one for one in threads if (one.process, one.ordinal) not in self._named]
+        return np.array([(one.process, one.ordinal, one.tid, one.name.encode()[:32]) for one in new], THREAD)
 
     def _numbered(self, rows: Table) -> Table:
         """Return rows with the numbers that tasks have in the tables of their processes."""
@@ -202,7 +250,7 @@ class KeptSums:
     def _free(self) -> None:
         """Free what was followed at the block before, and remove the files of threads that had ended then."""
         meter = self._meter
-        if not (self._frees and isinstance(meter.readings, RunningReadings)):
+        if not (self._frees and isinstance(meter.domains, RunningDomains)):
             return
         for path, count in self._followed.items():
             with suppress(FileNotFoundError):
@@ -212,9 +260,9 @@ class KeptSums:
             meter.forget(thread)
         self._free_events()
         with suppress(TraceError):
-            meter.leave_processes(self._left())
+            meter.leave_processes(self._left_processes())
         self._removable, meter.left = meter.left, []
-        self._followed = {one.stream.path: one.done for one in meter.threads} | meter.readings.read_counts()
+        self._followed = {one.stream.path: one.done for one in meter.threads} | meter.domains.read_counts()
 
     def _free_events(self) -> None:
         """Remove the events of a task runtime, of which nothing is kept."""
@@ -250,18 +298,3 @@ def finish_keeping(session: Path, kept: KeptSums | None = None) -> None:
         kept.remove_streams()
     finally:
         kept.close()
-
-
-def _threads_in(session: Path) -> list[np.void]:
-    return [one for block in SumsReader(session).blocks() for one in block.threads]
-
-
-def joined_domains(tables: Iterable[Table]) -> Table:
-    """Return one row for each domain and span of tables of `DOMAIN_SUMS`."""
-    rows = np.concatenate([np.empty(0, DOMAIN_SUMS), *tables])
-    keys, place = np.unique(np.column_stack((rows["span"], rows["domain"])), axis=0, return_inverse=True)
-    found = np.zeros(len(keys), DOMAIN_SUMS)
-    found["span"], found["domain"] = keys[:, 0], keys[:, 1]
-    for name in (DOMAIN_SUMS.names or ())[2:]:
-        found[name] = np.bincount(place.ravel(), weights=rows[name], minlength=len(keys))
-    return found

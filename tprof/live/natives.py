@@ -13,7 +13,7 @@ from tprof.trace.kinds import NativeKind
 from tprof.trace.native import calls_among, facts_among, open_native
 from tprof.trace.native_pieces import clocks_among, latest_before, read_clocks
 
-from .blocks import tail_of
+from .threads import tail_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tprof.trace.native import NativeFile, NativeThread
     from tprof.trace.tasks import TaskTable
 
-    from .blocks import Learn
+    from .threads import Learn
 
 Records = np.ndarray[Any, np.dtype[np.void]]
 

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.segments import JoinedSegments, Segments
     from tprof.trace.tasks import TaskTable
 
-    from .blocks import FollowedThread
     from .natives import Natives
+    from .threads import FollowedThread
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from tprof.trace.kinds import least_certain
+from tprof.trace.metric_names import ACCOUNTS
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 
 CAUGHT_UP_S = 2.0
@@ -170,3 +173,52 @@ class Snapshot:
     def duration_s(self) -> float:
         """Of the host that recorded longest."""
         return max((host.duration_s for host in self.hosts), default=0.0)
+
+
+_FURTHEST = (State.RUNNING, State.KILLED, State.ENDED)
+
+
+def join_hosts(session: str, parts: Sequence[Snapshot]) -> Snapshot:
+    """Return the snapshot of parts that have begun, at least one."""
+    hosts = [host for part in parts for host in part.hosts]
+    states = {host.state for host in hosts}
+    return Snapshot(
+        session=session,
+        state=next(state for state in _FURTHEST if state in states),
+        quality=least_certain({host.quality for host in hosts}),
+        is_final=all(part.is_final for part in parts),
+        energy_j=sum_known(host.energy_j for host in hosts),
+        power_w=sum_known(host.power_w for host in hosts),
+        hosts=tuple(hosts),
+        domains=tuple(domain for part in parts for domain in part.domains),
+        tasks=_tasks(parts),
+        accounts=_accounts(parts),
+        threads=tuple(thread for part in parts for thread in part.threads),
+    )
+
+
+def _tasks(parts: Sequence[Snapshot]) -> tuple[TaskFigures, ...]:
+    by_name: dict[str, list[TaskFigures]] = {}
+    for part in parts:
+        for task in part.tasks:
+            by_name.setdefault(task.name, []).append(task)
+    return tuple(
+        TaskFigures(
+            name=name,
+            energy_j=sum_known(one.energy_j for one in tasks),
+            power_w=sum_known(one.power_w for one in tasks),
+            instances=sum(one.instances for one in tasks),
+            instances_per_s=sum_known(one.instances_per_s for one in tasks),
+            threads=sum(one.threads for one in tasks),
+            budget_j=next((one.budget_j for one in tasks if one.budget_j is not None), None),
+        )
+        for name, tasks in by_name.items()
+    )
+
+
+def _accounts(parts: Sequence[Snapshot]) -> tuple[AccountFigures, ...]:
+    by_name = {name: [one for part in parts for one in part.accounts if one.name == name] for name in ACCOUNTS}
+    return tuple(
+        AccountFigures(name, sum_known(one.energy_j for one in ones), sum_known(one.power_w for one in ones))
+        for name, ones in by_name.items()
+    )

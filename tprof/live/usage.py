@@ -11,11 +11,11 @@ import numpy as np
 from tprof import _core
 from tprof.errors import TraceError
 
-from .readings import RunningReadings
-from .shares import process_joules
+from .domains import RunningDomains
+from .sharing import process_joules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -46,13 +46,12 @@ class ProcessMeter:
         self.is_sure = False
         self._cores = 0.0
         self._session = session
-        self._readings = RunningReadings(session, static_w)
+        self._domains = RunningDomains(session, static_w)
         self._shared_j = self._own_j = 0.0
-        self._begun_ns: int | None = None
-        self._reached_ns = 0
+        self._stepped_ns = self._reached_ns = 0
         self._clock = deque([(_core.now_ns(), _core.used_ns())])
+        self._begun_ns = self._clock[0][1]
         self._points: deque[tuple[int, float]] = deque()
-        self._stepped_ns = 0
         self.read()
 
     @property
@@ -63,76 +62,66 @@ class ProcessMeter:
     @property
     def read_j(self) -> float:
         """Joules of all domains from their first reading to `until_ns`."""
-        return sum(domain.lead_in_j for domain in self._readings.domains) + self._shared_j
+        return sum(one.lead_in_j for one in self._domains.counted) + self._shared_j
 
     def since(self, t_ns: int) -> float:
         """Return the joules since a time; times of successive calls must not decrease."""
         points = self._points
         while len(points) > 1 and points[1][0] <= t_ns:
             points.popleft()
-        if not points or t_ns >= points[-1][0]:
-            return 0.0
-        return points[-1][1] - _between(points, t_ns)
+        return points[-1][1] - float(_between(points, np.array([t_ns]))[0]) if points else 0.0
 
     def read(self) -> None:
         """Read what is new. Raises TraceError."""
         try:
-            while self._readings.read():
+            while self._domains.read():
                 pass
         except OSError as error:
             raise TraceError(
                 f"cannot read {self._session} any more: {error.strerror}; its joules so far are not known"
             ) from error
         self._clock.append((_core.now_ns(), _core.used_ns()))
-        until_ns = self._readings.last_ns
+        until_ns = self._domains.last_ns
         if until_ns is None or until_ns <= self._stepped_ns:
             return
-        if not self._points:
-            # The process's clock is known only from here on.
-            self._stepped_ns = max(until_ns, self._clock[0][0])
-            self._readings.begin(self._stepped_ns)
-            self._points.append((self._stepped_ns, 0.0))
-            return
-        self._share(self._stepped_ns, until_ns)
+        if self._points:
+            self._share(self._stepped_ns, until_ns)
+        else:  # the process's clock is known only from here on
+            until_ns = max(until_ns, self._clock[0][0])
+            self._domains.begin(until_ns)
+        self._stepped_ns = until_ns
+        self._points.append((until_ns, self._own_j))
         while len(self._clock) > 2 and self._clock[1][0] <= until_ns:
             self._clock.popleft()
 
     def _share(self, since_ns: int, until_ns: int) -> None:
-        readings, begun_ns = self._readings, self._clock[0][1] if self._begun_ns is None else self._begun_ns
-        self._begun_ns = begun_ns
-        reach_ns = readings.reach(until_ns)
+        domains = self._domains
 
         def used_at(t_ns: NDArray[np.int64]) -> NDArray[np.float64]:
-            return np.array([_between(self._clock, one) - begun_ns for one in t_ns.tolist()]) * 1e-9
+            return (_between(self._clock, t_ns) - self._begun_ns) * 1e-9
 
-        hidden_s = readings.learn(since_ns, max(reach_ns, self._reached_ns), used_at, since_ns)
-        self._reached_ns = max(reach_ns, self._reached_ns)
-        for domain in readings.domains:
-            quanta = domain.take(until_ns)
+        reach_ns = max(domains.reach(until_ns), self._reached_ns)
+        hidden_s = domains.so_far.extend(since_ns, reach_ns, used_at, first_ns=since_ns)
+        self._reached_ns = reach_ns
+        for one in domains.counted:
+            quanta = one.take(until_ns)
             if len(quanta):
-                own_s = np.diff(used_at(quanta.edges_ns))
-                share = 1 / len(readings.packages) if domain.package is not None and readings.packages else 1.0
-                self._own_j += process_joules(quanta, domain.static_w, own_s * share, readings.hidden)
+                share = 1 / len(domains.packages) if one.package is not None else 1.0
+                used_s = np.diff(used_at(quanta.edges_ns)) * share
+                self._own_j += process_joules(quanta, one.static_w, used_s, domains.hidden)
                 self._shared_j += float(quanta.energy_j.sum())
-        readings.leave(until_ns)
+        domains.so_far.leave(until_ns)
         # Ticks are too coarse for the busy time of a few milliseconds.
-        since_s, until_s = used_at(np.array([since_ns, until_ns])).tolist()
-        cores = (until_s - since_s + sum(hidden_s)) / (until_ns - since_ns) * 1e9
+        own_s = float(np.diff(used_at(np.array([since_ns, until_ns])))[0])
+        cores = (own_s + sum(hidden_s)) / (until_ns - since_ns) * 1e9
         self._cores += (cores - self._cores) * min((until_ns - since_ns) / SMOOTHED_NS, 1.0)
         self.is_sure = self._cores >= BUSY_CORES
-        self._stepped_ns = until_ns
-        self._points.append((until_ns, self._own_j))
 
 
-def _between(points: deque[tuple[int, float]] | deque[tuple[int, int]], t_ns: int) -> float:
-    """Return the value at a time; outside, that of the nearest point."""
-    before_ns, before = points[0]
-    for after_ns, after in points:
-        if after_ns >= t_ns:
-            part = (t_ns - before_ns) / (after_ns - before_ns) if after_ns > before_ns else 1.0
-            return before + (after - before) * max(part, 0.0)
-        before_ns, before = after_ns, after
-    return before
+def _between(points: Iterable[tuple[int, float]], t_ns: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the values at some times, on lines between points; outside, that of the nearest point."""
+    at_ns, values = np.array(list(points), np.float64).T
+    return np.asarray(np.interp(t_ns, at_ns, values))
 
 
 class Usage:
@@ -161,12 +150,6 @@ class Usage:
         return shared_ns if self._process is None else max(shared_ns, self._process.until_ns)
 
     @property
-    def lag_s(self) -> float:
-        """How far the shared joules lag behind the sensor readings."""
-        known_ns = self._meter.readings.last_ns
-        return 0.0 if known_ns is None else max(known_ns - self._meter.until_ns, 0) * 1e-9
-
-    @property
     def read_j(self) -> float:
         """Joules of the machine since the first sensor reading, up to `until_ns`."""
         shared_j = self._meter.read_j
@@ -193,23 +176,17 @@ class Usage:
         process = self._process
         return process is not None and process.is_sure and process.until_ns - self._meter.until_ns < SAMPLES_EACH_NS
 
-    def read(self, saved_s: float = 0.0) -> Iterator[None]:
-        """Read samples within the CPU time of one read, or that was saved; yield after each step. Raises TraceError."""
-        for _ in self._meter.read(saved_s):
-            yield
-
     def settle(self) -> None:
         """Wait until the joules up to now are known; an estimate takes 20 ms. Raises TraceError."""
-        now_ns = _core.now_ns()
-        deadline_s = time.monotonic() + SETTLE_S
-        while self._catch_up() < now_ns and time.monotonic() < deadline_s:
+        now_ns, deadline_s = _core.now_ns(), time.monotonic() + SETTLE_S
+        self._read()
+        while self.until_ns < now_ns and time.monotonic() < deadline_s:
             time.sleep(SETTLE_STEP_S)
+            self._read()
 
-    def _catch_up(self) -> int:
-        if self._process is None:
-            self._meter.used_j(self._tasks)
-        else:
-            self._process.read()
-            for _ in self.read():
-                pass
-        return self.until_ns
+    def _read(self) -> None:
+        if not self.poll():
+            self._meter.energy()
+            return
+        for _ in self._meter.read():
+            pass

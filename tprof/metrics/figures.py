@@ -102,10 +102,10 @@ class Figures:
         for name, task in energy.tasks.items():
             before_j, before = tasks.get(name, (0.0, 0))
             tasks[name] = before_j + task.energy_j, before + task.instances
-        qualities = {domain.name: domain.quality for domain in meter.readings.shown}
+        qualities = {domain.name: domain.quality for domain in meter.domains.shown}
         accounts_j = dict(ended.accounts_j)
         for domain, parts_j in meter.by_domain().items():
-            for account, energy_j in zip(ACCOUNTS, parts_j, strict=True):
+            for account, energy_j in zip(ACCOUNTS, parts_j.tolist(), strict=True):
                 key = account, domain, qualities[domain]
                 accounts_j[key] = accounts_j.get(key, 0.0) + energy_j
         return Values(tasks, energy.quality, self._own_tasks_j(meter), accounts_j, self._watts(meter))
@@ -119,8 +119,8 @@ class Figures:
     def _watts(self, meter: Meter) -> dict[tuple[str, str], float]:
         """Return the watts of each domain since the last poll with a new reading."""
         found = dict(self._now.power_w)
-        for domain in meter.readings.shown:
-            last_ns, known_j = domain.quanta.last_ns, domain.quanta.known_j
+        for domain in meter.domains.shown:
+            last_ns, known_j = domain.last_ns, domain.known_j
             if last_ns is None:
                 continue
             before_ns, before_j = self._power.get(domain.name, (last_ns, known_j))

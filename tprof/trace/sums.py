@@ -44,41 +44,21 @@ MOST_SEARCHED = 1 << 26
 HEADER = np.dtype([("magic", "V8"), ("major", "<u4"), ("endian", "<u4"), ("begin_ns", "<i8"), ("span_ns", "<i8")])
 """The first 32 bytes: spans are counted from `begin_ns`."""
 
+
+def _row(**columns: str) -> np.dtype[np.void]:
+    """Return a dtype of little-endian columns, whose names are given by their type."""
+    return np.dtype([(name, f"<{kind}") for kind, names in columns.items() for name in names.split()])
+
+
 BLOCK = np.dtype(
-    [
-        ("mark", "<u4"),
-        ("checksum", "<u4"),
-        ("tasks", "<u4"),
-        ("domains", "<u4"),
-        ("since_ns", "<i8"),
-        ("until_ns", "<i8"),
-        ("threads", "<u4"),
-        ("", "V4"),
-    ]
+    [*_row(u4="mark checksum tasks domains", i8="since_ns until_ns").descr, ("threads", "<u4"), ("", "V4")]
 )
 """Before the rows of a block: of tasks, domains and threads; the checksum is the CRC-32 of all that follows it."""
 
-TASK_SUMS = np.dtype(
-    [
-        ("span", "<u4"),
-        ("process", "<u4"),
-        ("task", "<u4"),
-        ("thread", "<u4"),
-        ("begun", "<u4"),
-        ("ended", "<u4"),
-        ("resolved", "<u4"),
-        ("cpu_s", "<f8"),
-        ("own_s", "<f8"),
-        ("energy_j", "<f8"),
-        ("dynamic_j", "<f8"),
-        ("ended_s", "<f8"),
-        ("resolved_j", "<f8"),
-        ("resolved_s", "<f8"),
-        ("half_j2", "<f4"),
-        ("energy_m2", "<f4"),
-        ("duration_m2", "<f4"),
-        ("both_m2", "<f4"),
-    ]
+TASK_SUMS = _row(
+    u4="span process task thread begun ended resolved",
+    f8="cpu_s own_s energy_j dynamic_j ended_s resolved_j resolved_s",
+    f4="half_j2 energy_m2 duration_m2 both_m2",
 )
 """What one task of one process did in one span, on one thread if threads are kept; an instance counts where it began.
 
@@ -88,22 +68,14 @@ that a sensor resolved: `resolved_j` and `resolved_s` are their joules and durat
 their bounds, the last three the squares and products about the means. `task` is a number of the process's table.
 """
 
-DOMAIN_SUMS = np.dtype(
-    [
-        ("span", "<u4"),
-        ("domain", "<u4"),
-        ("seconds", "<f8"),
-        ("measured_j", "<f8"),
-        ("tasks_j", "<f8"),
-        ("runtime_j", "<f8"),
-        ("other_j", "<f8"),
-        ("idle_j", "<f8"),
-    ]
-)
+DOMAIN_SUMS = _row(u4="span domain", f8="seconds measured_j tasks_j runtime_j other_j idle_j")
 """The joules of one domain in one span, and the seconds that its readings cover; `domain` counts in the manifest."""
 
-THREAD = np.dtype([("process", "<u4"), ("thread", "<u4"), ("tid", "<u4"), ("name", "S32")])
+THREAD = _row(u4="process thread tid", S32="name")
 """A thread, in the first block with a row of it."""
+
+TABLES = {"tasks": TASK_SUMS, "domains": DOMAIN_SUMS, "threads": THREAD}
+"""The tables of a block, in their order."""
 
 
 @dataclass(frozen=True)
@@ -129,12 +101,10 @@ class Block:
 
     def encode(self) -> bytes:
         """Return the block's bytes."""
-        head = np.zeros(1, BLOCK)
-        head["mark"], head["since_ns"], head["until_ns"] = BLOCK_MARK, self.since_ns, self.until_ns
-        tables = {"tasks": self.tasks, "domains": self.domains, "threads": self.threads}
-        for name, table in tables.items():
-            head[name] = len(table)
-        checked = head.tobytes()[8:] + b"".join(table.tobytes() for table in tables.values())
+        tables = (self.tasks, self.domains, self.threads)
+        tasks, domains, threads = map(len, tables)
+        head = np.array([(BLOCK_MARK, 0, tasks, domains, self.since_ns, self.until_ns, threads, b"")], BLOCK)
+        checked = head.tobytes()[8:] + b"".join(table.tobytes() for table in tables)
         head["checksum"] = zlib.crc32(checked)
         return head.tobytes()[:8] + checked
 
@@ -250,22 +220,17 @@ class SumsReader:
         if len(head) < BLOCK.itemsize:
             return None
         block = np.frombuffer(head, BLOCK)[0]
-        counts = [int(block[name]) for name in ("tasks", "domains", "threads")]
+        counts = [int(block[name]) for name in TABLES]
         if int(block["mark"]) != BLOCK_MARK or max(counts) > MOST_ROWS:
             return None
-        sizes = [count * of.itemsize for count, of in zip(counts, (TASK_SUMS, DOMAIN_SUMS, THREAD), strict=True)]
-        size, second, third = sum(sizes), sizes[0], sizes[0] + sizes[1]
+        size = sum(count * of.itemsize for count, of in zip(counts, TABLES.values(), strict=True))
         rows = self._read(at + BLOCK.itemsize, size)
         if len(rows) < size or zlib.crc32(head[8:] + rows) != int(block["checksum"]):
             return None
-        found = Block(
-            int(block["since_ns"]),
-            int(block["until_ns"]),
-            np.frombuffer(rows[:second], TASK_SUMS),
-            np.frombuffer(rows[second:third], DOMAIN_SUMS),
-            np.frombuffer(rows[third:], THREAD),
-        )
-        return found, at + BLOCK.itemsize + size
+        tables: list[Table] = []
+        for count, of in zip(counts, TABLES.values(), strict=True):
+            tables.append(np.frombuffer(rows, of, count, sum(one.nbytes for one in tables)))
+        return Block(int(block["since_ns"]), int(block["until_ns"]), *tables), at + BLOCK.itemsize + size
 
     def _read(self, offset: int, size: int) -> bytes:
         try:

@@ -2,9 +2,16 @@
 #include "arrays.h"
 #include "engine.h"
 
+#include <string.h>
+
 static_assert(sizeof(struct tprof_engine_thread) == 104, "THREAD of blocks.py");
 static_assert(sizeof(struct tprof_engine_instance) == 96, "INSTANCE of instance_table.py");
 static_assert(sizeof(struct tprof_engine_part) == 56, "PART of segments.py");
+
+/* Numbers that `follow` writes of a thread, and from how many bytes of samples on it lets other threads run: to get the
+ * interpreter's lock back may take milliseconds, of each of many threads that ran little. */
+#define PLACES 4
+#define MANY_BYTES (1 << 18)
 
 /* What the functions on samples are given. */
 struct given {
@@ -104,26 +111,30 @@ static void take_segments(struct tprof_arrays *arrays, PyObject *given, size_t c
         tprof_arrays_refuse(arrays, "there is no room for so many segments, or parts");
 }
 
-static void take_place(struct given *given, PyObject *place)
+static void take_block(struct given *given, PyObject *block, PyObject *table, PyObject *segments)
 {
-    PyObject *layout, *block, *table, *segments;
     long long since_ns, until_ns, own_begin_ns, own_end_ns, begin_ns, end_ns;
-    if (!tprof_arrays_parse(&given->arrays, place, "OOOO", &layout, &block, &table, &segments) ||
-        !tprof_arrays_parse(&given->arrays, block, "LLLLLL", &since_ns, &until_ns, &own_begin_ns, &own_end_ns,
+    if (!tprof_arrays_parse(&given->arrays, block, "LLLLLL", &since_ns, &until_ns, &own_begin_ns, &own_end_ns,
                             &begin_ns, &end_ns))
         return;
     given->block = (struct tprof_engine_block){since_ns, until_ns, {own_begin_ns, own_end_ns}, {begin_ns, end_ns}};
     take_table(&given->arrays, table, &given->table);
-    take_layout(&given->arrays, layout, given->table.columns, &given->layout);
     take_segments(&given->arrays, segments, given->table.columns, &given->segments);
 }
 
-/* Take what all functions on a thread are given. Returns false with an error. */
-static bool take_given(struct given *given, PyObject *thread, PyObject *place)
+static void take_place(struct given *given, PyObject *place)
+{
+    PyObject *layout, *block, *table, *segments;
+    if (!tprof_arrays_parse(&given->arrays, place, "OOOO", &layout, &block, &table, &segments))
+        return;
+    take_block(given, block, table, segments);
+    take_layout(&given->arrays, layout, given->table.columns, &given->layout);
+}
+
+static bool take_thread(struct given *given, PyObject *thread)
 {
     PyObject *state, *counts;
     size_t count;
-    take_place(given, place);
     if (!tprof_arrays_parse(&given->arrays, thread, "OOi", &state, &counts, &given->number))
         return false;
     given->thread = tprof_arrays_take_records(&given->arrays, state, "the thread", sizeof *given->thread, &count);
@@ -132,6 +143,13 @@ static bool take_given(struct given *given, PyObject *thread, PyObject *place)
     if (count != 1)
         tprof_arrays_refuse(&given->arrays, "one thread");
     return !given->arrays.failed;
+}
+
+/* Take what all functions on a thread are given. Returns false with an error. */
+static bool take_given(struct given *given, PyObject *thread, PyObject *place)
+{
+    take_place(given, place);
+    return take_thread(given, thread);
 }
 
 /* Return how many samples were taken and where everything ends now, or that there was no room. */
@@ -143,6 +161,111 @@ static PyObject *reached(struct given *given, size_t taken, bool good)
                ? Py_BuildValue("nnnn", (Py_ssize_t)taken, (Py_ssize_t)given->table.count,
                                (Py_ssize_t)given->segments.count, (Py_ssize_t)given->segments.part_count)
                : NULL;
+}
+
+/* What a thread has in a block, and what comes after its samples. */
+struct course {
+    const char *records;
+    size_t bytes;
+    Py_ssize_t begin, end;        /* of its segments in the block before */
+    long long clock_ns, after_ns; /* its CPU clock at a time; -1: not known */
+    int is_end;                   /* whether it ends then */
+    double cut_off_s;             /* the most that an unknown clock adds */
+};
+
+static bool take_course_of(struct given *given, PyObject *thread, struct course *course)
+{
+    PyObject *state, *layout, *records;
+    if (!tprof_arrays_parse(&given->arrays, thread, "OOOnnLLpd", &state, &layout, &records, &course->begin,
+                            &course->end, &course->clock_ns, &course->after_ns, &course->is_end, &course->cut_off_s))
+        return false;
+    take_thread(given, state);
+    take_layout(&given->arrays, layout, given->table.columns, &given->layout);
+    course->records = tprof_arrays_take_any(&given->arrays, records, "the samples", UINT8, READ, &course->bytes);
+    if (course->begin < 0 || course->end < course->begin)
+        tprof_arrays_refuse(&given->arrays, "places of segments must be some");
+    return !given->arrays.failed;
+}
+
+/* Let the running sample of a thread run to the end of the block, or to the thread's end if that is there. */
+static bool go_on(struct given *given, const struct course *course)
+{
+    struct tprof_engine_thread *thread = given->thread;
+    uint64_t clock_ns = (uint64_t)course->clock_ns;
+    if (course->clock_ns < 0) {
+        const double wall_s = (double)(course->after_ns - thread->t_ns) * 1e-9;
+        const double more_s = wall_s < course->cut_off_s ? wall_s : course->cut_off_s;
+        clock_ns = thread->cpu_ns + (thread->instance != 0 && more_s > 0 ? (uint64_t)(more_s * 1e9 + 0.5) : 0);
+    }
+    if (!course->is_end || course->after_ns > given->block.until_ns)
+        return tprof_engine_run_on(thread, given->counts, given->number, clock_ns, course->after_ns, &given->layout,
+                                   &given->block, &given->table, &given->segments);
+    const uint64_t instance = thread->instance;
+    thread->end_ns = course->after_ns > thread->t_ns ? course->after_ns : thread->t_ns;
+    if (!tprof_engine_close(thread, given->counts, given->number, clock_ns, given->counts, -1.0, &given->layout,
+                            &given->block, &given->table, &given->segments))
+        return false;
+    const int32_t row = instance == 0 ? -1 : tprof_engine_find(&given->table, instance);
+    if (row >= 0)
+        given->table.instances[row].ended = true;
+    return true;
+}
+
+/* Let a thread go on in a block. `place` is set to where its segments begin and end, its first part, and how many
+ * samples were taken. */
+static bool follow_one(struct given *given, const struct course *course, const struct tprof_engine_segments *before,
+                       int64_t place[4])
+{
+    struct tprof_engine_segments *segments = &given->segments;
+    const size_t begin = segments->count, part = segments->part_count, records = course->bytes / given->layout.bytes;
+    if (course->end > course->begin &&
+        !tprof_engine_retain(given->thread, given->number, before, (size_t)course->begin, (size_t)course->end,
+                             &given->block, &given->table, segments))
+        return false;
+    const size_t taken = tprof_engine_take(given->thread, given->counts, given->number, course->records, records,
+                                           &given->layout, &given->block, &given->table, segments);
+    const bool is_done = given->thread->is_running && given->thread->t_ns >= given->block.until_ns;
+    if (!is_done && (taken < records || (given->thread->is_running && !go_on(given, course))))
+        return false;
+    const int64_t found[] = {(int64_t)begin, (int64_t)segments->count, (int64_t)part, (int64_t)taken};
+    memcpy(place, found, sizeof found);
+    if (segments->count > begin && segments->count >= segments->room)
+        return false;
+    if (segments->count > begin)
+        tprof_engine_end_part(segments, given->table.columns);
+    return true;
+}
+
+static PyObject *follow(PyObject *self, PyObject *args)
+{
+    PyObject *threads, *of_before, *of_places, *block, *table, *of_segments;
+    struct given given;
+    struct tprof_engine_segments before;
+    struct course course;
+    bool good = true;
+    (void)self;
+    if (!tprof_arrays_begin(&given.arrays, args, "O!OO(OOO)", &PyTuple_Type, &threads, &of_before, &of_places, &block,
+                            &table, &of_segments))
+        return NULL;
+    take_block(&given, block, table, of_segments);
+    take_segments(&given.arrays, of_before, given.table.columns, &before);
+    int64_t *places =
+        tprof_arrays_take(&given.arrays, of_places, "the places", INT64, WRITABLE, PLACES * PyTuple_GET_SIZE(threads));
+    const int common = given.arrays.taken;
+    for (Py_ssize_t at = 0; good && !given.arrays.failed && at < PyTuple_GET_SIZE(threads); at++) {
+        if (take_course_of(&given, PyTuple_GET_ITEM(threads, at), &course)) {
+            if (course.bytes < MANY_BYTES) {
+                good = follow_one(&given, &course, &before, places + PLACES * at);
+            } else {
+                Py_BEGIN_ALLOW_THREADS
+                good = follow_one(&given, &course, &before, places + PLACES * at);
+                Py_END_ALLOW_THREADS
+            }
+        }
+        while (given.arrays.taken > common)
+            PyBuffer_Release(&given.arrays.views[--given.arrays.taken]);
+    }
+    return reached(&given, 0, good);
 }
 
 static PyObject *take(PyObject *self, PyObject *args)
@@ -178,21 +301,6 @@ static PyObject *close_thread(PyObject *self, PyObject *args)
     good =
         !given.arrays.failed && tprof_engine_close(given.thread, given.counts, given.number, end_cpu_ns, end_counts,
                                                    cpu_s, &given.layout, &given.block, &given.table, &given.segments);
-    return reached(&given, 0, good);
-}
-
-static PyObject *run_on(PyObject *self, PyObject *args)
-{
-    PyObject *thread, *place;
-    unsigned long long clock_ns;
-    long long now_ns;
-    struct given given;
-    (void)self;
-    if (!tprof_arrays_begin(&given.arrays, args, "OKLO", &thread, &clock_ns, &now_ns, &place))
-        return NULL;
-    const bool good = take_given(&given, thread, place) &&
-                      tprof_engine_run_on(given.thread, given.counts, given.number, clock_ns, now_ns, &given.layout,
-                                          &given.block, &given.table, &given.segments);
     return reached(&given, 0, good);
 }
 
@@ -426,9 +534,9 @@ static PyMethodDef methods[] = {
     {"fill_index", fill_index, METH_O, NULL},
     {"find", find, METH_VARARGS, NULL},
     {"find_ends", find_ends, METH_VARARGS, NULL},
+    {"follow", follow, METH_VARARGS, NULL},
     {"gather", gather, METH_VARARGS, NULL},
     {"retain", retain, METH_VARARGS, NULL},
-    {"run_on", run_on, METH_VARARGS, NULL},
     {"share", share, METH_VARARGS, NULL},
     {"spread", spread, METH_VARARGS, NULL},
     {"take", take, METH_VARARGS, NULL},

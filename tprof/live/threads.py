@@ -29,7 +29,7 @@ from tprof.trace.segments import read_segment, segment_path
 from tprof.trace.stream import open_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -41,7 +41,6 @@ Learn = Callable[[int, "NDArray[np.uint32]"], None]
 """Called with a process and the numbers of tasks of its samples, which the table then has."""
 MOST_IN_BLOCK = 1 << 15
 """Samples of a block, unless a quantum has more, with some 200 bytes of memory each; so many are read at a time."""
-_NO_COUNTS = np.empty(0, np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +66,10 @@ class FollowedThread:
 
     Attributes
     ----------
-    pid, tid, process, name, ordinal, stream : as in the trace
+    thread : as in the trace
+    pid, tid, process, name, ordinal, stream : those of the thread
     first_ns : time of the first sample; None without one
     begin, end : where its segments are in the block
-    has_ended : whether it has, and all that it ran was followed
     """
 
     def __init__(
@@ -96,16 +95,15 @@ class FollowedThread:
         self.name, self.ordinal, self.stream = thread.name, thread.ordinal, thread.stream
         self.first_ns: int | None = None
         self.begin = self.end = 0
-        self.has_ended = False
-        self.thread, self._own, self._has_clock, self._cut_off_s = thread, own, has_clock, cut_off_s
-        self._end_ns = end_ns
+        self.thread, self._own, self._end_ns, self._cut_off_s = thread, own, end_ns, cut_off_s
         names = thread.dtype.names or ()
         self._column = names.index("cpu_ns") - len(layout.SAMPLE_HEAD) if "cpu_ns" in thread.columns else -1
+        self._has_clock = self._column >= 0 and (own or has_clock)
         self._tail = tail_of(thread.stream, thread.dtype, _fetch_of(thread.stream))
         self.state = np.zeros(1, THREAD)
         self.state["end_ns"] = MAX_NS if end_ns is None else end_ns
-        self.given = self.state.view(np.uint8), _NO_COUNTS, self.ordinal
-        self.layout: tuple[Any, ...] = ()
+        self._given = self.state.view(np.uint8), np.empty(0, np.uint64), self.ordinal
+        self._layout: tuple[Any, ...] = ()
         self._records = np.empty(0, thread.dtype)
         self._since_ns = self._first_cpu_ns = self._known = 0
         self._has_indices = False
@@ -115,9 +113,10 @@ class FollowedThread:
         """Number of samples followed so far."""
         return self._tail.done - len(self._records)
 
-    def committed(self) -> int:
-        """Return the number of samples that it has recorded by now. Raises TraceError."""
-        return open_stream(self.stream.path, StreamKind.SAMPLES).number("committed")
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has, and all that it ran was followed."""
+        return self.first_ns is not None and not self.state["is_running"][0]
 
     @property
     def running(self) -> Running | None:
@@ -127,6 +126,10 @@ class FollowedThread:
         t_ns, instance, task, cpu_ns = (int(self.state[name][0]) for name in ("t_ns", "instance", "task", "cpu_ns"))
         is_known = instance != 0 and task != layout.NO_TASK and not self.has_ended
         return Running(t_ns, task if is_known else None, self._since_ns, (cpu_ns - self._first_cpu_ns) * 1e-9)
+
+    def committed(self) -> int:
+        """Return the number of samples that it has recorded by now. Raises TraceError."""
+        return open_stream(self.stream.path, StreamKind.SAMPLES).number("committed")
 
     def is_over(self, t_ns: int) -> bool:
         """Whether it ended by then, so that a block that begins there has no segment of it."""
@@ -149,86 +152,56 @@ class FollowedThread:
             read, more = self._tail.read(min(MOST_IN_BLOCK, most))
             if not read:
                 break
-            count += len(read) // self.thread.dtype.itemsize
             records = np.frombuffer(read, self.thread.dtype)
+            count += len(records)
             learn(self.process, records["task"][records["instance"] != 0])
             if self._has_indices:
-                records = records.copy()
-                records["task"] = self.thread.table.to_indices(self.process, records["task"])
+                records = self._with_indices(records)
             parts.append(records)
-        parts = [one for one in parts if len(one)]
         if len(parts) > 1:
             # As bytes: NumPy joins records field by field.
             self._records = np.frombuffer(b"".join(one.data for one in parts), self.thread.dtype)
-        elif parts:
-            (self._records,) = parts
 
-    def find_layout(self, *, packages: bool) -> None:
-        """Find out what its numbers of tasks mean by now."""
+    def _with_indices(self, records: NDArray[np.void]) -> NDArray[np.void]:
+        found = records.copy()
+        found["task"] = self.thread.table.to_indices(self.process, records["task"])
+        return found
+
+    def ahead(self, until_ns: int, now_ns: int, *, packages: bool) -> tuple[Any, ...]:
+        """Return what the engine follows up to a time: see `_engine.follow`."""
+        clock_ns, t_ns = 0, now_ns
+        end_ns, columns = self._tail.end or (self._end_ns, None)
+        if end_ns is not None:
+            t_ns = min(end_ns, MAX_NS) if self._end_ns is None else self._end_ns
+            clock_ns = -1 if columns is None else min(columns[self._column], MAX_NS)
+        elif self._has_clock and self.loaded_ns < until_ns:
+            clock_ns = max(_core.thread_used_ns(self.pid, self.tid, self._own), 0)
+        after = clock_ns, t_ns, end_ns is not None, self._cut_off_s
+        samples = self._find_layout(packages=packages), self._records.view(np.uint8)
+        return self._given, *samples, self.begin, self.end, *after
+
+    def _find_layout(self, *, packages: bool) -> tuple[Any, ...]:
+        """Return how its samples are read, and what its numbers of tasks mean by now."""
         table = self.thread.table
         known = len(table.numbers(self.process))
-        if self.layout and known == self._known:
-            return
-        tasks = table.lookup(self.process)
-        if tasks is None and not self._has_indices:  # numbers far apart: samples get the index of each
-            self._records = self._records.copy()
-            self._records["task"] = table.to_indices(self.process, self._records["task"])
-        self._known, self._has_indices = known, tasks is None
-        self.layout = layout_of(self.thread, (), tasks, packages=packages)
+        if not self._layout or known != self._known:
+            tasks = table.lookup(self.process)
+            if tasks is None and not self._has_indices:  # numbers far apart: samples get the index of each
+                self._records = self._with_indices(self._records)
+            self._known, self._has_indices = known, tasks is None
+            self._layout = layout_of(self.thread, (), tasks, packages=packages)
+        return self._layout
 
-    def take(self, block: tuple[int, ...], now_ns: int, instances: InstanceTable, arrays: Arrays) -> None:
-        """Go on to the end of a block, with what was read."""
-        state, until_ns = self.state[0], block[1]
-        if len(self._records) and self.first_ns is None:
+    def went_on(self, begin: int, end: int, done: int) -> None:
+        """Note where its segments are in a block, and how many samples were taken for it."""
+        self.begin, self.end = begin, end
+        if not done:
+            return
+        if self.first_ns is None:
             self.first_ns = int(self._records["t_ns"][0])
             self._first_cpu_ns = int(self._records["cpu_ns"][0]) if self._column >= 0 else 0
-        done = arrays.take(instances, self.layout, block, self.given, self._records)
-        if done:
-            self._since_ns = int(state["t_ns"])
-            self._records = self._records[done:]
-        if not len(self._records) and state["is_running"] and state["t_ns"] < until_ns:
-            self._go_on(block, now_ns, instances, arrays)
-
-    def _go_on(self, block: tuple[int, ...], now_ns: int, instances: InstanceTable, arrays: Arrays) -> None:
-        """Let the running sample run to the end of the block, or to the thread's end if that is there."""
-        state, end = self.state[0], self._tail.end
-        end_ns = self._end_ns if self._end_ns is not None else None if end is None else min(end[0], MAX_NS)
-        if end_ns is not None and end_ns <= block[1]:
-            self._close(max(end_ns, int(state["t_ns"])), end, block, instances, arrays)
-            return
-        clock_ns = int(state["cpu_ns"])
-        if self._column >= 0 and self._end_ns is None and (self._own or self._has_clock):
-            clock_ns = max(_core.thread_used_ns(self.pid, self.tid, self._own), 0)
-        elif self._column >= 0 and end_ns is not None:
-            clock_ns = self._end_cpu_ns(end_ns, end)
-        instances.make_room(1)
-        until_ns = now_ns if end_ns is None else end_ns
-        arrays.add(instances, self.layout, block, _engine.run_on, self.given, clock_ns, until_ns)
-
-    def _end_cpu_ns(self, end_ns: int, end: tuple[int, tuple[int, ...] | None] | None) -> int:
-        """Return the thread's clock at its end, or what it may be."""
-        state = self.state[0]
-        if end is not None and end[1] is not None:
-            return end[1][self._column] if self._column >= 0 else 0
-        if not state["instance"]:
-            return int(state["cpu_ns"])
-        return int(state["cpu_ns"]) + round(min((end_ns - int(state["t_ns"])) * 1e-9, self._cut_off_s) * 1e9)
-
-    def _close(
-        self, end_ns: int, end: tuple[int, tuple[int, ...] | None] | None, block: tuple[int, ...],
-        instances: InstanceTable, arrays: Arrays,
-    ) -> None:  # fmt: skip
-        """Close the last segment; what it ran ends with it."""
-        state = self.state[0]
-        instance, cpu_ns = np.array([state["instance"]], np.uint64), self._end_cpu_ns(end_ns, end)
-        state["end_ns"] = end_ns
-        instances.make_room(1)
-        arrays.add(instances, self.layout, block, _engine.close, self.given, cpu_ns, _NO_COUNTS, -1.0)
-        self.has_ended = True
-        if instance[0]:
-            row = int(instances.find(instance)[0])
-            if row >= 0:
-                instances.records["ended"][row] = True
+        self._since_ns = int(self._records["t_ns"][done - 1])
+        self._records = self._records[done:]
 
 
 class LiveBlocks:
@@ -240,9 +213,9 @@ class LiveBlocks:
     before : how many of these were there before the block
     """
 
-    def __init__(self, begin_ns: int, *, packages: bool, domains: int) -> None:
-        """Begin at a time: what was before does not count."""
-        self.instances = InstanceTable(0, {"edges": 5 * domains, "most": 2 * domains})
+    def __init__(self, begin_ns: int, *, packages: bool, widths: Mapping[str, int]) -> None:
+        """Begin at a time: what was before does not count; `widths` as of `InstanceTable`."""
+        self.instances = InstanceTable(0, widths)
         self.before = 0
         self._arrays = self._spare = Arrays(1, 0)
         self._packages = packages
@@ -279,32 +252,25 @@ class LiveBlocks:
         """
         self._forget()
         self.before = self.instances.count
-        before, since_ns = self._arrays, self._own_end_ns
-        arrays = self._arrays = self._spare.with_room(
-            before.count + sum(one.loaded for one in threads) + 4 * len(threads) + 4
-        )
+        before, samples = self._arrays, sum(one.loaded for one in threads)
+        arrays = self._arrays = self._spare.with_room(before.count + samples + 4 * len(threads) + 4)
         self._spare = before
-        self.instances.make_room(1)
+        self.instances.make_room(samples + len(threads) + 1)
         self.instances.begin_block()
-        block = (since_ns, until_ns, since_ns, end_ns, self._begin_ns, MAX_NS)
-        there: list[tuple[FollowedThread, int]] = []
-        for one in threads:
-            begin, end = one.begin, one.end
-            one.begin = one.end = arrays.count
-            part = arrays.part_count
-            one.find_layout(packages=self._packages)
-            if end > begin:
-                arrays.add(self.instances, one.layout, block, _engine.retain, one.given, before.given, begin, end)
-            one.take(block, now_ns, self.instances, arrays)
-            one.end = arrays.count
-            if one.end > one.begin:
-                there.append((one, part))
-                arrays.add(self.instances, one.layout, block, _engine.end_part)
+        block = (self._own_end_ns, until_ns, self._own_end_ns, end_ns, self._begin_ns, MAX_NS)
+        places = np.zeros((len(threads), 4), np.int64)
+        given = tuple(one.ahead(until_ns, now_ns, packages=self._packages) for one in threads)
+        _, self.instances.count, arrays.count, arrays.part_count = _engine.follow(
+            given, before.given, places, (block, self.instances.given, arrays.given)
+        )
+        for one, (begin, end, _, done) in zip(threads, places.tolist(), strict=True):
+            one.went_on(begin, end, done)
         self._own_end_ns = end_ns
+        there = [one for one in threads if one.end > one.begin]
         self._ran = arrays.joined(
-            [one.thread for one, _ in there], [one.ordinal for one, _ in there],
-            [(one.begin, one.end, part) for one, part in there], arrays.segments_s.copy(), self.instances,
-            counted=[True] * len(there), earlier_s=[0.0] * len(there), packages=self._packages,
+            [one.thread for one in there], [one.ordinal for one in there],
+            [(begin, end, part) for begin, end, part, _ in places.tolist() if end > begin], arrays.segments_s.copy(),
+            self.instances, counted=[True] * len(there), earlier_s=[0.0] * len(there), packages=self._packages,
         )  # fmt: skip
         return self._ran
 
@@ -325,44 +291,30 @@ def tail_of(stream: Stream, dtype: np.dtype[np.void], fetch: Callable[[int, int]
 
 
 def _fetch_of(stream: Stream) -> Callable[[int, int], bytes] | None:
-    """Return what gives records that the core cannot read, because they are or may be compressed."""
+    """Return what gives records from a number on that the core cannot read, as they are or may be compressed."""
+    size = stream.number("record_bytes")
     if stream.segments is not None:
-        return _Segments(stream).fetch
-    return None if stream.packed is None else _Packed(stream).fetch
+        return lambda first, most: _of_segment(stream, size, first, most)
+    if stream.packed is None:
+        return None
+    known: list[tuple[int, bytes]] = [(0, b"")]
+
+    def of_block(first: int, most: int) -> bytes:
+        """Return records of the block that has the first one; the last block is kept."""
+        begin = first // MOST_RECORDS * MOST_RECORDS
+        if known[0][0] != begin or not known[0][1]:
+            dtype = np.dtype((np.void, size))
+            known[0] = begin, stream.read_part(dtype, begin, begin + MOST_RECORDS).tobytes()
+        return known[0][1][(first - begin) * size : (first - begin + most) * size]
+
+    return of_block
 
 
-class _Segments:
-    """The compressed segments of a stream."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._path, self._size = stream.path, stream.number("record_bytes")
-        self._records = stream.number("segment_records")
-
-    def fetch(self, first: int, most: int) -> bytes:
-        """Return records of one segment from `first` on; none if it is gone. Raises TraceError."""
-        number, at = divmod(first, self._records)
-        records = np.empty((most, self._size), np.uint8)
-        path = segment_path(self._path, number)
-        damaged = read_segment(path, records, at)
-        if damaged:
-            raise TraceError(f"{path} has a damaged block: its live figures end there; load the session instead")
-        return b"" if damaged is None else records.tobytes()
-
-
-class _Packed:
-    """The compressed records of a stream; keeps the last block."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-        self._first = 0
-        self._records = np.empty((0, stream.number("record_bytes")), np.uint8)
-
-    def fetch(self, first: int, most: int) -> bytes:
-        """Return records from `first` on. Raises TraceError."""
-        at = first - self._first
-        if not 0 <= at < len(self._records):
-            size = self._stream.number("record_bytes")
-            self._first, at = first // MOST_RECORDS * MOST_RECORDS, first % MOST_RECORDS
-            records = self._stream.read_part(np.dtype((np.void, size)), self._first, self._first + MOST_RECORDS)
-            self._records = records.view(np.uint8).reshape(-1, size)
-        return self._records[at : at + most].tobytes()
+def _of_segment(stream: Stream, size: int, first: int, most: int) -> bytes:
+    """Return records of one segment; none if it is gone. Raises TraceError."""
+    number, at = divmod(first, stream.number("segment_records"))
+    records, path = np.empty((most, size), np.uint8), segment_path(stream.path, number)
+    damaged = read_segment(path, records, at)
+    if damaged:
+        raise TraceError(f"{path} has a damaged block: its live figures end there; load the session instead")
+    return b"" if damaged is None else records.tobytes()
