@@ -16,20 +16,15 @@ from numpy.typing import NDArray
 
 from tprof.trace.metadata import MAX_NS
 
-from .natives.calls import Reach
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Hashable, Sequence
 
-    from tprof.trace import Thread, Trace
-    from tprof.trace.stacks import Function
+    from tprof.trace.stacks import Function, StackFile
 
     from .segments import Segments
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-Key = int | Reach
-"""A thread: the ordinal of one with samples, else from when to when it was followed."""
 BLOCK = 1 << 16
 """Records that are read at a time."""
 
@@ -56,27 +51,25 @@ class ThreadStacks(NamedTuple):
 
 
 class ThreadReach(NamedTuple):
-    """A thread with segments, and from when to when it has these."""
+    """A thread whose stacks are sought, and from when to when it has segments or was followed."""
 
-    thread: Thread
-    begin_ns: int
-    end_ns: int
-
-
-class _Sought(NamedTuple):
-    """A thread whose stacks are sought: its number among those that were sampled, and from when to when it ran."""
-
-    key: Key
-    number: int
+    key: Hashable
+    process: int
+    tid: int
     begin_ns: int
     end_ns: int
     has_clock: bool
 
+    @property
+    def number(self) -> int:
+        """Its number among the threads that were sampled."""
+        return (self.process << 32) + self.tid
+
 
 class _Block(NamedTuple):
-    """Some records of a process, from the `first` one on, with samples from when to when."""
+    """Some records of a file, from the `first` one on, with samples from when to when."""
 
-    process: int
+    file: int
     first: int
     begin_ns: int
     end_ns: int
@@ -85,54 +78,38 @@ class _Block(NamedTuple):
 class SampledStacks:
     """The sampled stacks of a recording's threads, numbered one process after the other."""
 
-    def __init__(self, trace: Trace, reaches: Iterable[ThreadReach | Reach]) -> None:
-        """Look through the stacks of threads within their segments, or within the time that they were followed.
-
-        Raises TraceError.
-        """
-        self._files = trace.stack_files
-        self._calls = [one.calls() for one in self._files]
-        self._firsts = np.cumsum([0, *(len(one.function) for one in self._calls)])
-        self._sought = [found for one in reaches if (found := self._found(one)) is not None]
-        self._numbers = np.unique(np.array([one.number for one in self._sought], np.int64))
+    def __init__(self, files: Sequence[StackFile], reaches: Sequence[ThreadReach]) -> None:
+        """Look through the stacks of threads. Raises TraceError."""
+        self._reaches, self._numbers = reaches, np.unique(np.array([one.number for one in reaches], np.int64))
+        self._files = [(one, one.calls()) for one in files]
+        self._firsts = np.cumsum([0, *(len(calls.function) for _, calls in self._files)])
         self._ends: dict[_Block, pd.DataFrame] = {}
         self._held: dict[_Block, pd.DataFrame] = {}
-        for process, file in enumerate(self._files):
+        for at, file in enumerate(files):
             for first in range(0, file.count, BLOCK):
-                samples = self._read(process, first)
+                samples = self._read(at, first)
                 if len(samples):
-                    block = _Block(process, first, int(samples["t_ns"].min()), int(samples["t_ns"].max()))
-                    in_order = samples.sort_values("t_ns", kind="stable")
-                    self._ends[block] = in_order.groupby("number").nth([0, -1])
+                    block = _Block(at, first, int(samples["t_ns"].min()), int(samples["t_ns"].max()))
+                    same = samples["number"].duplicated(), samples["number"].duplicated("last")
+                    self._ends[block] = samples[~(same[0] & same[1])]
 
-    def _found(self, one: ThreadReach | Reach) -> _Sought | None:
-        """Return what is sought of a thread, if its process has stacks; some are known by its number only."""
-        if isinstance(one, Reach):
-            key: Key = one
-            process = next((at for at, file in enumerate(self._files) if file.pid == one.pid), None)
-            tid, begin_ns, has_clock = one.tid, one.first_ns, True
-        else:
-            key, tid, begin_ns = one.thread.ordinal, one.thread.tid, one.begin_ns
-            process = next((at for at, file in enumerate(self._files) if file.process == one.thread.process), None)
-            has_clock = "cpu_ns" in one.thread.columns
-        return None if process is None else _Sought(key, (process << 32) + tid, begin_ns, one.end_ns, has_clock)
-
-    def _read(self, process: int, first: int) -> pd.DataFrame:
-        """Read the samples of a block's threads that are sought."""
-        samples = self._files[process].samples(self._calls[process], first, first + BLOCK)
+    def _read(self, at: int, first: int) -> pd.DataFrame:
+        """Read the samples of a block's threads that are sought, in order of time."""
+        file, calls = self._files[at]
+        samples = file.samples(calls, first, first + BLOCK)
         found = pd.DataFrame({
-            "number": (process << 32) + samples.tid, "t_ns": samples.t_ns, "clock_ns": samples.cpu_ns,
-            "stack": samples.stack + self._firsts[process],
+            "number": (file.process << 32) + samples.tid, "t_ns": samples.t_ns, "clock_ns": samples.cpu_ns,
+            "stack": samples.stack + self._firsts[at],
         })  # fmt: skip
-        return found[np.isin(found["number"], self._numbers)]
+        return found.loc[np.isin(found["number"], self._numbers)].sort_values("t_ns", kind="stable")
 
     def functions(self, stack: int) -> list[Function]:
         """Return the functions of a stack, the outermost first."""
-        process = int(np.searchsorted(self._firsts, stack, side="right")) - 1
-        calls = self._calls[process]
-        return [calls.functions[one] for one in calls.path(stack - int(self._firsts[process]))]
+        at = int(np.searchsorted(self._firsts, stack, side="right")) - 1
+        _, calls = self._files[at]
+        return [calls.functions[one] for one in calls.path(stack - int(self._firsts[at]))]
 
-    def between(self, begin_ns: int, until_ns: int) -> dict[Key, ThreadStacks]:
+    def between(self, begin_ns: int, until_ns: int) -> dict[Hashable, ThreadStacks]:
         """Return the samples from a time to another one and one on each side, by threads that ran then.
 
         Of these all that were sampled at any time are there.
@@ -140,12 +117,12 @@ class SampledStacks:
         held = {one: self._held.get(one) for one in self._ends if one.begin_ns < until_ns and one.end_ns >= begin_ns}
         self._held = {at: self._read(*at[:2]) if one is None else one for at, one in held.items()}
         near = (self._ends | self._held).values()
-        found: dict[Key, ThreadStacks] = {}
+        found: dict[Hashable, ThreadStacks] = {}
         if not near:
             return found
         samples = pd.concat(near).sort_values(["number", "t_ns"], kind="stable")
         number = samples["number"].to_numpy()
-        for one in self._sought:
+        for one in self._reaches:
             if one.begin_ns < until_ns and one.end_ns >= begin_ns:
                 of_thread = samples.iloc[slice(*np.searchsorted(number, [one.number, one.number + 1]))]
                 inside = of_thread[(of_thread["t_ns"] > one.begin_ns) & (of_thread["t_ns"] < one.end_ns)]
@@ -154,7 +131,7 @@ class SampledStacks:
         return found
 
 
-def _of_thread(one: _Sought, samples: pd.DataFrame, begin_ns: int, until_ns: int) -> ThreadStacks:
+def _of_thread(one: ThreadReach, samples: pd.DataFrame, begin_ns: int, until_ns: int) -> ThreadStacks:
     """Return a thread's samples; a clock that was not read counts as that before it."""
     t_ns, clock_ns, stack = (samples[name].to_numpy() for name in ("t_ns", "clock_ns", "stack"))
     clock_ns = np.maximum.accumulate(clock_ns)

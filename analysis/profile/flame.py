@@ -12,7 +12,7 @@ weighed samples) and from the interval of the node's joules; both are taken at t
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -26,13 +26,12 @@ from .grouped import bounded, bounds_of, by_task
 from .stack_shares import NO_STACK, POOL, SUMS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from tprof.trace import TaskEntry, Thread
     from tprof.trace.stacks import Function
 
     from .cluster import Job
-    from .part_tables import PartTables
     from .profile import Profile
     from .stack_shares import StackShares
 
@@ -40,12 +39,15 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Frame = tuple[str, str, int]
 """Name, file and line of a function."""
+TaskPlaces = dict[str, list[tuple[str, int]]]
+"""File and line of the functions of tasks, by name."""
 
 OF_HOST = ("process", "thread")
 """Levels above the tasks of one host."""
 LEVELS = ("host", *OF_HOST)
 MAX_LEVELS = 1000
 """Instances that nest more deeply count as if their tasks were called at this level."""
+JOULES = ["own_j", "own_low_j", "own_high_j"]
 GROUP = ["node", "of_pool"]
 """What makes a group of stacks: the node in which they are, and whether a pool works for it."""
 NAMELESS = "a task without a name"
@@ -75,10 +77,10 @@ def flame(profile: Profile, by: Sequence[str] = ()) -> Flame:
     own = _without_functions(more.add(own, fill_value=0.0))
     rows = stacks.rows
     of_instances = np.append(node, -1)[_rows_of(tasks["instance"].to_numpy(np.uint64), rows["instance"].to_numpy())]
-    of_threads = rows["thread"].map(outside)
-    rows = rows.assign(node=of_threads.where(rows["instance"] == 0, of_instances)).query("node >= 0")
-    places = _TaskPlaces(profile.trace.tasks)
-    return _with_functions(paths, own, rows.astype({"node": int}), stacks, places, profile.info["quality"])
+    node_of = np.where(rows["instance"] == 0, rows["thread"].map(outside).fillna(-1), of_instances).astype(np.int64)
+    rows = rows.assign(node=node_of, of_pool=rows["thread"] == POOL)[node_of >= 0]
+    rows = rows.groupby([*GROUP, "stack"], as_index=False)[SUMS].sum()
+    return _with_functions(paths, own, rows, stacks, _places(profile.trace.tasks), profile.info["quality"])
 
 
 def _own(tasks: pd.DataFrame, own_s: Floats, node: Integers, summary: pd.DataFrame) -> pd.DataFrame:
@@ -97,22 +99,16 @@ def _own(tasks: pd.DataFrame, own_s: Floats, node: Integers, summary: pd.DataFra
 
 def _without_functions(own: pd.DataFrame) -> pd.DataFrame:
     """Return what nodes took themselves with the other columns of `flame_of`."""
-    bounds_j = {"task_low_j": own["own_low_j"], "task_high_j": own["own_high_j"], "low_j": np.nan, "high_j": np.nan}
-    return own.assign(**bounds_j, samples=0.0)
+    own = own.assign(task_low_j=own["own_low_j"], task_high_j=own["own_high_j"], samples=0.0)
+    return own.assign(low_j=np.nan, high_j=np.nan)
 
 
 def job_flame(job: Job, by: Sequence[str] = ()) -> Flame:
     """Return the tree of a job's tasks; see `Profile.flame`. Parts whose trees do not say it are read again."""
     levels = _levels(by)
     if not job.has_tables:
-        return joined_flames(list(job.again(_part_flame)), levels)
-    return joined_flames([(one, one.flame) for one in job.parts if one.flame is not None], levels)
-
-
-def joined_flames(flames: Sequence[tuple[PartTables, Flame]], levels: Collection[str]) -> Flame:
-    """Return the tree of some parts of a job."""
-    trees = [(part.host, str(part.info["quality"]), one) for part, one in flames]
-    return joined(trees, frozenset(levels))
+        return joined(list(job.again(_part_flame)), levels)
+    return joined([(one, one.flame) for one in job.parts if one.flame is not None], levels)
 
 
 def _part_flame(_: str, profile: Profile) -> Flame:
@@ -186,7 +182,7 @@ def nodes_of(paths: Paths, tasks: pd.DataFrame, top: Integers) -> Integers:
     return node
 
 
-def _named(tasks: pd.DataFrame) -> pd.Series[str]:
+def _named(tasks: pd.DataFrame) -> pd.Series[Any]:
     """Return the task of each instance, with a name for those without."""
     names = [*dict.fromkeys([*tasks["task"].cat.categories, NAMELESS])]
     return tasks["task"].cat.set_categories(names).fillna(NAMELESS)
@@ -195,14 +191,14 @@ def _named(tasks: pd.DataFrame) -> pd.Series[str]:
 def _rows_of(ids: NDArray[np.uint64], sought: NDArray[np.uint64]) -> NDArray[np.intp]:
     """Return where each of some ids is among increasing ones; -1 if it is 0 or not there."""
     at = np.searchsorted(ids, sought)
-    return np.where((np.append(ids, 0)[at] == sought) & (sought != 0), at, -1)
+    return np.where((np.append(ids, np.uint64(0))[at] == sought) & (sought != 0), at, -1)
 
 
 # Functions below the tasks.
 
 
 def _with_functions(
-    paths: Paths, own: pd.DataFrame, rows: pd.DataFrame, stacks: StackShares, places: _TaskPlaces, quality: str
+    paths: Paths, own: pd.DataFrame, rows: pd.DataFrame, stacks: StackShares, places: TaskPlaces, quality: str
 ) -> Flame:
     """Share each node's own figures among the functions that were sampled in it, and add their nodes.
 
@@ -211,44 +207,38 @@ def _with_functions(
     Parameters
     ----------
     paths, own : the tree, and what its nodes took themselves, as of `flame_of`
-    rows : sampled stacks by `node`
+    rows : sums of sampled stacks by group
     stacks : which they are
     places : where tasks begin
     quality : of the tree
     """
-    rows = rows.assign(of_pool=rows["thread"] == POOL)
     of_stacks, nodes = rows[rows["stack"] != NO_STACK], pd.RangeIndex(len(paths))
     pool_j = rows[rows["stack"] == NO_STACK].groupby("node")["joules"].sum().reindex(nodes, fill_value=0.0)
     part = (pool_j / own["own_j"].where(own["own_j"] > 0)).fillna(0.0).clip(upper=1.0)
     groups = pd.concat([
-        own.assign(node=nodes, of_pool=of_pool, part_j=part_j, part_s=float(not of_pool), pool_j=pool_j)
-        for of_pool, part_j in ((False, 1 - part), (True, part))
+        own[JOULES].mul(1 - part, axis=0).assign(node=nodes, of_pool=False, own_s=own["own_s"], scale=1.0),
+        own[JOULES].mul(part, axis=0).assign(node=nodes, of_pool=True, own_s=0.0, scale=pool_j),
     ])  # fmt: skip
-    weights = of_stacks.groupby(GROUP)[SUMS].sum().reset_index()
-    groups = groups.merge(weights[~weights["of_pool"] | (weights["joules"] > 0)], "left", GROUP)
-    was_sampled = groups["count"].notna()
-    is_there = was_sampled | (groups["own_j"] * groups["part_j"] > 0) | (groups["own_s"] > 0)
-    groups = groups[np.where(groups["of_pool"], groups["part_j"] > 0, is_there)]
+    sums = of_stacks.groupby(GROUP)[SUMS].sum().reset_index()
+    groups = groups.merge(sums[~sums["of_pool"] | (sums["joules"] > 0)], "left", GROUP)
+    was_sampled = groups["count"].notna() & ~groups["of_pool"]
+    groups = groups[was_sampled | (groups["own_j"] > 0) | (groups["own_s"] > 0)]
     effective = (groups["joules"] ** 2 / groups["squares"]).where(groups["squares"] > 0, groups["count"])
     groups = groups.assign(effective=effective.fillna(np.inf))
     leaves = _shares(paths, of_stacks.assign(leaf=_leaves(paths, of_stacks, stacks, places)), groups)
-    low, high = wilson(leaves["share_j"].to_numpy(), leaves["effective"].to_numpy())
-    split = pd.DataFrame({
-        "own_j": leaves["own_j"] * leaves["part_j"] * leaves["share_j"],
-        "own_low_j": leaves["own_low_j"] * leaves["part_j"] * low,
-        "own_high_j": leaves["own_high_j"] * leaves["part_j"] * high,
-        "own_s": leaves["own_s"] * leaves["part_s"] * leaves["share_s"],
-        "samples": leaves["count"],
-    }).groupby(leaves["leaf"]).sum()  # fmt: skip
-    names, everywhere = list(split), pd.RangeIndex(len(paths))
+    split = _bounded(leaves).assign(own_s=leaves["own_s"] * leaves["share_s"], samples=leaves["count"])
+    split = split.groupby(leaves["leaf"]).sum()
+    names = [*JOULES, "own_s", "samples"]
     own.loc[groups["node"].unique(), names] = 0.0
-    own = own.reindex(everywhere).fillna(dict.fromkeys(own.columns.drop(["low_j", "high_j"]), 0.0))
-    own[names] += split.reindex(everywhere, fill_value=0.0)
+    own = own.reindex(range(len(paths)))
+    own = own.fillna({name: 0.0 for name in own if name not in ("low_j", "high_j")})
+    own[names] += split.reindex(own.index, fill_value=0.0)[names]
     own[["low_j", "high_j"]] = _inner_bounds(paths, leaves)
-    scale = (groups["pool_j"] / groups["joules"]).where(groups["of_pool"], 1.0)
+    # Pools' stacks are weighed by CPU time.
+    scale = (groups["scale"] / groups["joules"]).where(groups["of_pool"], 1.0)
     joules, squares = (groups["joules"] * scale).sum(), (groups["squares"] * scale**2).sum()
-    effective_in_all = joules**2 / squares if squares > 0 else 0.0
-    return flame_of(paths, own, quality, int(groups["count"].sum()), float(effective_in_all))
+    all_effective = float(joules**2 / squares) if squares > 0 else 0.0
+    return flame_of(paths, own, quality, int(groups["count"].sum()), all_effective)
 
 
 def _shares(paths: Paths, stacks: pd.DataFrame, groups: pd.DataFrame) -> pd.DataFrame:
@@ -261,9 +251,15 @@ def _shares(paths: Paths, stacks: pd.DataFrame, groups: pd.DataFrame) -> pd.Data
     share_s = (leaves["seconds"] / leaves["seconds_of_all"]).where(leaves["seconds_of_all"] > 0, 0.0)
     share_j = (leaves["joules"] / leaves["joules_of_all"]).where(leaves["joules_of_all"] > 0, share_s)
     none = groups[groups["count"].isna()]
-    leaf = [paths.child(node, NONE_SAMPLED, REST) for node in none["node"]]
-    none = none.assign(leaf=np.array(leaf, np.int64), share_j=1.0, share_s=1.0, count=0.0)
+    leaf = np.array([paths.child(node, NONE_SAMPLED, REST) for node in none["node"]], np.int64)
+    none = none.assign(leaf=leaf, share_j=1.0, share_s=1.0, count=0.0)
     return pd.concat([leaves.assign(share_j=share_j, share_s=share_s), none])
+
+
+def _bounded(shares: pd.DataFrame) -> pd.DataFrame:
+    """Return the joules of shares of groups, and their bounds."""
+    low, high = wilson(shares["share_j"].to_numpy(), shares["effective"].to_numpy())
+    return shares[JOULES] * np.column_stack((shares["share_j"], low, high))
 
 
 def _inner_bounds(paths: Paths, leaves: pd.DataFrame) -> pd.DataFrame:
@@ -273,20 +269,18 @@ def _inner_bounds(paths: Paths, leaves: pd.DataFrame) -> pd.DataFrame:
     while len(up := up[up["at"] != up["node"]]):
         found.append(up)
         up = up.assign(at=parents[up["at"]])
-    of_group = dict.fromkeys(("effective", "part_j", "own_low_j", "own_high_j"), "first")
-    inner = pd.concat(found).groupby([*GROUP, "at"]).agg({"share_j": "sum"} | of_group)
-    low, high = wilson(inner["share_j"].to_numpy(), inner["effective"].to_numpy())
-    low_j, high_j = inner["own_low_j"] * inner["part_j"] * low, inner["own_high_j"] * inner["part_j"] * high
-    return pd.DataFrame({"low_j": low_j, "high_j": high_j}).groupby("at").sum()
+    of_group = dict.fromkeys(("effective", *JOULES), "first")
+    inner = pd.concat(found).groupby([*GROUP, "at"]).agg({"share_j": "sum", **of_group})
+    return _bounded(inner)[JOULES[1:]].groupby("at").sum()
 
 
-def _leaves(paths: Paths, rows: pd.DataFrame, stacks: StackShares, places: _TaskPlaces) -> Integers:
+def _leaves(paths: Paths, rows: pd.DataFrame, stacks: StackShares, places: TaskPlaces) -> Integers:
     """Return the node in which each stack ends, without what called its task."""
     frames = {stack: frames_of(stacks.functions(stack)) for stack in rows["stack"].unique().tolist()}
     names = {node: _names_of_tasks(paths, node) for node in rows["node"].unique().tolist()}
     found = []
     for at, stack, of_pool in rows[["node", "stack", "of_pool"]].itertuples(index=False):
-        for name, file, line in frames[stack] if of_pool else places.below(names[at], frames[stack]):
+        for name, file, line in frames[stack] if of_pool else _below(places, names[at], frames[stack]):
             at = paths.folded_child(at, name, FUNCTION, f"{file}:{line}" if file else "")  # noqa: PLW2901 - goes down
         found.append(at)
     return np.array(found, np.int64)
@@ -302,33 +296,30 @@ def _names_of_tasks(paths: Paths, node: int) -> list[str]:
     return names
 
 
-class _TaskPlaces:
-    """Where the functions of tasks begin, to leave out of a stack what called the task."""
+def _places(entries: Iterable[TaskEntry]) -> TaskPlaces:
+    """Return where the functions of tasks begin; tasks of whole threads have no place."""
+    found: TaskPlaces = defaultdict(list)
+    for entry in entries:
+        if entry.file is not None and entry.line is not None and not entry.is_default:
+            found[shown(entry.name)].append((entry.file, entry.line))
+    return found
 
-    def __init__(self, entries: Iterable[TaskEntry]) -> None:
-        """Collect the places by name; tasks of whole threads have none."""
-        self._by_name: dict[str, list[tuple[str, int]]] = defaultdict(list)
-        for entry in entries:
-            if entry.file is not None and entry.line is not None and not entry.is_default:
-                self._by_name[shown(entry.name)].append((entry.file, entry.line))
 
-    def below(self, names: Sequence[str], path: Sequence[Frame]) -> Sequence[Frame]:
-        """Return the functions that the first of some tasks called whose own is in the stack."""
-        found = (self._found(name, path) for name in names)
-        return path[next((at + 1 for at in found if at is not None), 0) :]
-
-    def _found(self, name: str, path: Sequence[Frame]) -> int | None:
-        places = self._by_name.get(name, [])
-        exact = [at for at, (_, file, line) in enumerate(path) if (file, line) in places]
+def _below(places: TaskPlaces, names: Sequence[str], path: Sequence[Frame]) -> Sequence[Frame]:
+    """Return the functions that the first of some tasks called whose own is in a stack."""
+    for name in names:
+        exact = [at for at, (_, *place) in enumerate(path) if tuple(place) in places[name]]
         if exact:
-            return exact[-1]
+            return path[exact[-1] + 1 :]
         # A region lies in a function that begins above its line.
         around = [
             (line, at)
             for at, (_, file, line) in enumerate(path)
-            if any(file == place and line <= of for place, of in places)
+            if any(file == place and line <= of for place, of in places[name])
         ]
-        return max(around)[1] if around else None
+        if around:
+            return path[max(around)[1] + 1 :]
+    return path
 
 
 def frames_of(functions: Sequence[Function]) -> tuple[Frame, ...]:

@@ -16,7 +16,9 @@ from .summary import joined_quality
 from .tables import divided
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
+
+    from .part_tables import PartTables
 
 Floats = NDArray[np.float64]
 
@@ -199,32 +201,32 @@ def flame_of(paths: Paths, own: pd.DataFrame, quality: str, sampled: int = 0, ef
     return Flame(nodes, quality, sampled, effective)
 
 
-def joined(flames: Sequence[tuple[str, str, Flame]], levels: frozenset[str]) -> Flame:
+def joined(flames: Sequence[tuple[PartTables, Flame]], levels: Collection[str]) -> Flame:
     """Return the tree of several hosts, figures of the same path added: bounds too, so they are never too narrow.
 
     Parameters
     ----------
-    flames : the name of each host, its quality, and its tree
+    flames : the part of a job of each host, and its tree
     levels : kinds of nodes that stay above the tasks; host is one that is added
     """
     paths = Paths()
     parts = [pd.DataFrame(dict.fromkeys(ADDED, np.nan), index=[0]).assign(node=ROOT)]
-    for host, _, one in flames:
-        parts.append(_placed(paths, one, host if "host" in levels else None, levels))
+    for part, one in flames:
+        parts.append(_placed(paths, one, part.host if "host" in levels else None, levels))
         if "host" in levels:
             parts.append(one.nodes.head(1)[[name for name in ADDED if name not in OWN]].assign(node=ROOT))
     nodes = paths.table().join(pd.concat(parts).groupby("node").sum(min_count=1))
     counts: dict[str, Any] = {name: nodes[name].fillna(0).astype(np.int64) for name in ("instances", "unresolved")}
     power_w = divided(nodes["energy_j"].to_numpy(), nodes["time_s"].to_numpy())
     nodes.insert(list(nodes.columns).index("time_s") + 1, "power_w", power_w)
-    quality = joined_quality(quality for _, quality, _ in flames)
-    trees = [one for _, _, one in flames if one.effective > 0 and one.energy_j > 0]
+    quality = joined_quality(str(part.info["quality"]) for part, _ in flames)
+    trees = [one for _, one in flames if one.effective > 0 and one.energy_j > 0]
     squares = sum(one.energy_j**2 / one.effective for one in trees)
     effective = sum(one.energy_j for one in trees) ** 2 / squares if squares > 0 else 0.0
-    return Flame(nodes.assign(**counts), quality, sum(one.sampled for _, _, one in flames), effective)
+    return Flame(nodes.assign(**counts), quality, sum(one.sampled for _, one in flames), effective)
 
 
-def _placed(paths: Paths, flame: Flame, host: str | None, levels: frozenset[str]) -> pd.DataFrame:
+def _placed(paths: Paths, flame: Flame, host: str | None, levels: Collection[str]) -> pd.DataFrame:
     """Return the figures of the rows of a tree that stay, and the node of each in the joined one."""
     at = [ROOT if host is None else paths.child(ROOT, host, "host")]
     rows = [ROOT]

@@ -18,7 +18,7 @@ CPU time since the sample before. Their sums are of CPU seconds therefore, besid
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -30,13 +30,13 @@ from tprof.analysis.attribution.stack_samples import Cuts, SampledStacks, cut_at
 from .tables import divided
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     from tprof.analysis.attribution.load import Activity
     from tprof.analysis.attribution.natives.segments import NativeSegments
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.attribution.sharing import Sharing
-    from tprof.analysis.attribution.stack_samples import Key, ThreadStacks
+    from tprof.analysis.attribution.stack_samples import ThreadStacks
     from tprof.analysis.attribution.windows import Window
 
     from .recipe import Again
@@ -101,23 +101,23 @@ class StackShares:
         plans : the shares of each domain that counts, and what computes them among pieces
         """
         stacks, threads = self._sampled.between(window.own_ns[0], window.until_ns), activity.segments
-        pools = [pool.segments for pool in activity.pools]
-        whole_j = _energies((plan for plan, _ in plans), [len(one.cpu_s) for one in (*threads, *pools)])
+        whole_j = _energies((plan for plan, _ in plans), [*threads, *(pool.segments for pool in activity.pools)])
         cuts = [cut_at(one, stacks[at]) if (at := one.thread.ordinal) in stacks else None for one in threads]
         pieces_j = whole_j
         if any(cut is not None and len(cut.before) for cut in cuts):
             pieces = [one if cut is None else cut.segments for one, cut in zip(threads, cuts, strict=True)]
             owners, ran = [None if cut is None else cut.owner for cut in cuts], activity.ran.replaced(pieces)
             shared = (again(replace(activity, ran=ran), owners) for _, again in plans)
-            pieces_j = _energies(shared, [len(one.cpu_s) for one in pieces])
+            pieces_j = _energies(shared, pieces)
         segments, weighed = [self._segments], [self._pieces]
         for one, cut, energy_j, piece_j in zip(threads, cuts, whole_j, pieces_j, strict=False):
             own = (one.slot == 0) & (one.t_ns[:-1] >= window.own_ns[0]) & (one.t_ns[:-1] < window.own_ns[1])
             ordinal, outside = one.thread.ordinal, np.array([energy_j[one.slot == 0].sum(), one.cpu_s[own].sum()])
             self.outside[ordinal] = self.outside.get(ordinal, 0.0) + outside
             if cut is not None:
-                segments.append(_segments(window, one, energy_j, sum_by(cut.owner, piece_j, len(energy_j))))
-                weighed.append(_weighed(window, one, stacks[ordinal], cut, piece_j))
+                of_segments, of_stacks = _of_thread(window, one, stacks[ordinal], cut, energy_j, piece_j)
+                segments.append(of_segments)
+                weighed.append(of_stacks)
         self._known += _pool_stacks(window, activity, stacks, whole_j[len(threads) :])
         self._advance(_added(segments, [*_SEGMENT, "end_ns"]), _added(weighed, _PIECE), window.own_ns[1])
         if sum(map(len, self._known[1:])) > len(self._known[0]):
@@ -139,27 +139,23 @@ class StackShares:
         self._known.append(_added([known[[*OWNERS, *SUMS]]], OWNERS))
 
 
-def _energies(sharings: Iterable[Sharing], counts: Sequence[int]) -> list[Floats]:
-    """Return the joules of each thread's segments, then of each pool's, of which there are so many."""
-    found = [np.zeros(count) for count in counts]
+def _energies(sharings: Iterable[Sharing], ran: Sequence[Segments | NativeSegments]) -> list[Floats]:
+    """Return the joules of each thread's segments, then of each pool's."""
+    found = [np.zeros(len(one.cpu_s)) for one in ran]
     for sharing in sharings:
         for total_j, energy_j in zip(found, sharing.energies(), strict=False):
             np.add(total_j, energy_j, out=total_j)
     return found
 
 
-def _segments(window: Window, one: Segments, whole_j: Floats, pieces_j: Floats) -> pd.DataFrame:
-    """Return what a window gives of a thread's segments: their joules, and those of their pieces."""
-    begin_ns, end_ns = one.t_ns[:-1], one.t_ns[1:]
-    columns = {"begin_ns": begin_ns, "end_ns": end_ns, "whole_j": whole_j, "pieces_j": pieces_j}
-    return pd.DataFrame({"thread": one.thread.ordinal, **columns})[(end_ns > begin_ns) & (end_ns > window.own_ns[0])]
+def _of_thread(
+    window: Window, one: Segments, stacks: ThreadStacks, cut: Cuts, energy_j: Floats, piece_j: Floats
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return what a window gives of a thread's segments with stacks, and of these stacks.
 
-
-def _weighed(window: Window, one: Segments, stacks: ThreadStacks, cut: Cuts, piece_j: Floats) -> pd.DataFrame:
-    """Return what a window gives of a thread's stacks.
-
-    Which piece has their power (`until_ns`: its end), the joules of this piece here, and if the stack was sampled in
-    the window for how many times these it stands, and for how many seconds.
+    Of a segment its joules and those of its pieces. Of a stack which piece has its power (`until_ns`: its end), the
+    joules of this piece, and if it was sampled in the window for how many times these it stands, and for how many
+    seconds.
     """
     length_ns = np.diff(cut.segments.t_ns)
     # A sample at the very begin of its segment ends a piece of the one before, or none.
@@ -168,19 +164,24 @@ def _weighed(window: Window, one: Segments, stacks: ThreadStacks, cut: Cuts, pie
     times = divided(gap_s, length_ns[at] * 1e-9, 0.0)
     if stacks.clock_ns is not None:
         times = np.minimum(times, np.maximum(divided(around_s, cut.segments.cpu_s[at], 0.0), 1.0))
-    t_ns, piece_end_ns = stacks.t_ns[cut.sample], cut.segments.t_ns[at + 1]
+    t_ns, piece_end_ns, segment = stacks.t_ns[cut.sample], cut.segments.t_ns[at + 1], cut.owner[at]
     own = (t_ns >= window.own_ns[0]) & (t_ns < window.own_ns[1])
-    segment = cut.owner[at]
     found = pd.DataFrame({
         "thread": one.thread.ordinal, "begin_ns": one.t_ns[segment], "t_ns": t_ns, "until_ns": piece_end_ns,
         "instance": np.append(np.uint64(0), one.rows.instance)[one.slot[segment]], "stack": stacks.stack[cut.sample],
         "joules": piece_j[at], "times": times * own, "seconds": gap_s * own, "count": own.astype(float),
     })  # fmt: skip
-    return found[own | (found["joules"] > 0)]
+    # Segments that are in other windows too may have stacks there.
+    begin_ns, end_ns, pieces_j = one.t_ns[:-1], one.t_ns[1:], sum_by(cut.owner, piece_j, len(energy_j))
+    taken = (begin_ns < window.own_ns[0]) | (end_ns > window.own_ns[1])
+    taken[segment] = True
+    columns = {"begin_ns": begin_ns, "end_ns": end_ns, "whole_j": energy_j, "pieces_j": pieces_j}
+    segments = pd.DataFrame({"thread": one.thread.ordinal, **columns})
+    return segments[taken & (end_ns > begin_ns)], found[own | (found["joules"] > 0)]
 
 
 def _pool_stacks(
-    window: Window, activity: Activity, stacks: Mapping[Key, ThreadStacks], pools_j: Sequence[Floats]
+    window: Window, activity: Activity, stacks: Mapping[Hashable, ThreadStacks], pools_j: Sequence[Floats]
 ) -> Iterator[pd.DataFrame]:
     """Yield the joules of pools that Python started by instance, and their stacks.
 
@@ -213,7 +214,7 @@ def _sampled(window: Window, native: NativeSegments, one: ThreadStacks) -> pd.Da
 
 
 def _of_pool(
-    instance: NDArray[np.uint64], stack: Integers | int, *, joules: Floats, count: float = 0.0
+    instance: NDArray[np.uint64], stack: Integers | int, *, joules: NDArray[np.floating[Any]], count: float = 0.0
 ) -> pd.DataFrame:
     squares = joules**2 * count
     rows = pd.DataFrame({"instance": instance, "thread": POOL, "stack": stack, "joules": joules, "seconds": 0.0})

@@ -1,17 +1,17 @@
-"""The instances of a long recording in files that are read in parts.
+"""Instances of a recording, and all of them in a file that is read in parts.
 
-A file has no name: it takes space until nothing reads it any more, however the process ends.
+The file has no name: it takes space until nothing reads it any more, however the process ends.
 """
 
 from __future__ import annotations
 
+import os
 import tempfile
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tprof.errors import TprofError
-from tprof.trace.long_arrays import temporary_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,8 @@ def scanned(share: Share) -> Any:
     need("pyarrow", "parquet", "scan_tasks")
     from tprof.analysis.export.table_files import ParquetFile  # noqa: PLC0415 - for the same reason
 
-    folder = temporary_folder()
+    large = "/var/tmp"  # noqa: S108 - that for small files may be in memory
+    folder = large if not os.environ.get("TMPDIR") and os.access(large, os.W_OK) else tempfile.gettempdir()
     try:
         with tempfile.TemporaryDirectory(prefix="tprof-tasks-", dir=folder) as own:
             path = Path(own) / "tasks.parquet"

@@ -161,13 +161,18 @@ class WindowStream:
 
     def begin_stacks(self) -> StackShares:
         """Read the sampled stacks, none of them weighed yet."""
-        first_ns, last_ns = self.trace.reach_ns
+        (first_ns, last_ns), files = self.trace.reach_ns, self.trace.stack_files
         reaches = [
-            ThreadReach(one.thread, max(int(one.t_ns[0]), first_ns), min(one.end_ns, last_ns))
-            for one in self.found.threads
-        ]
-        pools = () if self.pools is None else self.pools.pools
-        return StackShares(SampledStacks(self.trace, [*reaches, *(one for pool in pools for one in pool.python)]))
+            ThreadReach(
+                of.ordinal, of.process, of.tid, max(int(one.t_ns[0]), first_ns), min(one.end_ns, last_ns),
+                "cpu_ns" in of.columns,
+            )
+            for one in self.found.threads for of in [one.thread]
+        ]  # fmt: skip
+        processes = {one.pid: one.process for one in files}
+        python = (one for pool in (self.pools.pools if self.pools else ()) for one in pool.python)
+        reaches += [ThreadReach(one, processes.get(one.pid, -1), *one[1:], has_clock=True) for one in python]
+        return StackShares(SampledStacks(files, reaches))
 
     def segments(self) -> Iterator[tuple[tuple[int, int], list[Segments]]]:
         """Yield for each window when the segments begin that count in it, and those of its threads."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tprof.analysis.profile.flame import joined_flames
+from tprof.analysis.profile.flame_tree import joined
 
 from .profile_data import TIME_BINS, records
 
@@ -38,7 +38,7 @@ def flame_of(job: Job, lanes: Sequence[PartLanes]) -> Flame:
     """Return the tree of all hosts; of parts that were read in windows it came with their lanes."""
     read = {one.host: one.flame for one in lanes}
     known = [(one, one.flame or read.get(one.part)) for one in job.present]
-    return joined_flames([(part, one) for part, one in known if one is not None], {"host"})
+    return joined([(part, one) for part, one in known if one is not None], {"host"})
 
 
 def power(job: Job, duration_s: float) -> dict[str, Any]:

@@ -23,11 +23,11 @@ CALLS = [stacks.function(0, "f"), stacks.call(0, 0), stacks.call(1, 0, 0)]
 def sampled(path: Path, *records: np.ndarray, threads: list[tuple[int, int, int]]) -> SampledStacks:
     """Read stacks of threads, given as their number and from when to when they have segments."""
     given = [{"t_ns": [a, b], "instance": [1, 0], "task": [0, -1], "cpu_ns": [0, 1], "tid": t} for t, a, b in threads]
-    trace = tprof.load(traces.write(path, threads=given))
+    traces.write(path, threads=given)
     stacks.write(path, np.concatenate([*CALLS, *records]))
     trace = tprof.load(path)
-    reaches = [ThreadReach(one, a, b) for one, (_, a, b) in zip(trace.threads, threads, strict=True)]
-    return SampledStacks(trace, reaches)
+    reaches = [ThreadReach(at, 0, *one, has_clock=True) for at, one in enumerate(threads)]
+    return SampledStacks(trace.stack_files, reaches)
 
 
 def test_a_window_has_its_own_samples_and_one_on_each_side(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from support import native_pools, nested_runs, stacks, traces
 from support.properties import examples
 from support.streamed_profiles import streamed
+from tprof.analysis.attribution import stack_samples
 from tprof.analysis.report.profile_page import page_data
 
 import tprof
@@ -138,14 +139,16 @@ def test_functions_beside_native_threads_are_those_of_the_whole(tmp_path, seed) 
 
 
 @pytest.mark.parametrize("by", [("process", "thread"), ("host",)])
-def test_levels_above_the_tasks_are_those_of_the_whole(tmp_path, by) -> None:
-    """Of time outside tasks too."""
+def test_levels_above_the_tasks_are_those_of_the_whole(tmp_path, monkeypatch, by) -> None:
+    """Of time outside tasks too, and where few records are read at a time."""
     rng = np.random.default_rng(5)
     path = nested_runs.write(tmp_path / "x.tprof", rng)
     add_stacks(path, rng, 100)
     trace = tprof.load(path)
+    whole = trace.profile().flame(*by)
+    monkeypatch.setattr(stack_samples, "BLOCK", 7)
 
-    assert_same_tree(trace.profile().flame(*by), streamed(trace, samples=60).flame(*by))
+    assert_same_tree(whole, streamed(trace, samples=60).flame(*by))
 
 
 def test_a_wait_of_many_windows_has_the_stacks_of_all_of_them(tmp_path) -> None:

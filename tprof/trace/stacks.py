@@ -5,7 +5,7 @@ A file holds records of `layout.STACK`: functions, stacks as a tree of calls, an
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -190,21 +190,24 @@ def stacks_of(records: Records, process: int, pid: int) -> Stacks:
     """
     calls = calls_of(records, process, pid)
     samples = calls.samples(records)
-    sampled = int(np.count_nonzero(records["kind"] == StackKind.SAMPLE))
-    known = {one.name: getattr(calls, one.name) for one in fields(Calls)}
-    known["left_out"] += sampled - len(samples.stack)
-    return Stacks(**known, **samples._asdict())
+    left_out = calls.left_out + int(np.count_nonzero(records["kind"] == StackKind.SAMPLE)) - len(samples.stack)
+    return Stacks(**(vars(calls) | samples._asdict() | {"left_out": left_out}))
 
 
 def calls_of(records: Records, process: int, pid: int) -> Calls:
-    """Put a file's functions and calls together; the parameters are those of `stacks_of`."""
+    """Put a file's functions and calls together; callers stand before the called. The parameters are as above."""
     kind = records["kind"]
     functions, place_of = _functions(records[kind == StackKind.FUNCTION])
     calls = records[kind == StackKind.CALL]
-    caller, function, places = _calls(calls, place_of)
-    number = np.array(sorted(places), np.int64)
-    place = np.array([places[one] for one in number.tolist()], np.int64)
-    return Calls(process, pid, functions, caller, function, number, place, left_out=len(calls) - len(caller))
+    places = {layout.NO_STACK: -1}
+    found: list[tuple[int, int, int]] = []
+    for number, other, called in zip(*(calls[name].tolist() for name in ("number", "other", "cpu_ns")), strict=True):
+        if other in places and called in place_of and number not in places:
+            places[number] = len(found)
+            found.append((places[other], place_of[called], number))
+    caller, function, numbers = np.array(found, np.int64).reshape(-1, 3).T
+    place = np.argsort(numbers)
+    return Calls(process, pid, functions, caller, function, numbers[place], place, left_out=len(calls) - len(found))
 
 
 def _functions(records: Records) -> tuple[tuple[Function, ...], dict[int, int]]:
@@ -229,18 +232,3 @@ def _function(text: bytes, flags: int) -> Function:
         name[:MAX_TEXT_CHARACTERS], file[-MAX_TEXT_CHARACTERS:], number,
         is_own=bool(flags & StackFlag.OWN), is_cut=bool(flags & StackFlag.CUT),
     )  # fmt: skip
-
-
-def _calls(records: Records, place_of: dict[int, int]) -> tuple[Integers, Integers, dict[int, int]]:
-    """Return the caller and function of each stack, and the index of each number; callers stand before the called."""
-    caller: list[int] = []
-    function: list[int] = []
-    places = {layout.NO_STACK: -1}
-    columns = (records[name].tolist() for name in ("number", "other", "cpu_ns"))
-    for number, other, called in zip(*columns, strict=True):
-        if other in places and called in place_of and number not in places:
-            places[number] = len(caller)
-            caller.append(places[other])
-            function.append(place_of[called])
-    del places[layout.NO_STACK]
-    return np.array(caller, np.int64), np.array(function, np.int64), places
