@@ -1,58 +1,36 @@
 """Estimates the error of single instances by their length, by simulation with this recording's own sensor.
 
-The simulation replays the recording and takes the estimated powers as true. It draws each edge between two readings
-from its window, rounds joules to whole counts, and draws fitted powers from their covariance. It then shares the joules
-as the profile does, and compares each instance with its true joules above static power. Not included are the deviation
-of an instance from its task's mean power and, without fitted powers, the error of the model.
+The simulation replays the window in the middle of the recording and takes the estimated powers as true. It draws each
+edge between two readings from its window, rounds joules to whole counts, and draws fitted powers from their covariance.
+It then shares the joules as the profile does, and compares each instance with its true joules above static power. Not
+included are the deviation of an instance from its task's mean power and, without fitted powers, the error of the model.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from tprof.analysis.attribution.load import Load
 from tprof.analysis.attribution.overlaps import distribute_energy, has_overlaps, split_overlaps
-from tprof.analysis.attribution.segment_energy import (
-    LocatedSegments,
-    gather,
-    padded,
-    rates,
-    spread,
-    sum_by,
-)
+from tprof.analysis.attribution.segment_energy import LocatedSegments, gather, padded, rates, spread, sum_by
 from tprof.analysis.models.fitted.edges import estimate_edges
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.analysis.attribution.natives.segments import NativeSegments
+    from numpy.typing import NDArray
     from tprof.analysis.attribution.quanta import Quanta
-    from tprof.analysis.attribution.segments import Segments
+    from tprof.analysis.attribution.segments import JoinedSegments
     from tprof.analysis.attribution.sharing import Sharing
     from tprof.analysis.models.fitted import Fit
 
     from .profile import Profile
 
-Floats = NDArray[np.float64]
-MOST_SAMPLES = 400_000
-"""Size of the slice of the recording that is replayed."""
+    Floats = NDArray[np.float64]
 COLUMNS = ("length_low_s", "length_high_s", "instances", "error")
-
-
-@dataclass(frozen=True)
-class Played:
-    """The slice to replay: quanta, static watts, and for each thread its times, joules, owners and tasks."""
-
-    quanta: Quanta
-    static_w: float
-    t_ns: Sequence[NDArray[np.int64]]
-    joules: Sequence[Floats]
-    slot: Sequence[NDArray[np.int32]]
-    task: Sequence[NDArray[np.int32]]
 
 
 def expected_errors(profile: Profile) -> pd.DataFrame:
@@ -71,71 +49,48 @@ def expected_errors(profile: Profile) -> pd.DataFrame:
     ]
     names = {domain.name for domain in domains}
     stream = profile.host_instances.stream if names else None
-    # The window in the middle of the recording.
-    plans = [] if stream is None else stream.planned(len(stream.windows) // 2)[1]
-    resolved = [plan for plan in plans if plan.measured.name in names]
+    if stream is None:
+        return _by_length(*np.empty((3, 0)))
+    activity, plans = stream.planned(len(stream.windows) // 2)
+    resolved = [
+        one for one in plans if one.measured.name in names and len(one.measured) > 2 and one.load.modelled().any()
+    ]
     # A package's sensor resolves single instances; that of a board or a plug beside it is far coarser.
     for plan in sorted(resolved, key=lambda plan: plan.measured.scope != "package")[:1]:
         fit = profile.recipe.fits.get(plan.measured.name)
-        played = _slice(plan, plan.load.segments, len(profile.trace.tasks), known=fit is not None)
-        if played is not None:
-            return _by_length(*_replay(played, fit, np.random.default_rng(0)))
+        return _by_length(*_replay(plan, activity.ran, fit, len(profile.trace.tasks)))
     return _by_length(*np.empty((3, 0)))
 
 
-def _slice(plan: Sharing, segments: Sequence[Segments | NativeSegments], tasks: int, *, known: bool) -> Played | None:
-    """Cut a slice out of the middle, with modelled joules scaled to the measured level."""
-    quanta, located = plan.measured, plan.load.threads
-    samples = sum(len(thread.t_ns) for thread in located)
-    modelled = sum(float(thread.modelled.sum()) for thread in located)
-    if modelled <= 0 or len(quanta) < 3:
-        return None
-    part = min(MOST_SAMPLES / max(samples, 1), 1.0)
-    first = int(len(quanta) * (1 - part) / 2)
-    last = max(len(quanta) - first, first + 3)
-    begin_ns, end_ns = quanta.edges_ns[first], quanta.edges_ns[min(last, len(quanta))]
-    level = 1.0 if known else float(plan.dynamic_j.sum()) / modelled
-    cuts = [slice(*np.searchsorted(thread.t_ns, (begin_ns, end_ns))) for thread in located]
-    cuts = [slice(cut.start, max(cut.stop - 1, cut.start)) for cut in cuts]
-    return Played(
-        replace(
-            quanta,
-            edges_ns=quanta.edges_ns[first : last + 1],
-            window_s=quanta.window_s[first : last + 1],
-            energy_j=quanta.energy_j[first:last],
-            valid=np.ones(len(quanta.energy_j[first:last]), bool),
-            stuck=quanta.stuck[first:last],
-            unread=None,
-        ),
-        float((quanta.energy_j - plan.dynamic_j).sum() / (np.diff(quanta.edges_ns).sum() * 1e-9)),
-        [thread.t_ns[cut.start : cut.stop + 1] for thread, cut in zip(located, cuts, strict=True)],
-        [thread.modelled[cut] * level for thread, cut in zip(located, cuts, strict=True)],
-        [one.slot[cut] for one, cut in zip(segments, cuts, strict=True)],
-        [one.task_numbers(tasks)[cut] for one, cut in zip(segments, cuts, strict=True)],
-    )
-
-
-def _replay(played: Played, fit: Fit | None, random: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+def _replay(plan: Sharing, ran: JoinedSegments, fit: Fit | None, tasks: int) -> tuple[Floats, Floats, Floats]:
     """Return for each whole instance its own seconds, its true joules, and the joules shared to it."""
-    quanta = played.quanta
+    random, load = np.random.default_rng(0), plan.load
+    quanta = replace(plan.measured, valid=np.ones(len(plan.measured), bool))
+    # Without fitted powers the modelled energy is scaled to the measured level.
+    level = (
+        1.0 if fit is not None else float(plan.dynamic_j.sum()) / sum(float(one.modelled.sum()) for one in load.located)
+    )
+    true = [one.weighing(one.modelled * level) for one in load.located]
+    seconds = np.diff(quanta.edges_ns) * 1e-9
+    static_w = float((quanta.energy_j - plan.dynamic_j).sum() / seconds.sum())
     edges_ns = _drawn_edges(quanta, random)
-    drawn_j = np.zeros(len(edges_ns) + 1)
-    for t_ns, joules in zip(played.t_ns, played.joules, strict=True):
-        drawn_j += spread(LocatedSegments(t_ns, joules, edges_ns))
-    static_j = played.static_w * np.diff(edges_ns) * 1e-9
-    energy_j = _counted(drawn_j[1:-1] + static_j, quanta.unit_j)
-    energy_j = np.maximum(energy_j - played.static_w * np.diff(quanta.edges_ns) * 1e-9, 0.0)
-    error = _drawn_powers(fit, random) if fit is not None else None
-    assumed = [
-        joules if error is None else joules * error[task]
-        for joules, task in zip(played.joules, played.task, strict=True)
-    ]
-    given = _shared(replace(quanta, energy_j=energy_j), played.t_ns, assumed, fit)
-    parts = [
-        _instances(*one) for one in zip(played.t_ns, played.slot, played.joules, given, strict=True) if len(one[1])
-    ]
-    seconds, true_j, given_j = (np.concatenate([part[i] for part in parts]) if parts else np.empty(0) for i in range(3))
-    return seconds, true_j, given_j
+    drawn_j = sum(spread(replace(one, edges_ns=edges_ns)) for one in true)[1:-1] + static_w * np.diff(edges_ns) * 1e-9
+    energy_j = np.maximum(_counted(drawn_j, quanta.unit_j) - static_w * seconds, 0.0)
+    assumed = true
+    if fit is not None:
+        error = _drawn_powers(fit, random)
+        assumed = [
+            one.weighing(one.modelled * error[group.task_numbers(tasks)])
+            for one, group in zip(true, load.groups, strict=True)
+        ]
+    given_j = _shared(replace(quanta, energy_j=energy_j), assumed, fit)
+    # Without those that the ends of the window may cut.
+    cut = ran.slot[np.concatenate((ran.joints.begin, ran.joints.end - 1))]
+    count, length_s = len(ran.parts) + 1, np.where(ran.slot > 0, np.diff(ran.t_ns) * 1e-9, 0.0)
+    own_s, true_j, found_j = (sum_by(ran.slot, one, count) for one in (length_s, true[0].modelled, given_j))
+    whole = (own_s > 0) & (true_j > 0)
+    whole[np.append(cut, 0)] = False
+    return own_s[whole], true_j[whole], found_j[whole]
 
 
 def _drawn_edges(quanta: Quanta, random: np.random.Generator) -> NDArray[np.int64]:
@@ -161,38 +116,21 @@ def _drawn_powers(fit: Fit, random: np.random.Generator) -> Floats:
     return np.append(np.maximum(drawn, 1e-6) / power, 1.0)
 
 
-def _shared(
-    quanta: Quanta, t_ns: Sequence[NDArray[np.int64]], assumed: Sequence[Floats], fit: Fit | None
-) -> list[Floats]:
-    if fit is None or not has_overlaps(quanta):
-        return _shares_of(_load(quanta, t_ns, assumed))
-    nothing = np.zeros(len(quanta))
-    split = split_overlaps(quanta)
-    estimated = estimate_edges(split, _load(split.pieces, t_ns, assumed), nothing, 0.0, fit.own_w)
-    split = split_overlaps(estimated)
-    return _shares_of(distribute_energy(split, _load(split.pieces, t_ns, assumed), estimated.energy_j, 0.0))
+def _shared(quanta: Quanta, assumed: Sequence[LocatedSegments], fit: Fit | None) -> Floats:
+    """Return the joules of the segments of threads, by an assumed energy of all segments."""
+    load = _load(quanta, assumed)
+    if fit is not None and has_overlaps(quanta):
+        split = split_overlaps(quanta)
+        estimated = estimate_edges(split, _load(split.pieces, assumed), np.zeros(len(quanta)), 0.0, fit.own_w)
+        split = split_overlaps(estimated)
+        load = distribute_energy(split, _load(split.pieces, assumed), estimated.energy_j, 0.0)
+    return gather(load.located[0], rates(padded(load.quanta.energy_j), load.modelled()))
 
 
-def _load(quanta: Quanta, t_ns: Sequence[NDArray[np.int64]], assumed: Sequence[Floats]) -> Load:
-    located = tuple(LocatedSegments(t, j, quanta.edges_ns) for t, j in zip(t_ns, assumed, strict=True))
+def _load(quanta: Quanta, assumed: Sequence[LocatedSegments]) -> Load:
+    located = tuple(replace(one, edges_ns=quanta.edges_ns) for one in assumed)
     nothing = np.zeros(len(quanta))
     return Load(quanta, (), located, (), nothing, nothing)
-
-
-def _shares_of(load: Load) -> list[Floats]:
-    rate = rates(padded(load.quanta.energy_j), load.modelled())
-    return [gather(thread, rate) for thread in load.located]
-
-
-def _instances(
-    t_ns: NDArray[np.int64], slot: NDArray[np.int32], true_j: Floats, given_j: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """Sum over instances, without those cut by the ends of the slice."""
-    count = int(slot.max()) + 1
-    seconds, true, given = (sum_by(slot, part, count) for part in (np.diff(t_ns) * 1e-9, true_j, given_j))
-    whole = (seconds > 0) & (true > 0)
-    whole[[0, slot[0], slot[-1]]] = False
-    return seconds[whole], true[whole], given[whole]
 
 
 def _by_length(seconds: Floats, true_j: Floats, given_j: Floats) -> pd.DataFrame:
