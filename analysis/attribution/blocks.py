@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
-    from tprof.analysis.engine._engine import Layout, Reached, ThreadState
+    from tprof.analysis.engine._engine import Layout, ThreadState
 
     from tprof.trace import Thread, Trace
     from tprof.trace.thread import Samples
@@ -43,8 +43,8 @@ THREAD = np.dtype(
     ]
 )  # fmt: skip
 """The running sample of a thread, and what its samples showed so far."""
-INSTANCES_OF = 4
-"""For so many samples there is room for an instance before a block is read."""
+RUNS_ON, ENDS, IS_CLOSED, IS_THERE = range(4)
+"""What comes after the samples of a thread that `_engine.follow` is given."""
 _HEAD = ("t_ns", "instance", "task", "cpu", "kind", "flags")
 
 
@@ -81,31 +81,23 @@ class Arrays:
         found.count = found.part_count = 0
         return found
 
-    def add(
+    def follow(
         self,
         instances: InstanceTable,
-        layout: Layout,
+        threads: Sequence[tuple[Any, ...]],
+        before: Arrays,
         block: tuple[int, ...],
-        loop: Callable[..., Reached],
-        *given: object,
-    ) -> int:
-        """Let a loop write here and into a table of instances; returns how many samples it took."""
-        place = layout, block, instances.given, self.given
-        taken, instances.count, self.count, self.part_count = loop(*given, place)
-        return taken
+    ) -> list[list[int]]:
+        """Let threads go on here and in a table of instances, and return their places: see `_engine.follow`.
 
-    def take(
-        self, instances: InstanceTable, layout: Layout, block: tuple[int, ...], thread: ThreadState, records: Samples
-    ) -> int:
-        """Take a thread's samples up to the end of a block, for which there is room; returns how many."""
-        if not len(records):
-            return 0
-        state, plain, size, done = thread[0].view(THREAD)[0], records.view(np.uint8), records.dtype.itemsize, 0
-        while done < len(records) and not (state["is_running"] and state["t_ns"] >= block[1]):
-            done += self.add(instances, layout, block, _engine.take, thread, plain[done * size :])
-            if done < len(records) and state["t_ns"] < block[1]:
-                instances.make_room(instances.count + 1)
-        return done
+        There is room for an instance of each of their samples, and of each thread.
+        """
+        places = np.zeros((len(threads), 5), np.int64)
+        instances.begin_block()
+        instances.count, self.count, self.part_count = _engine.follow(
+            tuple(threads), before.given, places, (block, instances.given, self.given)
+        )
+        return places.tolist()
 
     def forget(self, instances: InstanceTable, is_over: NDArray[np.bool_]) -> None:
         """Forget some instances, of which no later block has a segment."""
@@ -155,6 +147,7 @@ class _Course:
     begin, fresh, end : where its segments in the block are, and the first that the block before did not have
     part : its first part there
     sums : modelled energy and CPU seconds of its segments, if its end may not be known
+    is_read : whether no sample of it comes after those that were read
     is_over, is_guessed : whether it has ended, and whether its last segment is a guess
     cut_off : that guess, if its process says something
     """
@@ -169,6 +162,7 @@ class _Course:
     end: int = 0
     part: int = 0
     sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(2))
+    is_read: bool = False
     is_over: bool = False
     is_guessed: bool = False
     cut_off: CutOff | None = None
@@ -308,71 +302,52 @@ class BlockReader:
         else:
             self._arrays.forget(self.instances, self.over())
         self._window, self._over = window, None
-        there = np.flatnonzero((self._first_ns < window.until_ns) & ~self._is_gone).tolist()
-        before, courses = self._arrays, [self._courses[number] for number in there]
-        stops = [self._stop(one, window.until_ns) for one in courses]
-        room = before.count + sum(stop - one.at for one, stop in zip(courses, stops, strict=True))
-        arrays = self._arrays = self._spare.with_room(room + 3 * len(there) + 3)
-        self._spare = before
-        self.instances.make_room(room // INSTANCES_OF)
-        self.instances.begin_block()
+        numbers = np.flatnonzero((self._first_ns < window.until_ns) & ~self._is_gone).tolist()
+        before, courses = self._arrays, [self._courses[number] for number in numbers]
+        samples = [self._read(one, window.until_ns) for one in courses]
+        count = sum(map(len, samples))
+        self._spare, arrays = before, self._spare.with_room(before.count + count + 3 * len(numbers) + 3)
+        self._arrays = arrays
+        self.instances.make_room(count + len(numbers))
+        threads = [self._given(number, one, read) for number, one, read in zip(numbers, courses, samples, strict=True)]
         block = (window.own_ns[0], window.until_ns, *window.own_ns, *self.trace.reach_ns)
-        numbers = []
-        for number, one, stop in zip(there, courses, stops, strict=True):
-            begin, end = one.begin, one.end
-            one.begin, one.part = arrays.count, arrays.part_count
-            if end > begin:
-                self._add(one, block, _engine.retain, one.given, before.given, begin, end)
-            one.fresh = arrays.count
-            self._take(number, one, stop, block)
-            one.end = arrays.count
-            if one.end > one.begin:
-                numbers.append(number)
-                self._add(one, block, _engine.end_part)
-            self._is_gone[number] = one.is_over and one.end == one.begin
-        return self._joined(numbers)
+        places = arrays.follow(self.instances, threads, before, block)
+        for number, one, read, place in zip(numbers, courses, samples, places, strict=True):
+            self._went_on(number, one, read, place)
+        return self._joined([number for number in numbers if self._courses[number].end > self._courses[number].begin])
 
-    def _stop(self, one: _Course, until_ns: int) -> int:
-        """Return up to which sample a thread must be read, by the times that are known."""
-        if one.is_over or (one.at == 0 and one.indexed.t_ns[0] >= until_ns):
-            return one.at
-        return max(one.indexed.after(until_ns), one.at)
+    def _read(self, one: _Course, until_ns: int) -> Samples:
+        """Read the samples of a thread that a block needs, by the times that are known, as they are recorded."""
+        is_later = one.is_over or (one.at == 0 and one.indexed.t_ns[0] >= until_ns)
+        stop = one.at if is_later else max(one.indexed.after(until_ns), one.at)
+        samples = one.thread.read_part(one.at, stop)
+        one.is_read = one.at + len(samples) >= one.thread.count or one.at + len(samples) < stop
+        return samples
 
-    def _add(self, one: _Course, block: tuple[int, ...], loop: Callable[..., Reached], *given: object) -> int:
-        return self._arrays.add(self.instances, one.layout, block, loop, *given)
+    def _given(self, number: int, one: _Course, samples: Samples) -> tuple[Any, ...]:
+        """Return what `_engine.follow` takes of a thread."""
+        end_ns, ends, counts = int(self._states["end_ns"][number]), one.ends, None
+        if ends:
+            counts = np.array([ends.get(name, 0) for name in self.names], np.uint64)
+        cut_off = self.cut_off.get(one.thread.ordinal)
+        most_s = np.inf if cut_off is None else cut_off.cpu_s
+        clock_ns = min(ends.get("cpu_ns", 0), MAX_NS) if ends else -1
+        known = samples if one.known is None else one.known.filled(samples, one.at, end_ns)
+        then = IS_CLOSED if one.is_read else IS_THERE
+        return one.given, one.layout, known.view(np.uint8), one.begin, one.end, then, end_ns, clock_ns, most_s, counts
 
-    def _take(self, number: int, one: _Course, stop: int, block: tuple[int, ...]) -> None:
-        """Go on with a thread up to a sample, or to the end of the block, and to its end if that is there."""
-        state, until_ns = self._states[number], block[1]
-        read = one.at
-        for records in one.thread.read_pieces(one.at, stop) if stop > one.at else ():
-            read += len(records)
-            end_ns = int(state["end_ns"])
-            known = records if one.known is None else one.known.filled(records, one.at, end_ns)
-            done = self._arrays.take(self.instances, one.layout, block, one.given, known)
-            if one.known is not None:
-                one.known.passed(records[:done], end_ns)
-            one.at += done
-            if done < len(records):
-                return
-        if (one.at >= one.thread.count or read < stop) and not one.is_over and state["t_ns"] < until_ns:
-            self._close(number, one, block)
-
-    def _close(self, number: int, one: _Course, block: tuple[int, ...]) -> None:
-        """Close a thread's last segment: by what is known at its end, or by what its process used."""
-        one.is_over = True
-        state, ends, cpu_s = self._states[number], one.ends, -1.0
-        if not state["is_running"]:
-            return
-        if not ends and state["instance"]:
-            one.is_guessed, one.cut_off = True, self.cut_off.get(one.thread.ordinal)
-            self.guessed.append(int(state["instance"]))
-            wall_s = max(int(state["end_ns"]) - int(state["t_ns"]), 0) * 1e-9
-            cpu_s = wall_s if one.cut_off is None else min(one.cut_off.cpu_s, wall_s)
-        counts = [ends.get(name, int(now)) for name, now in zip(self.names, one.given[1][0], strict=True)]
-        self.instances.make_room(1)
-        cpu_ns = ends.get("cpu_ns", int(state["cpu_ns"]))
-        self._add(one, block, _engine.close, one.given, cpu_ns, np.array(counts, np.uint64), cpu_s)
+    def _went_on(self, number: int, one: _Course, samples: Samples, place: Sequence[int]) -> None:
+        """Note where a thread is after a block, and whether it ended there."""
+        one.begin, one.fresh, one.end, one.part, done = place
+        if one.known is not None:
+            one.known.passed(samples[:done], int(self._states["end_ns"][number]))
+        one.at += done
+        if one.is_read and not one.is_over and not self._states["is_running"][number]:
+            one.is_over, instance = True, int(self._states["instance"][number])
+            if not one.ends and instance:
+                one.is_guessed, one.cut_off = True, self.cut_off.get(one.thread.ordinal)
+                self.guessed.append(instance)
+        self._is_gone[number] = one.is_over and one.end == one.begin
 
     def _joined(self, numbers: Sequence[int]) -> JoinedSegments:
         """Return the block."""

@@ -14,24 +14,9 @@ from numpy.typing import NDArray
 ThreadState: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.uint64], int]
 """A thread's running sample, of `THREAD`, its counts, (2, columns), the second of no meaning, and its number."""
 Layout: TypeAlias = tuple[Any, ...]
-Place: TypeAlias = tuple[Layout, tuple[int, ...], tuple[Any, ...], tuple[Any, ...]]
-"""A layout, a block, a table and segments."""
-Reached: TypeAlias = tuple[int, int, int, int]
-"""How many samples were taken, and how many instances, segments and parts there are then."""
-
-def close(
-    thread: ThreadState, end_cpu_ns: int, end_counts: NDArray[np.uint64], cpu_s: float, place: Place, /
-) -> Reached:
-    """Close a thread's last segment at its end.
-
-    Its clock and its counts are given; CPU seconds that are not negative take the place of what the clock says.
-    """
 
 def count_running(course: tuple[Any, ...], slot: NDArray[np.int32], running: NDArray[np.int64], /) -> None:
     """Add to `running`, (edges + 2,), whose sums say how many segments of slots but 0 run in each interval, padded."""
-
-def end_part(place: Place, /) -> Reached:
-    """End a thread's segments in a block, of which there are some."""
 
 def fill_index(table: tuple[Any, ...], /) -> None:
     """Fill the index of a table anew."""
@@ -63,13 +48,15 @@ def follow(
     places: NDArray[np.int64],
     place: tuple[tuple[int, ...], tuple[Any, ...], tuple[Any, ...]],
     /,
-) -> Reached:
-    """Let threads go on, one after the other, to the end of a block; returns as `take`, with 0 samples.
+) -> tuple[int, int, int]:
+    """Let threads go on to the end of a block, one after the other; returns the instances, segments and parts there.
 
-    Each thread is a tuple: its state, its layout, its samples, where its segments in the block before began and ended,
-    its CPU clock at a time and that time, whether it ends then, and how many seconds a clock adds at most that is not
-    known, -1. `place` has a block, a table and segments. `places`, (threads, 4), are set to where the segments of each
-    begin and end, to its first part, and to how many samples were taken.
+    Each thread is a tuple: its state, its layout, its samples, where its segments in the block before, `before`, began
+    and ended, and what comes after its samples: 0: it runs on; 1: it ends then, or runs on if that is after the block;
+    2: it ends; 3: more samples, which are not needed. Then come a time after its samples, its CPU clock at that, -1 if
+    it is not known, the most seconds that it then took, and its counts at its end or None. `place` has a block, a table
+    and segments. `places`, (threads, 5), are set to where the segments of each begin, where the new ones do, where they
+    end, its first part, and how many samples were taken: those up to the first that is not before the block's end.
     """
 
 def gather(
@@ -80,9 +67,6 @@ def gather(
     /,
 ) -> None:
     """Set energies, (n,), to values, (n,), times the rates, (edges + 1,), of the intervals that segments overlap."""
-
-def retain(thread: ThreadState, before: tuple[Any, ...], begin: int, end: int, place: Place, /) -> Reached:
-    """Begin a thread's part of a block with those segments of the block before that it needs."""
 
 def share(
     course: tuple[Any, ...],
@@ -106,6 +90,3 @@ def spread(
     /,
 ) -> None:
     """Add values to sums, (rows, edges + 1), of the intervals that segments overlap; `row` says to which of each."""
-
-def take(thread: ThreadState, records: NDArray[np.uint8], place: Place, /) -> Reached:
-    """Go on with a thread, up to the first sample that is not before the block's end, or while there is room."""

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tprof import _core
-from tprof.analysis.attribution.blocks import THREAD, Arrays, layout_of
+from tprof.analysis.attribution.blocks import ENDS, RUNS_ON, THREAD, Arrays, layout_of
 from tprof.analysis.attribution.segment_energy import LocatedSegments, spread
-from tprof.analysis.engine import _engine
 from tprof.analysis.engine.instance_table import InstanceTable
 from tprof.errors import TraceError
 from tprof.trace import layout
@@ -176,9 +175,9 @@ class FollowedThread:
             clock_ns = -1 if columns is None else min(columns[self._column], MAX_NS)
         elif self._has_clock and self.loaded_ns < until_ns:
             clock_ns = max(_core.thread_used_ns(self.pid, self.tid, self._own), 0)
-        after = clock_ns, t_ns, end_ns is not None, self._cut_off_s
         samples = self._find_layout(packages=packages), self._records.view(np.uint8)
-        return self._given, *samples, self.begin, self.end, *after
+        ends = RUNS_ON if end_ns is None else ENDS
+        return self._given, *samples, self.begin, self.end, ends, t_ns, clock_ns, self._cut_off_s, None
 
     def _find_layout(self, *, packages: bool) -> tuple[Any, ...]:
         """Return how its samples are read, and what its numbers of tasks mean by now."""
@@ -252,24 +251,20 @@ class LiveBlocks:
         """
         self._forget()
         self.before = self.instances.count
-        before, samples = self._arrays, sum(one.loaded for one in threads)
-        arrays = self._arrays = self._spare.with_room(before.count + samples + 4 * len(threads) + 4)
-        self._spare = before
+        samples = sum(one.loaded for one in threads)
+        before, self._arrays = self._arrays, self._spare.with_room(self._arrays.count + samples + 4 * len(threads) + 4)
+        self._spare, arrays = before, self._arrays
         self.instances.make_room(samples + len(threads) + 1)
-        self.instances.begin_block()
         block = (self._own_end_ns, until_ns, self._own_end_ns, end_ns, self._begin_ns, MAX_NS)
-        places = np.zeros((len(threads), 4), np.int64)
-        given = tuple(one.ahead(until_ns, now_ns, packages=self._packages) for one in threads)
-        _, self.instances.count, arrays.count, arrays.part_count = _engine.follow(
-            given, before.given, places, (block, self.instances.given, arrays.given)
-        )
-        for one, (begin, end, _, done) in zip(threads, places.tolist(), strict=True):
+        given = [one.ahead(until_ns, now_ns, packages=self._packages) for one in threads]
+        places = arrays.follow(self.instances, given, before, block)
+        for one, (begin, _, end, _, done) in zip(threads, places, strict=True):
             one.went_on(begin, end, done)
         self._own_end_ns = end_ns
         there = [one for one in threads if one.end > one.begin]
         self._ran = arrays.joined(
             [one.thread for one in there], [one.ordinal for one in there],
-            [(begin, end, part) for begin, end, part, _ in places.tolist() if end > begin], arrays.segments_s.copy(),
+            [(begin, end, part) for begin, _, end, part, _ in places if end > begin], arrays.segments_s.copy(),
             self.instances, counted=[True] * len(there), earlier_s=[0.0] * len(there), packages=self._packages,
         )  # fmt: skip
         return self._ran

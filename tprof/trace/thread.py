@@ -106,6 +106,11 @@ class Thread:
         for piece in self.stream.read_pieces(self.dtype, self.first + begin, self.first + min(end, self.count)):
             yield self._known(piece) if knows else piece
 
+    def read_part(self, begin: int, end: int) -> Samples:
+        """Return some samples, as `read_pieces`. Raises TraceError."""
+        samples = self.stream.read_part(self.dtype, self.first + begin, self.first + min(end, self.count))
+        return self._known(samples) if self.has_known_tasks else samples
+
     @cached_property
     def has_known_tasks(self) -> bool:
         """Whether pieces have the tasks of the trace, not of the file: some are left out, or numbers are sparse."""

@@ -2,6 +2,7 @@
 #include "arrays.h"
 #include "engine.h"
 
+#include <math.h>
 #include <string.h>
 
 static_assert(sizeof(struct tprof_engine_thread) == 104, "THREAD of blocks.py");
@@ -10,7 +11,7 @@ static_assert(sizeof(struct tprof_engine_part) == 56, "PART of segments.py");
 
 /* Numbers that `follow` writes of a thread, and from how many bytes of samples on it lets other threads run: to get the
  * interpreter's lock back may take milliseconds, of each of many threads that ran little. */
-#define PLACES 4
+#define PLACES 5
 #define MANY_BYTES (1 << 18)
 
 /* What the functions on samples are given. */
@@ -122,15 +123,6 @@ static void take_block(struct given *given, PyObject *block, PyObject *table, Py
     take_segments(&given->arrays, segments, given->table.columns, &given->segments);
 }
 
-static void take_place(struct given *given, PyObject *place)
-{
-    PyObject *layout, *block, *table, *segments;
-    if (!tprof_arrays_parse(&given->arrays, place, "OOOO", &layout, &block, &table, &segments))
-        return;
-    take_block(given, block, table, segments);
-    take_layout(&given->arrays, layout, given->table.columns, &given->layout);
-}
-
 static bool take_thread(struct given *given, PyObject *thread)
 {
     PyObject *state, *counts;
@@ -145,76 +137,71 @@ static bool take_thread(struct given *given, PyObject *thread)
     return !given->arrays.failed;
 }
 
-/* Take what all functions on a thread are given. Returns false with an error. */
-static bool take_given(struct given *given, PyObject *thread, PyObject *place)
-{
-    take_place(given, place);
-    return take_thread(given, thread);
-}
-
-/* Return how many samples were taken and where everything ends now, or that there was no room. */
-static PyObject *reached(struct given *given, size_t taken, bool good)
-{
-    if (!good)
-        tprof_arrays_refuse(&given->arrays, "there is no room for more segments, or places of segments are none");
-    return tprof_arrays_release(&given->arrays, true)
-               ? Py_BuildValue("nnnn", (Py_ssize_t)taken, (Py_ssize_t)given->table.count,
-                               (Py_ssize_t)given->segments.count, (Py_ssize_t)given->segments.part_count)
-               : NULL;
-}
+/* What may come after the samples of a thread that are given. */
+enum { RUNS_ON, ENDS, IS_CLOSED, IS_THERE };
 
 /* What a thread has in a block, and what comes after its samples. */
 struct course {
     const char *records;
     size_t bytes;
     Py_ssize_t begin, end;        /* of its segments in the block before */
-    long long clock_ns, after_ns; /* its CPU clock at a time; -1: not known */
-    int is_end;                   /* whether it ends then */
-    double cut_off_s;             /* the most that an unknown clock adds */
+    int then;                     /* one of the above */
+    long long after_ns, clock_ns; /* a time after them, and its CPU clock then; -1: not known */
+    double cut_off_s;             /* the most that it took since then, if that is not known */
+    const uint64_t *end_counts;   /* at its end; NULL: those of the last sample */
 };
 
 static bool take_course_of(struct given *given, PyObject *thread, struct course *course)
 {
-    PyObject *state, *layout, *records;
-    if (!tprof_arrays_parse(&given->arrays, thread, "OOOnnLLpd", &state, &layout, &records, &course->begin,
-                            &course->end, &course->clock_ns, &course->after_ns, &course->is_end, &course->cut_off_s))
+    PyObject *state, *layout, *records, *end_counts;
+    if (!tprof_arrays_parse(&given->arrays, thread, "OOOnniLLdO", &state, &layout, &records, &course->begin,
+                            &course->end, &course->then, &course->after_ns, &course->clock_ns, &course->cut_off_s,
+                            &end_counts))
         return false;
     take_thread(given, state);
     take_layout(&given->arrays, layout, given->table.columns, &given->layout);
     course->records = tprof_arrays_take_any(&given->arrays, records, "the samples", UINT8, READ, &course->bytes);
+    course->end_counts = end_counts == Py_None ? NULL
+                                               : tprof_arrays_take(&given->arrays, end_counts, "the counts at the end",
+                                                                   UINT64, READ, (Py_ssize_t)given->table.columns);
     if (course->begin < 0 || course->end < course->begin)
         tprof_arrays_refuse(&given->arrays, "places of segments must be some");
     return !given->arrays.failed;
 }
 
-/* Let the running sample of a thread run to the end of the block, or to the thread's end if that is there. */
+/* Let the running sample of a thread run to the end of the block, or to the thread's end if that is there. Returns
+ * false without room. */
 static bool go_on(struct given *given, const struct course *course)
 {
     struct tprof_engine_thread *thread = given->thread;
+    if (course->then == IS_THERE)
+        return true;
     uint64_t clock_ns = (uint64_t)course->clock_ns;
+    double cpu_s = -1.0;
     if (course->clock_ns < 0) {
-        const double wall_s = (double)(course->after_ns - thread->t_ns) * 1e-9;
-        const double more_s = wall_s < course->cut_off_s ? wall_s : course->cut_off_s;
-        clock_ns = thread->cpu_ns + (thread->instance != 0 && more_s > 0 ? (uint64_t)(more_s * 1e9 + 0.5) : 0);
+        const double wall_s = fmax((double)(course->after_ns - thread->t_ns), 0.0) * 1e-9;
+        const double most_s = thread->instance != 0 ? fmin(wall_s, course->cut_off_s) : 0.0;
+        clock_ns = thread->cpu_ns + (uint64_t)(most_s * 1e9 + 0.5);
+        cpu_s = thread->instance != 0 ? most_s : -1.0;
     }
-    if (!course->is_end || course->after_ns > given->block.until_ns)
+    if (course->then == RUNS_ON || (course->then == ENDS && course->after_ns > given->block.until_ns))
         return tprof_engine_run_on(thread, given->counts, given->number, clock_ns, course->after_ns, &given->layout,
                                    &given->block, &given->table, &given->segments);
-    const uint64_t instance = thread->instance;
+    const uint64_t *end_counts = course->end_counts == NULL ? given->counts : course->end_counts;
     thread->end_ns = course->after_ns > thread->t_ns ? course->after_ns : thread->t_ns;
-    if (!tprof_engine_close(thread, given->counts, given->number, clock_ns, given->counts, -1.0, &given->layout,
+    if (!tprof_engine_close(thread, given->counts, given->number, clock_ns, end_counts, cpu_s, &given->layout,
                             &given->block, &given->table, &given->segments))
         return false;
-    const int32_t row = instance == 0 ? -1 : tprof_engine_find(&given->table, instance);
-    if (row >= 0)
+    const int32_t row = thread->instance == 0 ? -1 : tprof_engine_find(&given->table, thread->instance);
+    if (course->then == ENDS && row >= 0)
         given->table.instances[row].ended = true;
     return true;
 }
 
-/* Let a thread go on in a block. `place` is set to where its segments begin and end, its first part, and how many
- * samples were taken. */
+/* Let a thread go on in a block. `place` is set to where its segments begin, where those are that the block before did
+ * not have, where they end, its first part, and how many samples were taken. Returns false without room. */
 static bool follow_one(struct given *given, const struct course *course, const struct tprof_engine_segments *before,
-                       int64_t place[4])
+                       int64_t place[PLACES])
 {
     struct tprof_engine_segments *segments = &given->segments;
     const size_t begin = segments->count, part = segments->part_count, records = course->bytes / given->layout.bytes;
@@ -222,12 +209,13 @@ static bool follow_one(struct given *given, const struct course *course, const s
         !tprof_engine_retain(given->thread, given->number, before, (size_t)course->begin, (size_t)course->end,
                              &given->block, &given->table, segments))
         return false;
+    const size_t fresh = segments->count;
     const size_t taken = tprof_engine_take(given->thread, given->counts, given->number, course->records, records,
                                            &given->layout, &given->block, &given->table, segments);
     const bool is_done = given->thread->is_running && given->thread->t_ns >= given->block.until_ns;
     if (!is_done && (taken < records || (given->thread->is_running && !go_on(given, course))))
         return false;
-    const int64_t found[] = {(int64_t)begin, (int64_t)segments->count, (int64_t)part, (int64_t)taken};
+    const int64_t found[] = {(int64_t)begin, (int64_t)fresh, (int64_t)segments->count, (int64_t)part, (int64_t)taken};
     memcpy(place, found, sizeof found);
     if (segments->count > begin && segments->count >= segments->room)
         return false;
@@ -265,73 +253,12 @@ static PyObject *follow(PyObject *self, PyObject *args)
         while (given.arrays.taken > common)
             PyBuffer_Release(&given.arrays.views[--given.arrays.taken]);
     }
-    return reached(&given, 0, good);
-}
-
-static PyObject *take(PyObject *self, PyObject *args)
-{
-    PyObject *thread, *of_records, *place;
-    struct given given;
-    size_t bytes, taken = 0;
-    (void)self;
-    if (!tprof_arrays_begin(&given.arrays, args, "OOO", &thread, &of_records, &place))
-        return NULL;
-    if (take_given(&given, thread, place)) {
-        const char *records = tprof_arrays_take_any(&given.arrays, of_records, "the samples", UINT8, READ, &bytes);
-        Py_BEGIN_ALLOW_THREADS
-        taken = tprof_engine_take(given.thread, given.counts, given.number, records, bytes / given.layout.bytes,
-                                  &given.layout, &given.block, &given.table, &given.segments);
-        Py_END_ALLOW_THREADS
-    }
-    return reached(&given, taken, true);
-}
-
-static PyObject *close_thread(PyObject *self, PyObject *args)
-{
-    PyObject *thread, *of_end, *place;
-    unsigned long long end_cpu_ns;
-    double cpu_s;
-    struct given given;
-    (void)self;
-    if (!tprof_arrays_begin(&given.arrays, args, "OKOdO", &thread, &end_cpu_ns, &of_end, &cpu_s, &place))
-        return NULL;
-    bool good = take_given(&given, thread, place);
-    const uint64_t *end_counts = tprof_arrays_take(&given.arrays, of_end, "the counts at the end", UINT64, READ,
-                                                   (Py_ssize_t)given.table.columns);
-    good =
-        !given.arrays.failed && tprof_engine_close(given.thread, given.counts, given.number, end_cpu_ns, end_counts,
-                                                   cpu_s, &given.layout, &given.block, &given.table, &given.segments);
-    return reached(&given, 0, good);
-}
-
-static PyObject *retain(PyObject *self, PyObject *args)
-{
-    PyObject *thread, *of_before, *place;
-    Py_ssize_t begin, end;
-    struct given given;
-    struct tprof_engine_segments before;
-    (void)self;
-    if (!tprof_arrays_begin(&given.arrays, args, "OOnnO", &thread, &of_before, &begin, &end, &place))
-        return NULL;
-    bool good = take_given(&given, thread, place);
-    take_segments(&given.arrays, of_before, given.table.columns, &before);
-    good = !given.arrays.failed && begin >= 0 && end >= begin;
-    Py_BEGIN_ALLOW_THREADS
-    good = good && tprof_engine_retain(given.thread, given.number, &before, (size_t)begin, (size_t)end, &given.block,
-                                       &given.table, &given.segments);
-    Py_END_ALLOW_THREADS
-    return reached(&given, 0, good);
-}
-
-static PyObject *end_part(PyObject *self, PyObject *place)
-{
-    struct given given = {.arrays = {.taken = 0}};
-    (void)self;
-    take_place(&given, place);
-    const bool good = !given.arrays.failed && given.segments.count < given.segments.room;
-    if (good)
-        tprof_engine_end_part(&given.segments, given.table.columns);
-    return reached(&given, 0, good);
+    if (!good)
+        tprof_arrays_refuse(&given.arrays, "there is no room for more segments, or places of segments are none");
+    return tprof_arrays_release(&given.arrays, true)
+               ? Py_BuildValue("nnn", (Py_ssize_t)given.table.count, (Py_ssize_t)given.segments.count,
+                               (Py_ssize_t)given.segments.part_count)
+               : NULL;
 }
 
 static PyObject *fill_index(PyObject *self, PyObject *of_table)
@@ -528,18 +455,14 @@ static PyObject *find_ends(PyObject *self, PyObject *args)
 }
 
 static PyMethodDef methods[] = {
-    {"close", close_thread, METH_VARARGS, NULL},
     {"count_running", count_running, METH_VARARGS, NULL},
-    {"end_part", end_part, METH_O, NULL},
     {"fill_index", fill_index, METH_O, NULL},
     {"find", find, METH_VARARGS, NULL},
     {"find_ends", find_ends, METH_VARARGS, NULL},
     {"follow", follow, METH_VARARGS, NULL},
     {"gather", gather, METH_VARARGS, NULL},
-    {"retain", retain, METH_VARARGS, NULL},
     {"share", share, METH_VARARGS, NULL},
     {"spread", spread, METH_VARARGS, NULL},
-    {"take", take, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
