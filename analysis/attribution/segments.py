@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tprof.trace.metadata import process_cpu_ns
-from tprof.trace.native_pieces import read_totals
+from tprof.trace.metadata import MAX_NS, process_cpu_ns
 
 from .instances import InstanceRows
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from tprof.analysis.engine.instance_table import InstanceTable
 
     from tprof.trace import Thread, Trace
-    from tprof.trace.native_pieces import NativeTotal
+    from tprof.trace.native import NativeThread
 
 Floats = NDArray[np.float64]
 PART = np.dtype(
@@ -256,17 +255,18 @@ def _native_ns(trace: Trace, threads: Sequence[Thread]) -> int:
         lives.setdefault((one.process, one.tid), []).append(life_ns)
     processes = {one.process for one in threads}
     return sum(
-        one.cpu_ns
+        int(one.cpu_ns[-1])
         for file in trace.native
         if file.process in processes
-        for one in read_totals(file)
+        for one in file.read()
         if not _is_sampled(one, lives.get((file.process, one.tid), ()))
     )
 
 
-def _is_sampled(one: NativeTotal, lives_ns: Sequence[tuple[int, int]]) -> bool:
+def _is_sampled(one: NativeThread, lives_ns: Sequence[tuple[int, int]]) -> bool:
     """Return whether a native thread records samples too, whose clock has all its time; others may reuse its tid."""
-    return one.joined or any(begin_ns <= one.end_ns and end_ns >= one.begin_ns for begin_ns, end_ns in lives_ns)
+    last_ns = MAX_NS if one.ended_ns is None else one.ended_ns
+    return one.joined or any(begin_ns <= last_ns and end_ns >= one.t_ns[0] for begin_ns, end_ns in lives_ns)
 
 
 def thread_end_ns(trace: Trace, thread: Thread) -> int:

@@ -138,7 +138,7 @@ class Survey:
     def activity(self, reader: BlockReader, window: Window, pools: StreamedPools | None = None) -> Activity:
         """Read what ran in the next window, or in any one if what came before does not matter. Raises TraceError."""
         ran = reader.read(window)
-        cuts = [] if pools is None else pools.between(window, reader.instances)
+        cuts = [] if pools is None else pools.between(window.own_ns[0], window.until_ns, reader.instances)
         return Activity(ran, cuts, self.hidden, self.packages)
 
     def activities(self, model: Model, pools: StreamedPools | None) -> Callable[[Window], Activity]:

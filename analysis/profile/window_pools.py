@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from tprof.analysis.attribution.natives.passes import PoolPass
+    from tprof.analysis.attribution.natives.cuts import PoolCut
     from tprof.analysis.attribution.natives.pools import CutPool, StreamedPools
     from tprof.analysis.attribution.natives.segments import NativeSegments
 
@@ -109,7 +109,7 @@ class PoolSums:
         return NativeBounds.of(sums[0], sums[1], names)
 
 
-def _task_bounds(cut: PoolPass, own_j: Floats, beside_j: Floats, all_j: float) -> Floats:
+def _task_bounds(cut: PoolCut, own_j: Floats, beside_j: Floats, all_j: float) -> Floats:
     """Return the least and the most joules of each task, at those that a CPU second took while it ran: (2, tasks).
 
     Parameters
@@ -118,10 +118,8 @@ def _task_bounds(cut: PoolPass, own_j: Floats, beside_j: Floats, all_j: float) -
     own_j, beside_j : (tasks,) of segments of `OF_TASK`, and of all segments in which each task ran
     all_j : of all segments
     """
-    (users, *found_s), beside_s, bounds_s = cut.extremes, cut.sums.beside_s, np.zeros((2, len(own_j)))
+    beside_s = cut.sums.beside_s
     mean = all_j / max(cut.sums.cpu_s, 1e-300)
     per_s = np.divide(beside_j, beside_s, out=np.full(len(own_j), mean), where=beside_s > 0)
-    known = users < len(own_j)
-    bounds_s[:, users[known]] = [one[known] for one in found_s]
-    least_j, most_j = bounds_s * per_s
+    least_j, most_j = cut.extremes_s * per_s
     return np.stack((np.minimum(least_j, own_j), np.maximum(most_j, own_j)))

@@ -13,7 +13,8 @@ from support.cut_pools import cut_pool
 from support.native_truth import MS, Program
 from support.properties import examples
 from tprof.analysis.attribution.natives.clocks import power_between_readings
-from tprof.analysis.attribution.natives.segments import OUTSIDE, Clock, Runs, power_of_pool
+from tprof.analysis.attribution.natives.cuts import Clock
+from tprof.analysis.attribution.natives.segments import OUTSIDE, Runs, power_of_pool
 from tprof.analysis.attribution.segment_energy import LocatedSegments, attribute, spread
 from tprof.analysis.models import choose_model
 
@@ -129,7 +130,7 @@ def pools(draw):
     begin_ns = MS * random.integers(0, 100, draw(st.integers(1, 6)))
     end_ns = begin_ns + MS * random.integers(1, 30, len(begin_ns))
     row = np.arange(len(begin_ns))
-    runs = Runs(begin_ns, end_ns, row, row % 2, np.zeros(len(row), bool))
+    runs = Runs(begin_ns, end_ns, row, row % 2)
     edges_ns = MS * np.unique(np.concatenate(([0, 130], random.integers(0, 130, 12))))
     return clocks, runs, edges_ns
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from support.cut_pools import cut_pool
-from tprof.analysis.attribution.natives.cuts import LONG_REST_NS
-from tprof.analysis.attribution.natives.segments import OF_TASK, UNIDENTIFIED, Clock, Runs
+from tprof.analysis.attribution.natives.cuts import LONG_REST_NS, Clock
+from tprof.analysis.attribution.natives.segments import OF_TASK, UNIDENTIFIED, Runs
 
 MS = 1_000_000
 READ_MS, END_MS = 5, 400
@@ -22,7 +22,7 @@ def cut(runs, idle=()):
     used_ms = np.where(np.isin(t_ms[:-1], idle[:1]), 0, np.diff(t_ms))
     clock = Clock(t_ms * MS, np.append(0.0, np.cumsum(used_ms * 1e-3)))
     task, begin_ms, end_ms = np.array(runs).T
-    users = Runs(begin_ms * MS, end_ms * MS, np.arange(len(runs)), task, np.zeros(len(runs), bool))
+    users = Runs(begin_ms * MS, end_ms * MS, np.arange(len(runs)), task)
     return cut_pool([clock], users, spins_ns=SPINS_MS * MS)
 
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support import nested_runs, traces
 from support.native_truth import MS, Program
-from support.properties import THOROUGH, examples
+from support.properties import examples
 from support.streamed_profiles import assert_same, streamed
+from tprof.analysis.attribution.natives import pools as native_pools
 from tprof.analysis.export import format_named
+from tprof.analysis.profile import build
 
 import tprof
-from tprof.trace import long_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,22 +29,16 @@ SLEEPS = {"pool_settings": {"OPENBLAS_THREAD_TIMEOUT": "20"}}
 @examples(100, quick=10)
 @given(
     st.integers(0, 2**31), st.integers(1, 300), st.sampled_from(["cputime", "ipc"]), st.integers(1, 4),
-    st.integers(1, 4), st.booleans(), st.sampled_from([None, 20, *([3] if THOROUGH in os.environ else [])]),
+    st.integers(1, 4), st.booleans(),
 )  # fmt: skip
-def test_windows_of_any_size_give_the_figures_of_the_whole(seed, samples, model, domains, pools, spins, block) -> None:
-    """Pools known by calls, by creators and not at all, which spin on in other windows; readings in blocks too."""
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+def test_windows_of_any_size_give_the_figures_of_the_whole(seed, samples, model, domains, pools, spins) -> None:
+    """Pools known by calls, by creators and not at all, which spin on in other windows."""
+    with tempfile.TemporaryDirectory() as folder:
         path = nested_runs.write(Path(folder) / "x.tprof", np.random.default_rng(seed), domains=domains, pools=pools)
         traces.set_json(path / "manifest.json", **({} if spins else SLEEPS))
-        in_memory = tprof.load(path).profile(model)
-        if block is not None:
-            patch.setattr(long_arrays, "BLOCK", block)
-            patch.setattr(long_arrays, "MOST_HELD", block)
         trace = tprof.load(path)
-        whole = trace.profile(model)
 
-        pd.testing.assert_frame_equal(whole.tasks, in_memory.tasks, rtol=1e-9)
-        assert_same(whole, streamed(trace, model, samples=samples))
+        assert_same(trace.profile(model), streamed(trace, model, samples=samples))
 
 
 @examples(30, quick=5)
@@ -193,3 +186,31 @@ def test_an_instance_after_which_a_pool_spins_stays_open(tmp_path: Path) -> None
 
     assert_same(trace.profile("cputime"), parts)
     assert (parts.tasks.loc[parts.tasks["task"] == "multiply", "spin_j"] > 0.1).all()
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_windows_have_few_records_of_native_threads(tmp_path, monkeypatch, noted) -> None:
+    """A pool that works in a part of the recording makes windows smaller, which changes no figure."""
+    program = Program(["multiply", "parse"], threads=2)
+    pool = program.pool(threads=3, noted=noted)
+    for _ in range(30):
+        program.call("multiply", pool, 30 * MS)
+        program.rest(30 * MS)
+    while program.now_ns[1] < 20_000 * MS:
+        program.run("parse", 8 * MS, thread=1)
+        program.rest(12 * MS, thread=1)
+    trace = program.write(tmp_path / "x.tprof")
+    cut: list[int] = []
+
+    def counted(*given: object) -> object:
+        windows, samples = native_pools.cut_by_natives(*given)
+        cut.append(len(windows))
+        return windows, samples
+
+    monkeypatch.setattr(build, "WINDOW_SAMPLES", 10_000)
+    monkeypatch.setattr(build, "cut_by_natives", counted)
+    for most in (10**9, 150):
+        monkeypatch.setattr(native_pools, "MOST_RECORDS", most)
+        assert_same(trace.profile("cputime"), streamed(trace, "cputime", samples=None))
+
+    assert cut[3] > 4 * cut[1]

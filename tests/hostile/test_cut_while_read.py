@@ -15,7 +15,7 @@ from support.properties import examples
 from tprof.analysis.profile import build
 
 import tprof
-from tprof.trace import NativeThread, layout, native_pieces
+from tprof.trace import NativeThread, layout
 
 
 @examples(12, quick=4)
@@ -42,35 +42,13 @@ def test_samples_that_are_cut_after_the_first_pass_are_missing(seed, part, pools
         assert np.isfinite(profile.accounts["measured_j"]).all()
 
 
-def test_native_threads_that_are_cut_between_two_reads_are_left_out(tmp_path, monkeypatch) -> None:
+def test_native_threads_that_are_cut_after_the_first_pass_are_left_out(tmp_path) -> None:
     trace = tprof.load(traces.write(tmp_path / "x.tprof", native=[a_native_thread()]))
     (file,) = trace.native
-    read_clocks = native_pieces.read_clocks
 
-    def cut_before(pieces):
-        os.truncate(file.stream.path, layout.HEADER_BYTES)
-        return read_clocks(pieces)
-
-    monkeypatch.setattr("tprof.trace.native.read_clocks", cut_before)
+    os.truncate(file.stream.path, layout.HEADER_BYTES)
 
     assert trace.native_threads == ()
-
-
-def test_readings_that_came_between_two_reads_are_nobody_else_s(tmp_path) -> None:
-    """More readings of a thread, and a thread that was not there at first, are left out."""
-    file = tprof.load(traces.write(tmp_path / "x.tprof", native=[a_native_thread(), a_native_thread(tid=13)])).native[0]
-    (records,) = [one.copy() for one in native_pieces.pieces_of(file)]
-    more = records[-1:].copy()
-    more["thread"], more["t_ns"], more["value"] = 0, 850, 700
-    new = more.copy()
-    new["thread"] = 9
-    read = iter([[records], [np.concatenate((more, new, records))]])
-
-    found = native_pieces.read_clocks(lambda: next(read))
-
-    assert sorted(found) == [0, 1]
-    assert found[1][0].tolist() == [5, 100, 800]
-    assert len(found[0][0]) == 3
 
 
 def a_native_thread(tid: int = 12) -> NativeThread:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,8 +9,7 @@ import numpy as np
 from tprof.errors import TraceError
 from tprof.trace import layout
 from tprof.trace.kinds import NativeKind
-from tprof.trace.native import calls_among, facts_among, open_native
-from tprof.trace.native_pieces import clocks_among, latest_before, read_clocks
+from tprof.trace.native import OF_LIBRARIES, is_clock, open_native
 
 from .threads import tail_of
 
@@ -46,7 +44,7 @@ class FollowedNatives:
         """Begin with the first record."""
         self._tail = tail_of(file.stream, layout.NATIVE)
         self._file, self._learn = file, learn
-        self._facts, self._clocks, self._calls = (np.empty(0, layout.NATIVE) for _ in range(3))
+        self._records = np.empty(0, layout.NATIVE)
         self.last_ns, self.has_moved = 0, False
 
     def read(self, begin_ns: int, until_ns: int) -> None:
@@ -65,37 +63,31 @@ class FollowedNatives:
         named = np.isin(records["kind"], (NativeKind.CREATOR, NativeKind.CALLS)) & (records["value"] > 0)
         tasks = records["task"][named]
         self._learn(self._file.process, tasks[tasks != layout.NO_TASK])
-        self._facts = np.concatenate((self._facts, facts_among(records)))
-        self._calls = np.concatenate((self._calls, calls_among(records)))
-        self._clocks = np.concatenate((self._clocks, clocks_among(records)))
-        self.last_ns = int(self._clocks["t_ns"].max(initial=0))
+        self._records = np.concatenate((self._records, records[records["kind"] != NativeKind.COUNTS]))
+        self.last_ns = max(self.last_ns, int(records["t_ns"][is_clock(records)].max(initial=0)))
         self.has_moved |= bool((records["kind"] == NativeKind.CLOCK).any())
 
     def _forget(self, begin_ns: int) -> None:
-        clocks, calls, facts = self._clocks, self._calls, self._facts
-        clocks = clocks[(clocks["t_ns"] >= begin_ns) | latest_before(clocks, begin_ns)]
-        gone = (calls["kind"] == NativeKind.CALLS) & (calls["t_ns"] + calls["value"] < begin_ns)
-        ended = facts["thread"][(facts["kind"] == NativeKind.END) & (facts["t_ns"] < begin_ns)]
-        of_ended = np.isin(facts["thread"], ended) & (facts["kind"] != NativeKind.PATH)
-        self._calls, self._facts = calls[~gone], facts[~of_ended]
-        self._clocks = clocks[~np.isin(clocks["thread"], ended)]
+        """Forget calls and threads that ended before a time, and readings: threads appear with the last one before."""
+        records = self._records
+        kind, numbers, is_before = records["kind"], records["thread"], records["t_ns"] < begin_ns
+        before = np.flatnonzero(is_clock(records) & is_before)
+        latest = dict(zip(numbers[before].tolist(), records[before], strict=True))
+        for at in np.flatnonzero(kind == NativeKind.APPEAR).tolist():
+            if (last := latest.get(int(numbers[at]))) is not None:
+                records["t_ns"][at], records["value"][at] = last["t_ns"], last["value"]
+        ended = numbers[(kind == NativeKind.END) & is_before]
+        gone = (kind == NativeKind.CALLS) & (records["t_ns"] + records["value"] < begin_ns)
+        gone |= ~np.isin(kind, OF_LIBRARIES) & np.isin(numbers, ended) | (kind == NativeKind.CLOCK) & is_before
+        self._records = records[~gone]
 
     def threads(self) -> list[NativeThread]:
         """Return the threads that may have moved."""
-        appeared = self._facts[self._facts["kind"] == NativeKind.APPEAR]
-        since_ns = dict(zip(appeared["tid"].tolist(), appeared["t_ns"].tolist(), strict=True))
-        found = self._file.threads_of(self._facts.copy(), read_clocks(lambda: [self._clocks]), {})
-        # One that was there before these readings was created before, though nobody may have seen that.
-        return [
-            replace(one, created_ns=int(one.t_ns[0]))
-            if one.created_ns is None and one.t_ns[0] > since_ns[one.tid]
-            else one
-            for one in found
-        ]
+        return self._file.threads_in(self._records)
 
     def calls(self) -> list[PoolCalls]:
         """Return the calls that gave work to pools."""
-        return self._file.calls_in([self._calls.copy()])
+        return self._file.calls_in(self._records)
 
 
 class Natives:

@@ -15,25 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tprof.analysis.attribution.accounts import NativeTotals
-from tprof.analysis.attribution.natives.calls import Reach
-from tprof.analysis.attribution.natives.clocks import ran_in
-from tprof.analysis.attribution.natives.passes import Block, Facts
+from tprof.analysis.attribution.natives.cuts import EVER, Parts
 from tprof.analysis.attribution.natives.pools import BY_CPU_TIME, StreamedPools
-from tprof.analysis.attribution.natives.segments import OUTSIDE, SPINNING, UNIDENTIFIED
+from tprof.analysis.attribution.natives.segments import OUTSIDE, SPINNING, UNIDENTIFIED, Reach, Runs
 from tprof.analysis.attribution.natives.users import Recorded, find_pools, settings_of
 from tprof.analysis.attribution.segment_energy import sum_by
-from tprof.analysis.attribution.windows import Window
 from tprof.trace.metadata import MAX_NS
 
 from .natives import BEFORE_NS, LATE_NS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from tprof.analysis.attribution.natives.onsets import Onsets
     from tprof.analysis.attribution.natives.pools import CutPool
     from tprof.analysis.attribution.natives.segments import NativeSegments
-    from tprof.analysis.attribution.segments import JoinedSegments, Segments
+    from tprof.analysis.attribution.segments import JoinedSegments
     from tprof.trace.tasks import TaskTable
 
     from .natives import Natives
@@ -41,47 +38,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
-
-
-@dataclass
-class RanBefore:
-    """What a thread with samples ran, as `RanThread`: each of its segments has a row of its own."""
-
-    t_ns: Times
-    cpu_s: Floats
-    instance: NDArray[np.uint64]
-    task: NDArray[np.uint32]
-
-    @classmethod
-    def of(cls, one: Segments) -> RanBefore:
-        """Take a thread's segments."""
-        runs, row = one.slot > 0, np.maximum(one.slot - 1, 0)
-        instance = np.append(one.rows.instance, np.uint64(0))[row] * runs
-        return cls(one.t_ns.copy(), one.cpu_s.copy(), instance, np.append(one.rows.task, np.uint32(0))[row])
-
-    @property
-    def rows(self) -> RanBefore:
-        """The instances and tasks of all segments."""
-        return self
-
-    @property
-    def slot(self) -> NDArray[np.int32]:
-        """Of each segment, 0: no task, else 1 + its row."""
-        return np.where(self.instance > 0, np.arange(1, len(self.instance) + 1), 0).astype(np.int32)
-
-    def between(self, begin_ns: int, end_ns: int) -> RanBefore:
-        """Return the segments that end after one time and begin before another."""
-        first = min(int(np.searchsorted(self.t_ns[1:], begin_ns)), len(self.cpu_s))
-        at = slice(first, max(int(np.searchsorted(self.t_ns[:-1], end_ns)), first))
-        return RanBefore(self.t_ns[first : at.stop + 1], self.cpu_s[at], self.instance[at], self.task[at])
-
-    def then(self, other: RanBefore) -> RanBefore:
-        """Return both, one after the other."""
-        before = self.between(0, int(other.t_ns[0]))
-        t_ns = np.concatenate((before.t_ns[:-1], other.t_ns))
-        cpu_s = np.concatenate((before.cpu_s, other.cpu_s))
-        instance = np.concatenate((before.instance, other.instance))
-        return RanBefore(t_ns, cpu_s, instance, np.concatenate((before.task, other.task)))
 
 
 @dataclass
@@ -120,9 +76,8 @@ class LivePools:
     def __init__(self, natives: Natives, manifest: Mapping[str, Any], table: TaskTable) -> None:
         """Begin before the first block."""
         self._natives, self._settings, self._table = natives, settings_of(manifest), table
-        self._before: dict[int, RanBefore] = {}
+        self._ran: dict[Reach, Runs] = {}
         self._onsets: dict[tuple[object, ...], Onsets] = {}
-        self._reaches: dict[int, Reach] = {}
         self.cuts: list[CutPool] = []
         self._used_s = 0.0
 
@@ -138,49 +93,35 @@ class LivePools:
         until_ns : where its last quantum ends
         """
         self._used_s += sum(float(np.interp(own_ns[0], *_until(one.segments))) for one in self.cuts)
-        here: dict[int, RanBefore] = {}
-        self.cuts = []
-        if self._natives.move_since(own_ns[0] - BEFORE_NS):
-            here = {number: RanBefore.of(one) for number, one in zip(ran.numbers, ran.apart(), strict=True)}
-            there = {one.ordinal: Reach(one.pid, one.tid, one.first_ns or 0, MAX_NS) for one in threads}
-            self._reaches |= there
-            self.cuts = self._found(here, (own_ns[0], until_ns), ran)
-            self._forget_pools(set(there.values()))
-        self._remember(here, own_ns[1])
-
-    def _forget_pools(self, there: set[Reach]) -> None:
-        """Forget the onsets of pools whose creators have ended: programs may create one on each of many threads."""
+        self.cuts, since_ns = [], own_ns[0] - BEFORE_NS
+        if not self._natives.move_since(since_ns):
+            self._ran = {}
+            return
+        reaches = {one.ordinal: Reach(one.pid, one.tid, one.first_ns or 0, MAX_NS) for one in threads}
+        for number, one in zip(ran.numbers, ran.apart(), strict=True):
+            before, begin_ns = self._ran.get(reaches[number], Runs.none()), int(one.t_ns[0])
+            before = before.kept(before.begin_ns < begin_ns).limited(since_ns, begin_ns)
+            self._ran[reaches[number]] = Runs.joined([before, Runs.of(one, EVER)]).merged()
+        self.cuts = self._found(since_ns, (own_ns[0], until_ns), ran)
+        near = {thread: one.between(own_ns[1] - BEFORE_NS, own_ns[1]) for thread, one in self._ran.items()}
+        self._ran = {thread: one for thread, one in near.items() if len(one.task)}
+        # Programs may create a pool on each of many threads.
+        there = set(reaches.values())
         self._onsets = {
-            key: one
-            for key, one in self._onsets.items()
-            if all(part in there for part in key if isinstance(part, Reach))
+            key: one for key, one in self._onsets.items() if all(at in there for at in key if isinstance(at, Reach))
         }
 
-    def _remember(self, here: Mapping[int, RanBefore], end_ns: int) -> None:
-        """Remember what ran in the second before the next block; nothing if no pool works."""
-        before = {
-            number: self._before[number].then(one) if number in self._before else one for number, one in here.items()
-        }
-        near = {number: one.between(end_ns - BEFORE_NS, end_ns) for number, one in (self._before | before).items()}
-        self._before = {number: one for number, one in near.items() if len(one.cpu_s)} if here else {}
-        self._reaches = {number: self._reaches[number] for number in self._before}
-
-    def _found(self, here: Mapping[int, RanBefore], within_ns: tuple[int, int], ran: JoinedSegments) -> list[CutPool]:
+    def _found(self, since_ns: int, within_ns: tuple[int, int], ran: JoinedSegments) -> list[CutPool]:
         """Return the pools in a time, of whose threads it is known what they ran there and before."""
-        numbers, begin_ns = sorted(self._before.keys() | here.keys()), within_ns[0] - BEFORE_NS
-        blocks = [
-            Block((begin_ns, within_ns[0]), [self._before.get(number) for number in numbers]),
-            # The first reading after the block says what was used up to its end.
-            Block((within_ns[0], within_ns[1] + LATE_NS), [here.get(number) for number in numbers]),
-        ]
-        reaches = [self._reaches[number] for number in numbers]
-        given = self._natives.threads(), self._natives.calls(), self._settings, begin_ns
         tasks = len(self._table.entries)
-        facts = Facts(tasks, np.empty(0, np.int64), np.array([begin_ns, within_ns[0]]), within_ns)
-        recorded = Recorded(*given, BY_CPU_TIME, reaches, _who_ran(blocks), facts, self._onsets)
-        found = tuple(one for one in find_pools(recorded, lambda: blocks) if one.cut.sums.cpu_s > 0)
+        # The first reading after the block says what was used up to its end.
+        end_ns = within_ns[1] + LATE_NS
+        parts = Parts(np.array((since_ns, within_ns[0])), within_ns, tasks, np.empty(0, np.int64), end_ns)
+        given = self._natives.threads(), self._natives.calls(), self._settings, since_ns
+        recorded = Recorded(*given, BY_CPU_TIME, self._ran, parts, self._onsets)
+        found = tuple(one for one in find_pools(recorded) if one.cut.sums.cpu_s > 0)
         pools = StreamedPools(found, (np.ones(tasks + 1),) * len(found), ran.package is not None, ())
-        return pools.between(Window(within_ns, within_ns[1], ()), ran.instances)
+        return pools.between(*within_ns, ran.instances)
 
     def totals(self, rows: int) -> LiveNativeTotals:
         """Begin what the pools of the block add to so many instances."""
@@ -196,10 +137,3 @@ class LivePools:
 def _until(native: NativeSegments) -> tuple[Times, Floats]:
     """Return the times of a pool's segments, and its CPU seconds up to each."""
     return native.t_ns, np.concatenate((np.zeros(1), np.cumsum(native.cpu_s)))
-
-
-def _who_ran(blocks: Sequence[Block]) -> Callable[[int, int, int], bool]:
-    def ran(index: int, begin_ns: int, end_ns: int) -> bool:
-        return any(ran_in(block.segments[index], begin_ns, end_ns) for block in blocks)
-
-    return ran

@@ -9,7 +9,6 @@ as evenly spent.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,16 +17,23 @@ from tprof.errors import TraceError
 
 from . import kinds, layout
 from .arguments import refuse_if, whole
-from .kinds import NativeKind
+from .kinds import NativeFlag, NativeKind
 from .metadata import MAX_NS
 from .native_calls import PoolCalls, calls_of, records_of_calls
-from .native_counts import MAX_COLUMNS, NativeCounts, check_counts, columns_of, read_counts, records_of_counts
-from .native_pieces import near, pieces_of, read_clocks
+from .native_counts import (
+    MAX_COLUMNS,
+    NativeCounts,
+    by_key,
+    check_counts,
+    columns_of,
+    read_counts,
+    records_of_counts,
+)  # fmt: skip
 from .stream import open_stream
 from .thread import MAX_PID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     import numpy.typing as npt
@@ -35,17 +41,14 @@ if TYPE_CHECKING:
     from .stream import Stream
     from .tasks import TaskTable
 
-OF_LIBRARIES = {NativeKind.PATH, NativeKind.NOTED, NativeKind.CALLS, NativeKind.MISSED}
-OF_THREADS = (*(set(NativeKind) - OF_LIBRARIES - {NativeKind.COUNTS}),)
-_OF_FACTS = (*(set(OF_THREADS) - {NativeKind.CLOCK}), NativeKind.PATH)
+OF_LIBRARIES = (NativeKind.PATH, NativeKind.NOTED, NativeKind.CALLS, NativeKind.MISSED)
+_OF_THREADS = (NativeKind.APPEAR, NativeKind.CREATOR, NativeKind.END, NativeKind.NAME, NativeKind.BEGIN)
 WORD = "threads"
 TEXT_BYTES = 16
 MAX_PARTS = 256
 """Parts of a library's path: 4096 bytes, the longest path of the system."""
 
-_APPEAR, _CREATOR, _END, _NAME, _BEGIN = (
-    int(kind) for kind in (NativeKind.APPEAR, NativeKind.CREATOR, NativeKind.END, NativeKind.NAME, NativeKind.BEGIN)
-)
+_APPEAR, _CREATOR, _END, _NAME, _BEGIN = map(int, _OF_THREADS)
 
 Records = np.ndarray[Any, np.dtype[np.void]]
 Times = np.ndarray[Any, np.dtype[np.int64]]
@@ -75,6 +78,7 @@ class NativeThread:
         of the creation if that was seen; the last is that of the end if the thread itself read its clock there.
     cpu_ns : (n,) int64, nanoseconds of CPU time since the thread began, not decreasing.
     counts : of the session's counters at some of these readings; None: it was not counted.
+    joined : whether it records samples from its end here on, whose clock has this time too.
     """
 
     pid: int
@@ -89,6 +93,7 @@ class NativeThread:
     t_ns: npt.NDArray[np.int64]
     cpu_ns: npt.NDArray[np.int64]
     counts: NativeCounts | None = None
+    joined: bool = False
 
     def between(self, begin_ns: int, end_ns: int) -> NativeThread | None:
         """Return the thread with the readings around and between two times; None without a reading there.
@@ -137,33 +142,19 @@ class NativeFile:
     table: TaskTable = field(repr=False)
     until_ns: int | None = None
 
-    def read(self, near_ns: tuple[int, int] | None = None) -> list[NativeThread]:
-        """Read the threads, with all readings or those that are near some time. Raises TraceError."""
-        pieces = partial(pieces_of, self) if near_ns is None else near(self, *near_ns)
-        facts = np.concatenate([np.empty(0, layout.NATIVE), *map(facts_among, pieces())])
-        clocks = read_clocks(pieces)
-        counts = read_counts(pieces, columns_of(self.stream.description), clocks)
-        threads = self.threads_of(facts, clocks, counts)
+    def read(self) -> list[NativeThread]:
+        """Read the threads. Raises TraceError."""
+        threads = self.threads_in(self._records())
         return threads if self.until_ns is None else [one.until_it_stands() for one in threads]
 
-    def threads_of(
-        self, facts: Records, clocks: Mapping[int, tuple[Times, Times]], counts: Mapping[int, NativeCounts]
-    ) -> list[NativeThread]:
-        """Put records together, in which tasks get the trace's numbers; threads that never appear are left out.
-
-        Parameters
-        ----------
-        facts : as `facts_among` returns them, in the order of the file
-        clocks : as from `read_clocks`
-        counts : as from `read_counts`
-        """
-        facts = self._named(facts)
-        kind = facts["kind"]
-        libraries = _paths(facts[kind == NativeKind.PATH])
-        facts = facts[np.isin(kind, OF_THREADS)]
+    def threads_in(self, records: Records) -> list[NativeThread]:
+        """Return the threads of records in the order of the file; those that never appear are left out."""
+        kind, records = records["kind"], self._named(records)
+        libraries, clocks = _paths(records[kind == NativeKind.PATH]), _clocks(records[is_clock(records)])
+        counts = read_counts(records[kind == NativeKind.COUNTS], columns_of(self.stream.description), clocks)
         by_thread: dict[int, dict[int, np.void]] = {}
-        for number, of, record in zip(facts["thread"].tolist(), facts["kind"].tolist(), facts, strict=True):
-            by_thread.setdefault(number, {})[of] = record
+        for record in records[np.isin(kind, _OF_THREADS)]:
+            by_thread.setdefault(int(record["thread"]), {})[int(record["kind"])] = record
         return [
             replace(_thread_of(by_kind, clocks[number], self.pid, libraries), counts=counts.get(number))
             for number, by_kind in sorted(by_thread.items())
@@ -172,18 +163,22 @@ class NativeFile:
 
     def read_calls(self) -> list[PoolCalls]:
         """Read the calls that gave work to pools. Raises TraceError."""
-        return self.calls_in(pieces_of(self))
+        return self.calls_in(self._records())
 
-    def calls_in(self, pieces: Iterable[Records]) -> list[PoolCalls]:
-        """Return the calls of some of the records."""
-        return calls_of((self._named(calls_among(records)) for records in pieces), self.pid, _paths)
+    def calls_in(self, records: Records) -> list[PoolCalls]:
+        """Return the calls of records in the order of the file."""
+        return calls_of(self._named(records), self.pid, _paths(records[records["kind"] == NativeKind.PATH]))
+
+    def _records(self) -> Records:
+        records = self.stream.read(layout.NATIVE)
+        return records if self.until_ns is None else records[records["t_ns"] <= self.until_ns]
 
     def _named(self, records: Records) -> Records:
         """Return records with the trace's numbers of tasks."""
-        tasks = records["task"]
         named = np.isin(records["kind"], (NativeKind.CREATOR, NativeKind.CALLS))
-        tasks[named] = self.table.to_indices(self.process, tasks[named])
-        tasks[named & np.isin(tasks, self.table.left_out())] = layout.NO_TASK
+        tasks = self.table.to_indices(self.process, records["task"][named])
+        records = records.copy()
+        records["task"][named] = np.where(np.isin(tasks, self.table.left_out()), layout.NO_TASK, tasks)
         return records
 
 
@@ -200,9 +195,9 @@ def open_native(path: Path, table: TaskTable) -> NativeFile:
     return NativeFile(number("process"), pid, stream.count, dropped, stream, table)
 
 
-def read_native(files: Iterable[NativeFile], near_ns: tuple[int, int] | None = None) -> tuple[NativeThread, ...]:
+def read_native(files: Iterable[NativeFile]) -> tuple[NativeThread, ...]:
     """Read the threads of all processes, by process number and first reading, as `NativeFile.read` does."""
-    threads = [thread for file in files for thread in file.read(near_ns)]
+    threads = [thread for file in files for thread in file.read()]
     return tuple(sorted(threads, key=lambda thread: (thread.pid, int(thread.t_ns[0]), thread.tid)))
 
 
@@ -211,14 +206,21 @@ def read_calls(files: Iterable[NativeFile]) -> tuple[PoolCalls, ...]:
     return tuple(sorted((one for file in files for one in file.read_calls()), key=lambda one: (one.pid, one.library)))
 
 
-def facts_among(records: Records) -> Records:
-    """Return the records that say what threads are."""
-    return records[np.isin(records["kind"], _OF_FACTS)]
+def is_clock(records: Records) -> npt.NDArray[np.bool_]:
+    """Return which records are readings of clocks: an end that others found has none."""
+    kind = records["kind"]
+    has_clock = (kind != NativeKind.END) | (records["flags"] & NativeFlag.EXACT != 0)
+    return np.asarray(np.isin(kind, (NativeKind.APPEAR, NativeKind.CLOCK, NativeKind.END)) & has_clock)
 
 
-def calls_among(records: Records) -> Records:
-    """Return the records that say which calls gave work to pools."""
-    return records[np.isin(records["kind"], [*OF_LIBRARIES])]
+def _clocks(read: Records) -> dict[int, tuple[Times, Times]]:
+    """Return times and CPU time of each thread's readings, by its number, in order of time.
+
+    A value that falls is damage, and counts as no movement.
+    """
+    t_ns, cpu_ns = (np.minimum(read[name], np.uint64(MAX_NS)).astype(np.int64) for name in ("t_ns", "value"))
+    found = by_key(read["thread"], t_ns, cpu_ns)
+    return {number: (at_ns, np.maximum.accumulate(used_ns)) for number, (at_ns, used_ns) in found.items()}
 
 
 def _thread_of(
@@ -239,6 +241,7 @@ def _thread_of(
         ended_ns=None if end is None else _ns(end["t_ns"]),
         t_ns=clock[0],
         cpu_ns=clock[1],
+        joined=end is not None and bool(end["flags"] & NativeFlag.JOINED),
     )
 
 
@@ -360,6 +363,7 @@ def _records_of(thread: NativeThread, number: int, libraries: dict[str, int], co
     if thread.ended_ns is not None:
         end = np.zeros(1, layout.NATIVE)
         end["t_ns"], end["value"], end["kind"] = thread.ended_ns, thread.cpu_ns[-1], NativeKind.END
+        end["flags"] = NativeFlag.JOINED if thread.joined else 0
         parts.append(end)
     records = np.concatenate(parts)
     records["thread"] = number

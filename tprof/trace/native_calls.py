@@ -1,14 +1,13 @@
 """Calls of a trace with which threads gave work to the pools of libraries, as far as the recorder saw them.
 
 They are in the file of a process's native threads (`native.py`), as records of `layout.NATIVE`. Several calls of one
-thread in the same task within a few milliseconds are one record. They are read in pieces, and put in order in files
-where there are many.
+thread in the same task within a few milliseconds are one record.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,20 +15,15 @@ from numpy.typing import NDArray
 from . import layout
 from .arguments import refuse_if, whole
 from .kinds import NativeFlag, NativeKind
-from .long_arrays import AppendedColumns, blocks, is_somewhere
-from .long_sorts import sorted_arrays
 from .metadata import MAX_NS
 from .thread import MAX_PID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 Records = np.ndarray[Any, np.dtype[np.void]]
 Numbers = NDArray[np.int64]
 PART = 65535
-_OF_LIBRARIES = (NativeKind.PATH, NativeKind.NOTED, NativeKind.MISSED)
-_TID_BITS = 32
-_TIDS = (1 << _TID_BITS) - 1
 
 
 @dataclass(frozen=True)
@@ -62,109 +56,51 @@ class PoolCalls:
     several: NDArray[np.bool_]
 
 
-class _Calls(NamedTuple):
-    """Calls of a file, a row each; a library and a thread are one number.
-
-    The times are those that were written: long calls are written in parts, the last of which may repeat others.
-    """
-
-    key: Numbers
-    begin_ns: Numbers
-    length_ns: Numbers
-    part: NDArray[np.uint16]
-    task: NDArray[np.uint32]
-    several: NDArray[np.bool_]
-
-
-def calls_of(pieces: Iterable[Records], pid: int, paths: Callable[[Records], Mapping[int, str]]) -> list[PoolCalls]:
-    """Put a file's records together, one entry for each library whose calls were noted.
+def calls_of(records: Records, pid: int, libraries: Mapping[int, str]) -> list[PoolCalls]:
+    """Put a process's records together, one entry for each library whose calls were noted.
 
     Parameters
     ----------
-    pieces : records of `layout.NATIVE`, in the order of the file
-        Tasks are indices of `Trace.tasks`.
+    records : of `layout.NATIVE`, in the order of the file; tasks are indices of `Trace.tasks`
     pid
         The process.
-    paths
-        Returns libraries' paths by number, of their records.
+    libraries
+        Their paths by number.
     """
-    found, others = AppendedColumns(np.int64, np.int64, np.int64, np.uint16, np.uint32, bool), []
-    for records in pieces:
-        is_call = records["kind"] == NativeKind.CALLS
-        others.append(records[~is_call & np.isin(records["kind"], _OF_LIBRARIES)])
-        found.add(*_columns_of(records[is_call & (records["value"] > 0)]))
-    facts = np.concatenate([np.zeros(0, layout.NATIVE), *others])
-    kind = facts["kind"]
+    kind = records["kind"]
     complete = not bool((kind == NativeKind.MISSED).any())
-    libraries = paths(facts[kind == NativeKind.PATH])
-    since_ns = {int(one["thread"]): min(int(one["t_ns"]), MAX_NS) for one in facts[kind == NativeKind.NOTED][::-1]}
-    columns, stops = _put_together(_in_order(_Calls(*found.finish())))
+    since_ns = {int(one["thread"]): min(int(one["t_ns"]), MAX_NS) for one in records[kind == NativeKind.NOTED][::-1]}
+    calls = records[(kind == NativeKind.CALLS) & (records["value"] > 0)]
     return [
-        PoolCalls(pid, path, start_ns, complete, *(one[slice(*stops.get(number, (0, 0)))] for one in columns))
+        PoolCalls(pid, path, start_ns, complete, *_put_together(calls[calls["thread"] == number]))
         for number, start_ns in sorted(since_ns.items())
         if (path := libraries.get(number))
     ]
 
 
-def _columns_of(own: Records) -> _Calls:
+def _put_together(own: Records) -> tuple[NDArray[Any], ...]:
+    """Return the columns of `PoolCalls` of one library's calls."""
+    own = own[np.lexsort((own["t_ns"], np.where(own["tid"] <= MAX_PID, own["tid"], 0)))]
     begin_ns = np.minimum(own["t_ns"], np.uint64(MAX_NS)).astype(np.int64)
     length_ns = np.minimum(own["value"], np.uint64(MAX_NS) - begin_ns.astype(np.uint64)).astype(np.int64)
-    tid = np.where(own["tid"] <= MAX_PID, own["tid"], 0).astype(np.int64)
-    key = own["thread"].astype(np.int64) << _TID_BITS | tid
-    return _Calls(key, begin_ns, length_ns, own["part"], own["task"], own["flags"] & NativeFlag.SEVERAL != 0)
+    tid, end_ns = np.where(own["tid"] <= MAX_PID, own["tid"], 0).astype(np.int64), begin_ns + length_ns
+    inside_ns = np.round(length_ns * (own["part"] / PART))
+    # A long call is written in parts while it goes on, and its end may repeat some of the last.
+    begin_ns = np.minimum(np.maximum(begin_ns, _latest_before(tid, end_ns)), end_ns)
+    several, left_ns = own["flags"] & NativeFlag.SEVERAL != 0, end_ns - begin_ns
+    task = np.where(several | (own["task"] == layout.NO_TASK), -1, own["task"].astype(np.int64))
+    inside = np.minimum(np.divide(inside_ns, left_ns, out=np.zeros(len(own)), where=left_ns > 0), 1.0)
+    return tuple(one[left_ns > 0] for one in (tid, task, begin_ns, end_ns, inside, several))
 
 
-def _in_order(calls: _Calls) -> _Calls:
-    """Sort by library, thread and time, unless one thread's calls of one library are in order already."""
-    key, begin_ns = calls.key, calls.begin_ns
-
-    def is_late(at: slice) -> NDArray[np.bool_]:
-        now, after = slice(at.start, at.stop), slice(at.start + 1, at.stop + 1)
-        falls = (key[after] < key[now]) | (key[after] == key[now]) & (begin_ns[after] < begin_ns[now])
-        return np.asarray(falls)
-
-    if not is_somewhere(max(len(key) - 1, 0), is_late, key, begin_ns):
-        return calls
-    return _Calls(*sorted_arrays(calls, keys=2))
-
-
-def _put_together(calls: _Calls) -> tuple[tuple[NDArray[Any], ...], dict[int, tuple[int, int]]]:
-    """Return the columns of `PoolCalls` of all libraries, and where those of each one begin and end."""
-    found = AppendedColumns(np.int64, np.int64, np.int64, np.int64, np.float64, bool)
-    stops: dict[int, tuple[int, int]] = {}
-    last, done = (-1, 0), 0
-    for at in blocks(len(calls.key), *calls):
-        key, several, end_ns = calls.key[at], calls.several[at], calls.begin_ns[at] + calls.length_ns[at]
-        # A long call is written in parts while it goes on, and its end may repeat some of the last.
-        before_ns, last = _latest_before(key, end_ns, last)
-        inside_ns = np.round(calls.length_ns[at] * (calls.part[at] / PART))
-        begin_ns = np.minimum(np.maximum(calls.begin_ns[at], before_ns), end_ns)
-        task = np.where(several | (calls.task[at] == layout.NO_TASK), -1, calls.task[at].astype(np.int64))
-        left_ns = end_ns - begin_ns
-        inside = np.minimum(np.divide(inside_ns, left_ns, out=np.zeros(len(key)), where=left_ns > 0), 1.0)
-        kept = left_ns > 0
-        columns = (key & _TIDS, task, begin_ns, end_ns, inside, several)
-        found.add(*(one[kept] for one in columns))
-        numbers, counts = np.unique(key[kept] >> _TID_BITS, return_counts=True)
-        for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
-            stops[number], done = (stops.get(number, (done, done))[0], done + count), done + count
-    return found.finish(), stops
-
-
-def _latest_before(key: Numbers, end_ns: Numbers, last: tuple[int, int]) -> tuple[Numbers, tuple[int, int]]:
-    """Return for each entry of a thread the latest end of those before, 0 for its first; and that of the last one's.
-
-    `last` is the key of the entry before these, and the latest end of its thread's.
-    """
-    before_ns = np.zeros(len(key), np.int64)
-    starts = np.flatnonzero(np.diff(key, prepend=key[:1] - 1))
-    latest_ns = 0
-    for start, stop in zip(starts.tolist(), [*starts[1:].tolist(), len(key)], strict=False):
-        known_ns = last[1] if key[start] == last[0] else 0
-        until_ns = np.maximum(np.maximum.accumulate(end_ns[start:stop]), known_ns)
-        before_ns[start], before_ns[start + 1 : stop] = known_ns, until_ns[:-1]
-        latest_ns = int(until_ns[-1])
-    return before_ns, (int(key[-1]), latest_ns)
+def _latest_before(tid: Numbers, end_ns: Numbers) -> Numbers:
+    """Return for each entry of a thread the latest end of those before, 0 for its first."""
+    starts = np.flatnonzero(np.diff(tid, prepend=-1))
+    before_ns = np.append(0, end_ns)[:-1]
+    before_ns[starts] = 0
+    for one in np.split(before_ns, starts):
+        np.maximum.accumulate(one, out=one)
+    return before_ns
 
 
 def check_calls(calls: Sequence[PoolCalls], task_count: int) -> list[PoolCalls]:

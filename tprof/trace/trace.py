@@ -86,9 +86,9 @@ class Trace:
         TraceError
             If a file is missing, or does not fit into memory.
         """
+        threads = read_native(self.native)
         if self.recorded is None:
-            return read_native(self.native)
-        threads = read_native(self.native, self.reach_ns)
+            return threads
         return tuple(part for one in threads if (part := one.between(*self.reach_ns)) is not None)
 
     @cached_property

@@ -10,23 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution.blocks import NOTHING
 
-from tprof.trace.long_arrays import computed, is_somewhere, joined, running_sums
-from tprof.trace.long_sorts import sorted_values
-
-from .calls import Reach
-from .segments import Clock
+from .cuts import Clock
+from .segments import Reach
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tprof.analysis.attribution.segments import Model
 
-    from tprof.trace import NativeCounts
     from tprof.trace.native import NativeThread
-
-    from .segments import RanThread
-
-    Ran = Callable[[int, int, int], bool]
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
@@ -35,8 +27,6 @@ SHORT_NS = 1_000_000_000
 """A thread that lives shorter serves its creator only."""
 OWN_POOL = ("libgomp",)
 """Libraries with a pool for each calling thread."""
-CALLER_COMPUTES = ("libgomp", "libomp", "libiomp", "openblas", "mkl", "blis")
-"""Libraries whose callers compute beside the pool: a caller without CPU time of its own does not call."""
 PYTHON = re.compile(r"(lib)?python[\d.t]*(\.so.*)?$")
 """Where threads begin that Python started: they run the program's own code, so only their creator is a user."""
 INHERITED = re.compile(r"python|tprof")
@@ -67,14 +57,10 @@ SHORT_TIMEOUT = 23
 
 @dataclass(frozen=True)
 class Member:
-    """A native thread with what is known of it; `creator` is the index of the creating thread with samples.
-
-    That thread is `created_by`.
-    """
+    """A native thread with what is known of it; `created_by` is the creating thread with samples."""
 
     thread: NativeThread
     clock: Clock
-    creator: int | None
     created_by: Reach | None
     is_short: bool
 
@@ -92,17 +78,16 @@ class Member:
     def key(self) -> tuple[object, ...]:
         """What the threads of one pool have in common; of the first one, how its users are known."""
         one, library = self.thread, self.library
-        if is_python(one):
+        is_created = self.created_by is not None
+        if is_python(one) or (is_created and self.is_short):
             return "created", one.pid, library, self.created_by, one.creator_task
-        if self.creator is not None and self.is_short:
-            return "created", one.pid, library, self.created_by, one.creator_task
-        if self.creator is not None and is_of(library, OWN_POOL):
+        if is_created and is_of(library, OWN_POOL):
             return "own", one.pid, library, self.created_by
         return "pool", one.pid, library, re.sub(r"[\d:#_/-]+$", "", one.name), self.created_by
 
 
 def members_of(
-    threads: Sequence[NativeThread], sampled: Sequence[Reach], ran: Ran, start_ns: int, model: Model
+    threads: Sequence[NativeThread], sampled: Iterable[Reach], start_ns: int, model: Model
 ) -> Iterable[Member]:
     """Yield the native threads that used CPU time.
 
@@ -110,41 +95,35 @@ def members_of(
     ----------
     threads : native threads
     sampled : threads with samples
-    ran : returns whether a thread with samples, by its index, ran an instance between two times
     start_ns : of the recording
     model : power model
     """
-    by_id = {(one.pid, one.tid): index for index, one in enumerate(sampled)}
+    by_id = {(one.pid, one.tid): one for one in sampled}
     by_tid = {(one.pid, one.tid): one for one in threads}
-    reads: dict[int, list[Times]] = {}
+    of_process: dict[int, list[Times]] = {}
     for one in threads:
-        reads.setdefault(one.pid, []).append(one.t_ns)
-    reads_ns = {pid: sorted_values(joined(np.int64, times_ns)) for pid, times_ns in reads.items()}
+        of_process.setdefault(one.pid, []).append(one.t_ns)
     for one in threads:
-        if not len(one.t_ns):
-            continue
         own = by_id.get((one.pid, one.tid))
-        born_ns = _born_ns(one, reads_ns[one.pid], start_ns)
-        sampled_ns = None if own is None else sampled[own].first_ns
-        clock = _clock(one, born_ns, sampled_ns, power_between_readings(one, model))
+        born_ns = _born_ns(one, of_process[one.pid], start_ns)
+        clock = _clock(one, born_ns, None if own is None else own.first_ns, power_between_readings(one, model))
         if clock is None:
             continue
         is_short = born_ns is not None and one.ended_ns is not None and one.ended_ns - born_ns < SHORT_NS
-        creator = _creator(one, by_tid, by_id)
-        if creator is None and one.creator_tid is None and born_ns is not None:
-            creator = _only_one(one, sampled, ran, born_ns)
-        yield Member(one, clock, creator, None if creator is None else sampled[creator], is_short)
+        yield Member(one, clock, _creator(one, by_tid, by_id), is_short)
 
 
-def _born_ns(one: NativeThread, reads_ns: Times, start_ns: int) -> int | None:
+def _born_ns(one: NativeThread, reads_ns: Sequence[Times], start_ns: int) -> int | None:
     """Return when a thread was created, as late as that can be; None if it is older than the recording."""
     if one.created_ns is not None:
         return int(one.created_ns) if one.created_ns >= start_ns else None
-    # It was not there when the other threads of its process were read before.
-    before = int(np.searchsorted(reads_ns, int(one.t_ns[0]) - TOGETHER_NS)) - 1
-    if before < 0:
+    first_ns = int(one.t_ns[0])
+    if first_ns < start_ns:
         return None
-    return max(int(reads_ns[before]), start_ns, int(one.t_ns[0]) - LATEST_NS)
+    # It was not there when the other threads of its process were read before.
+    before = ((other, int(np.searchsorted(other, first_ns - TOGETHER_NS))) for other in reads_ns)
+    latest_ns = max((int(other[at - 1]) for other, at in before if at), default=None)
+    return None if latest_ns is None else max(latest_ns, start_ns, first_ns - LATEST_NS)
 
 
 def _clock(one: NativeThread, born_ns: int | None, sampled_ns: int | None, power: Floats | None) -> Clock | None:
@@ -152,38 +131,21 @@ def _clock(one: NativeThread, born_ns: int | None, sampled_ns: int | None, power
 
     `power` is that between its readings.
     """
-    t_ns, cpu_ns, before = one.t_ns, one.cpu_ns, power
+    t_ns, cpu_ns, power = one.t_ns, one.cpu_ns, np.full(len(one.t_ns) - 1, np.nan) if power is None else power
     if born_ns is not None and born_ns < t_ns[0]:
-        t_ns, cpu_ns = (joined(np.int64, (np.array([begin]), of)) for begin, of in ((born_ns, t_ns), (0, cpu_ns)))
-        before = None if power is None else joined(np.float64, (np.array([np.nan]), power))
-    if sampled_ns is not None:
-        stop = int(np.searchsorted(t_ns, sampled_ns, side="right"))
-        t_ns, cpu_ns, before = t_ns[:stop], cpu_ns[:stop], None if before is None else before[: max(stop - 1, 0)]
-    if is_somewhere(max(len(t_ns) - 1, 0), lambda at: _falls(t_ns, at), t_ns):
-        good = np.concatenate(([True], t_ns[1:] > np.maximum.accumulate(t_ns)[:-1]))
-        t_ns, cpu_ns, before = t_ns[good], cpu_ns[good], None if before is None else before[good[1:]]
-    used_ns = computed(max(len(t_ns) - 1, 0), np.float64, lambda at: _used_ns(t_ns, cpu_ns, at), t_ns, cpu_ns)
-    if not is_somewhere(len(used_ns), lambda at: used_ns[at] > 0, used_ns):
-        return None
-    sums_ns = running_sums(used_ns)
-    return Clock(t_ns, computed(len(t_ns), np.float64, lambda at: sums_ns[at] * 1e-9, sums_ns), before)
-
-
-def _falls(t_ns: Times, at: slice) -> NDArray[np.bool_]:
-    return np.asarray(t_ns[at.start + 1 : at.stop + 1] <= t_ns[at])
-
-
-def _used_ns(t_ns: Times, cpu_ns: NDArray[np.int64], at: slice) -> Floats:
-    """Return the CPU time between some reads and the next ones."""
-    after = slice(at.start + 1, at.stop + 1)
+        t_ns, cpu_ns, power = np.append(born_ns, t_ns), np.append(0, cpu_ns), np.append(np.nan, power)
+    stop = len(t_ns) if sampled_ns is None else int(np.searchsorted(t_ns, sampled_ns, side="right"))
+    later = t_ns[1:stop] > np.maximum.accumulate(t_ns[:stop])[:-1]
+    good = np.flatnonzero(np.append(True, later)[:stop])
+    t_ns, cpu_ns, power = t_ns[good], cpu_ns[good], power[good[1:] - 1]
     # More than all of a core is damage.
-    most_ns = 1.1 * (t_ns[after] - t_ns[at]) + 1e6
-    return np.asarray(np.minimum(np.maximum(cpu_ns[after] - cpu_ns[at], 0), most_ns))
+    used_ns = np.clip(np.diff(cpu_ns), 0, 1.1 * np.diff(t_ns) + 1e6)
+    return Clock(t_ns, np.append(0.0, np.cumsum(used_ns)) * 1e-9, power) if (used_ns > 0).any() else None
 
 
 def _creator(
-    one: NativeThread, by_tid: Mapping[tuple[int, int], NativeThread], by_id: Mapping[tuple[int, int], int]
-) -> int | None:
+    one: NativeThread, by_tid: Mapping[tuple[int, int], NativeThread], by_id: Mapping[tuple[int, int], Reach]
+) -> Reach | None:
     """Return the thread with samples that created a thread, or its creator."""
     at = one
     for _ in range(MOST_GENERATIONS):
@@ -197,25 +159,6 @@ def _creator(
             break
         at = parent
     return None
-
-
-def _only_one(one: NativeThread, sampled: Sequence[Reach], ran: Ran, born_ns: int) -> int | None:
-    """Return the only thread with samples that ran an instance at a thread's birth."""
-    first_ns = int(one.t_ns[0])
-    running = [
-        index
-        for index, thread in enumerate(sampled)
-        if thread.pid == one.pid and thread.end_ns > born_ns and ran(index, born_ns, first_ns)
-    ]
-    return running[0] if len(running) == 1 else None
-
-
-def ran_in(segment: RanThread | None, begin_ns: int, end_ns: int) -> bool:
-    """Return whether a thread ran an instance between two times, by its segments around these."""
-    if segment is None:
-        return False
-    first, last = np.searchsorted(segment.t_ns[:-1], (begin_ns, end_ns), side="right")
-    return bool((segment.slot[max(int(first) - 1, 0) : int(last)] > 0).any())
 
 
 def library_of(one: NativeThread) -> str:
@@ -259,25 +202,9 @@ def power_between_readings(one: NativeThread, model: Model) -> Floats | None:
     counts = one.counts
     if counts is None or not model.columns or not set(model.columns) <= set(counts.values) or len(counts.at) < 2:
         return None
-
-    def of_part(part: slice) -> Floats:
-        intervals = np.arange(part.start, part.stop)
-        between = np.searchsorted(counts.at, intervals, side="right") - 1
-        first, last = max(int(between[0]), 0), min(int(between[-1]) + 1, len(counts.at) - 1)
-        known = (between >= 0) & (between < len(counts.at) - 1)
-        if last <= first or not known.any():
-            return np.full(len(intervals), np.nan)
-        power = _power(one.cpu_ns, counts, slice(first, last + 1), model)
-        return np.where(known, power[np.clip(between - first, 0, len(power) - 1)], np.nan)
-
-    arrays = (one.cpu_ns, counts.at, *counts.values.values())
-    return computed(len(one.t_ns) - 1, np.float64, of_part, *arrays)
-
-
-def _power(cpu_ns: NDArray[np.int64], counts: NativeCounts, part: slice, model: Model) -> Floats:
-    """Return modelled energy per CPU second between some of the counts, NaN where no CPU time was used."""
-    cpu_s = np.diff(cpu_ns[counts.at[part]]) * 1e-9
-    increments = {name: np.diff(values[part]).astype(np.float64) for name, values in counts.values.items()}
-    modelled = model.modelled(increments, cpu_s)
+    cpu_s = np.diff(one.cpu_ns[counts.at]) * 1e-9
+    modelled = model.modelled({name: np.diff(values).astype(float) for name, values in counts.values.items()}, cpu_s)
     modelled = np.where(modelled > 0, modelled, cpu_s * NOTHING)
-    return np.asarray(np.divide(modelled, cpu_s, out=np.full(len(cpu_s), np.nan), where=cpu_s > 0))
+    power = np.full(len(cpu_s) + 2, np.nan)
+    np.divide(modelled, cpu_s, out=power[1:-1], where=cpu_s > 0)
+    return np.asarray(power[np.searchsorted(counts.at, np.arange(len(one.t_ns) - 1), side="right")])

@@ -4,254 +4,111 @@ A thread's clock is read about every 5 ms, so only the CPU time between two read
 into the time in which a user of the pool ran, evenly; the rest lies after a user's end. A call of a library waits for
 its pool, so what a pool does while its user runs is the user's, also if the pool's threads only spin.
 
-How fast a pool uses CPU time follows from its reads and the time in which users ran between them, not from when exactly
-they did. What is known of each read is computed block by block, and is in files where there are many (`long_arrays`).
-
-A pool's threads are added up, so the cost is O(samples + reads) whatever the number of threads. A part of a recording
-is cut as in the whole since it is known how the pool came into it: its `History`.
+A part of a recording is cut as in the whole since it is known how the pool came into it (`History`), and since reads
+and runs that reach into it are taken as a whole. So nothing is kept of the segments but sums: they are found again for
+each window that asks for them. A pool's threads are added up, so the cost is O(runs + reads) whatever their number.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tprof.errors import TprofError
-from tprof.trace.long_arrays import blocks, computed, differences, joined, kept, release, running_sums, zeros
-from tprof.trace.long_sorts import changes, distinct_values, first_rows, sorted_values
-
-from .segments import OF_TASK, OUTSIDE, SPINNING, UNIDENTIFIED, Runs
+from .segments import OF_TASK, OUTSIDE, SPINNING, UNIDENTIFIED, NativeSegments, Runs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from .segments import Clock
-
+    Source = Callable[[int, int], Runs]
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
 Marks = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
 
 IDLE = 0.02
 """A pool that uses less than this part of a core between two reads is idle: whatever it did before has ended."""
 LONG_REST_NS = 60_000_000
 """A spinning thread that waits for a core on a busy machine waits less: after so long a pool that spins has rested."""
-_FIXED = float(1 << 40)
-"""Rates are summed as integers in these units, so that nothing is left when a rate has been taken off again."""
-MOST_READS = 2**31 - 2
-"""Of a pool: places among them have 32 bits."""
-_MOST_RATE = 100.0
-"""CPU seconds per second; more of one thread is damage."""
+UNSEEN_NS = 20_000_000
+"""Work of so short a time before the first noted call is that of one just before calls were noted."""
+LEAST_RATE = 1e-11
+"""CPU seconds per second; less is what differences of numbers leave."""
+LONG_NS = 1 << 62
+EVER = (-LONG_NS, LONG_NS)
+NO_TASK, SEVERAL = -1, -2
+"""In place of the task that runs."""
 
 
-def long_spells(idle: Marks, edges_ns: Times, least_ns: int) -> Marks:
-    """Return the idle times, (n,) between edges, (n + 1,), that are part of a longer one of at least this length."""
-    if not least_ns or not len(idle):
-        return idle
-    count = len(idle)
-    begins = kept(computed(count, np.int64, lambda at: np.arange(at.start, at.stop)), lambda at: changes(idle, at))
-    ends = joined(np.int64, (begins[1:], np.array([count])))
-    is_long = computed(
-        len(begins), bool, lambda at: edges_ns[ends[at]] - edges_ns[begins[at]] >= least_ns, begins, ends, edges_ns
-    )
-
-    def of_part(at: slice) -> Marks:
-        spell = np.searchsorted(begins, np.arange(at.start, at.stop), side="right") - 1
-        return np.asarray(idle[at] & is_long[spell])
-
-    return computed(count, bool, of_part, idle, is_long, begins)
-
-
-@dataclass(frozen=True)
-class Usage:
-    """What all threads of a pool used between two reads of each one's clock, one after the other: (n,) each.
-
-    Attributes
-    ----------
-    begin_ns, end_ns, cpu_s : of the time between two reads
-    power : modelled energy per CPU second by counters, NaN where it is not known; None: nowhere
-    reads_ns : sorted times of all reads
-    threads : how many threads are read between two of these, (reads,)
-    grid_ns : the distinct times of reads
-    """
+class Busy(NamedTuple):
+    """The times between two reads of a thread's clock in which it used CPU time; its modelled power, NaN: not known."""
 
     begin_ns: Times
     end_ns: Times
     cpu_s: Floats
-    power: Floats | None
-    reads_ns: Times
-    threads: NDArray[np.int64]
-    grid_ns: Times
-
-    @classmethod
-    def of(cls, clocks: Sequence[Clock]) -> Usage:
-        """Take the clocks of a pool's threads, each with two reads or more."""
-        begin_ns, end_ns = (joined(np.int64, [one.t_ns[part] for one in clocks]) for part in (np.s_[:-1], np.s_[1:]))
-        power = None
-        if any(one.power is not None for one in clocks):
-            nowhere = (np.broadcast_to(np.nan, len(one.t_ns) - 1) for one in clocks)
-            known = (other if one.power is None else one.power for one, other in zip(clocks, nowhere, strict=True))
-            power = joined(np.float64, known)
-        cpu_s = joined(np.float64, [differences(one.cpu_s) for one in clocks])
-        reads_ns = sorted_values(joined(np.int64, [one.t_ns for one in clocks]))
-        if len(reads_ns) > MOST_READS:
-            raise TprofError(
-                f"a pool of native threads has {len(reads_ns):,} readings, and at most {MOST_READS:,} are known"
-            )
-        alive, grid_ns = _alive(clocks, reads_ns), first_rows([reads_ns])[0]
-        return cls(begin_ns, end_ns, cpu_s, power, reads_ns, alive, grid_ns)
-
-    @cached_property
-    def first(self) -> NDArray[np.int32]:
-        """Of each time between two reads the place of its begin among the distinct times."""
-        return self._places(self.begin_ns)
-
-    @cached_property
-    def last(self) -> NDArray[np.int32]:
-        """Of each time between two reads the place of its end among the distinct times."""
-        return self._places(self.end_ns)
-
-    def _places(self, t_ns: Times) -> NDArray[np.int32]:
-        return computed(len(t_ns), np.int32, lambda at: np.searchsorted(self.grid_ns, t_ns[at]), t_ns, self.grid_ns)
-
-    @cached_property
-    def most_threads(self) -> int:
-        """How many threads were read between two reads, at most."""
-        return max((int(self.threads[at].max()) for at in blocks(len(self.threads), self.threads)), default=1)
-
-    def release(self) -> None:
-        """Leave to the kernel what is in files."""
-        known = (one for one in (self.power, *(vars(self).get(name) for name in ("first", "last"))) if one is not None)
-        release(self.begin_ns, self.end_ns, self.cpu_s, self.reads_ns, self.threads, self.grid_ns, *known)
-
-    @cached_property
-    def _busy(self) -> tuple[Times, Times]:
-        begins, ends = (sorted_values(kept(one, lambda at: self.cpu_s[at] > 0)) for one in (self.begin_ns, self.end_ns))
-        release(self.cpu_s)
-        return begins, ends
-
-    def is_busy_in(self, runs: Runs) -> Marks:
-        """Return the runs that touch a time between two reads in which any thread used CPU time."""
-        begins, ends = self._busy
-        begun = np.searchsorted(begins, runs.end_ns, side="left")
-        is_busy = begun > np.searchsorted(ends, runs.begin_ns, side="right")
-        release(begins, ends)
-        return is_busy
-
-
-def _alive(clocks: Sequence[Clock], reads_ns: Times) -> NDArray[np.int64]:
-    begun = np.sort([int(one.t_ns[0]) for one in clocks])
-    ended = np.sort([int(one.t_ns[-1]) for one in clocks])
-
-    def of_part(at: slice) -> NDArray[np.int64]:
-        alive = np.searchsorted(begun, reads_ns[at], side="right") - np.searchsorted(ended, reads_ns[at], side="left")
-        return np.asarray(np.maximum(alive, 1))
-
-    return computed(len(reads_ns), np.int64, of_part, reads_ns)
+    power: Floats
 
 
 @dataclass(frozen=True)
-class Rates:
-    """What a pool used per second between two distinct times of reads; padded with what is before and after: (n + 2,).
+class Clock:
+    """The CPU seconds of one native thread at the times when they were read.
 
     Attributes
     ----------
-    off, on : CPU seconds, those that were counted, and the modelled energy of these, each (n + 2,), while no user runs
-        and while users do
-    rests : whether the pool rested
+    t_ns : (n,) int64, increasing
+    cpu_s : (n,) float64, cumulative, from 0
+    power : (n - 1,) float64, modelled energy per CPU second between the reads by counters, NaN where it is not known;
+        None: nowhere
     """
 
-    off: Sequence[Floats]
-    on: Sequence[Floats]
-    rests: Marks
+    t_ns: Times
+    cpu_s: Floats
+    power: Floats | None = None
 
-    def release(self) -> None:
-        """Leave to the kernel what is in files."""
-        release(*self.off, *self.on, self.rests)
-
-
-def rates_of(usage: Usage, on_ns: Times, reach_ns: tuple[int, int], rest_ns: int) -> Rates:
-    """Return the rates: as much of a pool's CPU time as fits is used while its users run.
-
-    Parameters
-    ----------
-    usage : of the pool
-    on_ns : (n,) between two distinct times of reads, how long users ran
-    reach_ns : where the first segment begins, and the last one ends
-    rest_ns : a pool that is idle for less has not rested
-    """
-    on_until_ns, highest = running_sums(on_ns), _highest(usage.power)
-    count = len(usage.grid_ns)
-    # CPU seconds, and whether there is any time; by counters, those that were counted, and their modelled energy.
-    units = (1.0, 1.0) if highest is None else (1.0, 1.0, 1.0, highest)
-    steps = [[zeros(count, np.int64) for _ in range(2)] for _ in units]
-    for at in blocks(len(usage.cpu_s)):
-        first, last = usage.first[at], usage.last[at]
-        ran_ns, cpu_ns = on_until_ns[last] - on_until_ns[first], usage.cpu_s[at] * 1e9
-        off_ns = usage.end_ns[at] - usage.begin_ns[at] - ran_ns
-        # The clock and the time are not read at the very same moment: what fits nowhere stays with the users.
-        inside = np.where(ran_ns > 0, np.maximum(np.minimum(cpu_ns, ran_ns), cpu_ns - off_ns), 0.0)
-        rates = (cpu_ns - inside) / np.maximum(off_ns, 1), inside / np.maximum(ran_ns, 1)
-        of_time: list[tuple[NDArray[Any], ...]] = [rates, (off_ns > 0, ran_ns > 0)]
-        if usage.power is not None and highest is not None:
-            known = ~np.isnan(usage.power[at])
-            power = np.where(known, usage.power[at] / highest, 0.0)
-            of_time += [(rates[0] * part, rates[1] * part) for part in (known, power)]
-        for targets, values in zip(steps, of_time, strict=True):
-            for target, value in zip(targets, values, strict=True):
-                _add_rates(target, first, last, value)
-        usage.release()
-        release(on_until_ns)
-    seconds, touches, *counted = (
-        [_padded(step, unit) for step in both] for both, unit in zip(steps, units, strict=True)
-    )
-    nothing = np.broadcast_to(0.0, count + 1)
-    off, on = ([seconds[at], *([one[at] for one in counted] or [nothing, nothing])] for at in range(2))
-    before_ns, after_ns = min(reach_ns[0], int(usage.grid_ns[0])), max(reach_ns[1], int(usage.grid_ns[-1]))
-    edges_ns = joined(np.int64, (np.array([before_ns]), usage.grid_ns, np.array([after_ns])))
-
-    def is_idle(at: slice) -> Marks:
-        rests, runs = (one[at] > 0 for one in touches)
-        rate = np.where(runs & rests, np.maximum(on[0][at], off[0][at]), np.where(runs, on[0][at], off[0][at]))
-        return np.asarray(rate < IDLE)
-
-    idle = computed(len(edges_ns) - 1, bool, is_idle, on[0], off[0], *touches)
-    return Rates(off, on, long_spells(idle, edges_ns, rest_ns))
+    def busy(self, begin_ns: int, end_ns: int) -> Busy:
+        """Return the times in which it used CPU time that reach into a time."""
+        first = max(int(np.searchsorted(self.t_ns, begin_ns, side="right")) - 1, 0)
+        at = slice(first, int(np.searchsorted(self.t_ns, end_ns)) + 1)
+        t_ns, used_s = self.t_ns[at], np.diff(self.cpu_s[at])
+        power = np.full(len(used_s), np.nan) if self.power is None else self.power[first : first + len(used_s)]
+        which = used_s > 0
+        return Busy(t_ns[:-1][which], t_ns[1:][which], used_s[which], power[which])
 
 
-def _highest(power: Floats | None) -> float | None:
-    """Return the highest power that is known; None if none is."""
-    if power is None:
-        return None
-    found = (power[at][~np.isnan(power[at])].max(initial=-np.inf) for at in blocks(len(power), power))
-    highest = float(max(found, default=-np.inf))
-    return None if highest == -np.inf else highest
+@dataclass(frozen=True)
+class Usage:
+    """The clocks of all threads of a pool, each with two reads or more."""
 
+    clocks: Sequence[Clock]
 
-def _padded(step: Times, unit: float) -> Floats:
-    """Return the rates between the distinct times of reads, from what changes at each of these."""
-    sums, count = running_sums(step), len(step) - 1
-    padded = zeros(count + 2, np.float64)
-    for at in blocks(count, sums, padded):
-        padded[at.start + 1 : at.stop + 1] = unit * (sums[at.start + 1 : at.stop + 1] / _FIXED)
-    return padded
+    def busy(self, begin_ns: int, end_ns: int) -> Busy:
+        """Return the times in which any of them used CPU time that reach into a time."""
+        return Busy(*map(np.concatenate, zip(*(one.busy(begin_ns, end_ns) for one in self.clocks), strict=True)))
 
+    @cached_property
+    def reads_ns(self) -> Times:
+        """The times of all reads, increasing."""
+        return np.sort(np.concatenate([one.t_ns for one in self.clocks]))
 
-def _add_rates(step: Times, first: NDArray[np.int32], last: NDArray[np.int32], rate: NDArray[Any]) -> None:
-    fixed = np.round(np.minimum(rate, _MOST_RATE) * _FIXED).astype(np.int64)
-    np.add.at(step, first, fixed)
-    np.subtract.at(step, last, fixed)
-    release(step)
+    @cached_property
+    def spells(self) -> tuple[Times, Times]:
+        """When the pool works: at any time between is some thread between two such reads."""
+        busy = self.busy(*EVER)
+        order = np.argsort(busy.begin_ns)
+        begin_ns, end_ns = busy.begin_ns[order], np.maximum.accumulate(busy.end_ns[order])
+        cut = np.flatnonzero(begin_ns[1:] > end_ns[:-1])
+        return np.append(begin_ns[:1], begin_ns[cut + 1]), np.append(end_ns[cut], end_ns[-1:])
 
-
-Numbers = NDArray[np.int64]
-
-LONG_NS = 1 << 62
-EVER = (-LONG_NS, LONG_NS)
+    def near(self, runs: Runs) -> Runs:
+        """Return the runs in which the pool works."""
+        begin_ns, end_ns = self.spells
+        begun = np.searchsorted(begin_ns, runs.end_ns)
+        return runs.kept(begun > np.searchsorted(end_ns, runs.begin_ns, side="right"))
 
 
 @dataclass(frozen=True)
@@ -262,172 +119,345 @@ class Rules:
     ----------
     spins_ns : how long the pool may go on spinning after a call. While another task than the caller's runs and the
         pool has not rested in between, its CPU time is unidentified
-    calls_known : the runs are the times inside calls, with task -1 where no task called; between them the pool spins
+    calls_since_ns : the runs are the times inside calls, with task -1 where no task called, and between them the pool
+        spins; calls before this time may be missing; None: the runs are those of tasks that may have called
+    call_spins_ns : how long the pool may spin after a call at most; 0: not known
     unsure : which tasks use the pool is not known yet: after any other task its CPU time is unidentified until it rests
+    users : the tasks that are known to use it, while others only may; None: all do
     """
 
     spins_ns: int = 0
-    calls_known: bool = False
+    calls_since_ns: int | None = None
+    call_spins_ns: int = 0
     unsure: bool = False
+    users: Numbers | None = None
 
     @property
     def rest_ns(self) -> int:
         """How long a pool is idle that has rested."""
         return LONG_REST_NS if self.spins_ns else 0
 
+    def is_sure(self, runs: Runs) -> Marks:
+        """Return which runs are of tasks that are known to use the pool."""
+        return np.ones(len(runs.task), bool) if self.users is None else np.isin(runs.task, self.users)
+
+    def unexplained_s(self, cut: NativeSegments) -> float:
+        """Return the CPU seconds of a pool, cut by its calls, while no call was going on nor had just ended."""
+        if self.calls_since_ns is None:
+            return 0.0
+        calm_ns = cut.t_ns[:-1] - cut.ended_ns
+        late = (cut.kind == SPINNING) & (calm_ns > 2 * self.call_spins_ns) & (self.call_spins_ns > 0)
+        unexplained = ((cut.kind == OUTSIDE) & (cut.running == 0)) | late
+        return float(cut.cpu_s[unexplained & (cut.t_ns[1:] > self.calls_since_ns + UNSEEN_NS)].sum())
+
 
 @dataclass(frozen=True)
-class History:
+class Parts:
+    """The parts of a recording in which pools are found, one after the other.
+
+    Attributes
+    ----------
+    begins_ns, end_ns : when they begin, and when the last one ends
+    within_ns : from when to when pools count; None: always
+    tasks : their number
+    grid_ns : times up to which the pools' CPU seconds are asked
+    """
+
+    begins_ns: Times
+    within_ns: tuple[int, int] | None
+    tasks: int
+    grid_ns: Times
+    end_ns: int = LONG_NS
+
+
+class CutSums:
+    """Sums over the segments of a pool.
+
+    Attributes
+    ----------
+    cpu_s, unexplained_s : CPU seconds, and those that calls do not explain
+    by_task : (3, tasks + 1) modelled energy by counters, CPU seconds that were counted, and all, by task
+    beside_s : (tasks,) CPU seconds while each task ran
+    served, spins_after : tasks that got CPU time, and that the pool span after
+    is_unidentified : whether any segment may be one of several tasks'
+    low_s, length_s : seconds in which the pool was idle, and all
+    outside, on : seconds and CPU seconds while no task ran, and while one did
+    begins : how often the pool began to work while no task ran
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        """Begin without segments."""
+        self.cpu_s = self.unexplained_s = self.low_s = self.length_s = 0.0
+        self.by_task, self.beside_s = np.zeros((3, parts.tasks + 1)), np.zeros(parts.tasks)
+        self.served, self.spins_after = set[int](), set[int]()
+        self.is_unidentified = self._works = False
+        self.outside, self.on, self.begins = np.zeros(2), np.zeros(2), 0
+        self._grid_ns, self._used_s, self._known = parts.grid_ns, np.zeros(len(parts.grid_ns)), 0
+
+    def used_s(self) -> Floats:
+        """Return the CPU seconds from the first of the times to each of them."""
+        self._used_s[self._known :] = self.cpu_s
+        return self._used_s - self._used_s[:1]
+
+    def add(self, cut: NativeSegments, rules: Rules) -> None:
+        """Add segments that follow those before."""
+        length_s = np.diff(cut.t_ns) * 1e-9
+        first, self._known = np.searchsorted(self._grid_ns, (cut.t_ns[0], cut.t_ns[-1])).tolist()
+        until_s = self.cpu_s + np.append(0.0, np.cumsum(cut.cpu_s))
+        self._used_s[first : self._known] = np.interp(self._grid_ns[first : self._known], cut.t_ns, until_s)
+        self.cpu_s = float(until_s[-1])
+        self.unexplained_s += rules.unexplained_s(cut)
+        tasks = len(self.beside_s)
+        self.by_task += cut.by_task((cut.counted, cut.counted_s, cut.cpu_s), tasks)
+        self.beside_s += cut.beside(cut.cpu_s, tasks)
+        works = cut.cpu_s > 0
+        self.served |= set(cut.task[(cut.kind == OF_TASK) & works].tolist())
+        self.spins_after |= set(cut.after[(cut.kind == SPINNING) & works].tolist())
+        self.is_unidentified |= bool((cut.kind == UNIDENTIFIED).any())
+        low, on, outside = cut.cpu_s < IDLE * length_s, cut.running > 0, cut.kind == OUTSIDE
+        self.low_s += float(length_s[low].sum())
+        self.length_s += float(length_s.sum())
+        for target, which in ((self.outside, outside), (self.on, on)):
+            target[:] += length_s[which].sum(), cut.cpu_s[which].sum()
+        works = outside & ~low
+        self.begins += int((works & ~np.append(self._works, works[:-1])).sum())
+        self._works = bool(works[-1])
+
+
+class History(NamedTuple):
     """What is known of a pool where a part of a recording begins.
 
     Attributes
     ----------
-    begin_ns : where the segment begins that goes on there; None: no segment does
-    ended : of the users' runs that ended before those that a later segment may follow
+    ended : the user's run that ended last, and before it the last one of another task
+    begin_ns, rested_ns : where the segment begins that goes on there, and the last one in which the pool rested
     """
 
-    begin_ns: int | None
     ended: Runs
-
-    @classmethod
-    def none(cls) -> History:
-        """Return that of the begin of a recording."""
-        return cls(None, Runs.none())
+    begin_ns: int
+    rested_ns: int
 
 
-class Cells(NamedTuple):
-    """The segments of a pool that end in a part of a recording, and which users run in them.
+class PoolCut:
+    """How a pool is cut, with sums over all its segments.
 
     Attributes
     ----------
-    t_ns : (n + 1,) where segments begin and end
-    kind : (n,) int8, that of a pool that rests whenever no user runs
-    task : (n,) int64, the task of all users that run; -1: none, or several
-    running : (n,) how many runs there are
-    instance, after : (n,) of the run that ended last, where no user runs, its instance and task
-    ended_ns, other_ns : (n,) when that one ended, and the last one of another task than `task`
+    usage, source, rules, parts : of the pool, and of the recording: what users ran in a time; how it is cut
+    tasks : that ran while the pool worked
+    whole, sums : over all segments, and over those in the time in which pools count
     """
 
-    t_ns: Times
-    kind: NDArray[np.int8]
-    task: Numbers
-    running: NDArray[np.int32]
-    instance: NDArray[np.uint64]
-    after: Numbers
-    ended_ns: Times
-    other_ns: Times
+    def __init__(self, usage: Usage, source: Source, rules: Rules, parts: Parts) -> None:
+        """Cut it once, part after part."""
+        self.usage, self.source, self.rules, self.parts = usage, source, rules, parts
+        self.tasks = set[int]()
+        self.whole = self.sums = CutSums(parts)
+        if parts.within_ns is not None:
+            self.sums = CutSums(parts)
+        self._extremes_s = np.zeros((2, parts.tasks))
+        self._life_ns = self._reached(int(usage.reads_ns[0]), int(usage.reads_ns[-1]))
+        self._histories = [History(Runs.none(), -LONG_NS, -LONG_NS)]
+        self._late: list[tuple[int, int, int]] = []
+        for number, (begin_ns, end_ns) in enumerate(pairwise((*parts.begins_ns.tolist(), parts.end_ns))):
+            self._add(number, begin_ns, end_ns)
+
+    def _reached(self, begin_ns: int, end_ns: int) -> tuple[int, int]:
+        """Return from when to when the pool lives, or a task runs in which it works."""
+        begins_ns, ends_ns = self.usage.spells
+        at_ns = (*begins_ns[:1].tolist(), *ends_ns[-1:].tolist())
+        runs = self.usage.near(Runs.joined([self.source(t_ns, t_ns) for t_ns in at_ns]))
+        return int(np.min(runs.begin_ns, initial=begin_ns)), int(np.max(runs.end_ns, initial=end_ns))
+
+    def _add(self, number: int, begin_ns: int, end_ns: int) -> None:
+        """Add a part of the recording."""
+        found, history = self._cut(begin_ns, end_ns, self._histories[number])
+        self._histories.append(history)
+        own = None if found is None else found.limited(begin_ns, end_ns)
+        if found is None or own is None:
+            return
+        self.tasks |= set(np.unique(found.runs.task).tolist())
+        self.whole.add(own, self.rules)
+        self._note_late(number, found.between(begin_ns, end_ns) or found)
+        within_ns = self.parts.within_ns
+        inside = None if within_ns is None else own.limited(*within_ns)
+        if inside is not None:
+            self.sums.add(inside, self.rules)
+        self._add_extremes(found, begin_ns, end_ns)
+
+    def _note_late(self, number: int, own: NativeSegments) -> None:
+        """Note instances that ended in parts before one in which the pool spins after them."""
+        spins = own.kind == SPINNING
+        ended = np.maximum(np.searchsorted(self.parts.begins_ns, own.ended_ns[spins], side="right") - 1, 0)
+        late = ended < number
+        known = zip(own.instance[spins][late].tolist(), ended[late].tolist(), strict=True)
+        self._late += [(instance, part, number) for instance, part in dict.fromkeys(known)]
+
+    def spun_after(self) -> list[set[int]]:
+        """Return for each part of the recording the instances that ended by then, and after which the pool spins later.
+
+        They are in all parts up to the last one in which it spins.
+        """
+        found: list[set[int]] = [set() for _ in self.parts.begins_ns]
+        for instance, first, last in self._late:
+            for part in found[first:last]:
+                part.add(instance)
+        return found
+
+    def _add_extremes(self, found: NativeSegments, begin_ns: int, end_ns: int) -> None:
+        """Add what tasks used at least and at most of the CPU time between reads of which the first is in a part."""
+        busy = self.usage.busy(begin_ns, end_ns)
+        busy = Busy(*(one[(busy.begin_ns >= begin_ns) & (busy.begin_ns < end_ns)] for one in busy))
+        begun, ended = (np.searchsorted(found.t_ns, one) for one in (busy.begin_ns, busy.end_ns))
+        count, length_ns = len(found.cpu_s), np.diff(found.t_ns)
+        runs = found.runs
+        tasks = np.unique(runs.task[runs.task < self.parts.tasks]).tolist()
+        all_running = [over(found.first[at], found.last[at], count) > 0 for at in (runs.task == one for one in tasks)]
+        several = np.sum(all_running, axis=0) > 1
+
+        def between_s(which: Marks) -> Floats:
+            until_ns = np.append(0, np.cumsum(np.where(which, length_ns, 0)))
+            return np.asarray((until_ns[ended] - until_ns[begun]) * 1e-9)
+
+        length_s = (busy.end_ns - busy.begin_ns) * 1e-9
+        for task, runs_here in zip(tasks, all_running, strict=True):
+            least_s = np.maximum(busy.cpu_s - (length_s - between_s(runs_here & ~several)), 0.0).sum()
+            self._extremes_s[:, task] += least_s, np.minimum(busy.cpu_s, between_s(runs_here)).sum()
+
+    @property
+    def extremes_s(self) -> Floats:
+        """The CPU seconds that each task used at least and at most in the time in which pools count, (2, tasks).
+
+        What is not certain of all of it may all lie in that time.
+        """
+        own_s, whole_s = (one.by_task[2][:-1] for one in (self.sums, self.whole))
+        least_s, most_s = self._extremes_s
+        if self.sums is self.whole:
+            return self._extremes_s
+        least_s = np.maximum(own_s - np.maximum(whole_s - least_s, 0.0), 0.0)
+        return np.stack((least_s, np.minimum(own_s + np.maximum(most_s - whole_s, 0.0), self.sums.cpu_s)))
+
+    def between(self, begin_ns: int, end_ns: int) -> NativeSegments | None:
+        """Return the segments that lie between two times, cut to the time in which pools count; None without any."""
+        first_ns, last_ns = self.parts.within_ns or EVER
+        begin_ns, end_ns = max(begin_ns, first_ns), min(end_ns, last_ns)
+        if begin_ns >= end_ns:
+            return None
+        begins_ns = self.parts.begins_ns
+        number = max(int(np.searchsorted(begins_ns, begin_ns, side="right")) - 1, 0)
+        found, _ = self._cut(int(begins_ns[number]), end_ns, self._histories[number])
+        found = None if found is None else found.between(begin_ns, end_ns)
+        return found if found is None or self.parts.within_ns is None else found.limited(first_ns, last_ns)
+
+    def _cut(self, begin_ns: int, end_ns: int, history: History) -> tuple[NativeSegments | None, History]:
+        """Return the segments in a time and those that reads there reach into, and the history of what comes after."""
+        rules = self.rules
+        low_ns, high_ns = max(begin_ns - rules.rest_ns, self._life_ns[0]), min(end_ns + rules.rest_ns, self._life_ns[1])
+        if low_ns > high_ns:
+            return None, history
+        busy = self.usage.busy(low_ns, high_ns)
+        first_ns = int(np.min(busy.begin_ns, initial=low_ns))
+        last_ns = int(np.max(busy.end_ns, initial=high_ns))
+        every = self.source(first_ns, last_ns)
+        runs = self.usage.near(every)
+        # In its first segment a pool may have been for long.
+        until, stop = np.searchsorted(self.usage.reads_ns, (first_ns, last_ns), side="right").tolist()
+        reads_ns = self.usage.reads_ns[max(until - 1, 0) : stop]
+        t_ns = np.concatenate((reads_ns, runs.begin_ns, runs.end_ns, [history.begin_ns]))
+        first_ns = int(np.max(t_ns[t_ns <= first_ns], initial=self._life_ns[0]))
+        t_ns = np.unique(np.append(t_ns[(t_ns > first_ns) & (t_ns < last_ns)], (first_ns, last_ns)))
+        if len(t_ns) < 2:
+            return None, history
+        starts_ns, count = t_ns[:-1], len(t_ns) - 1
+        first, last = (np.searchsorted(t_ns, np.clip(one, first_ns, last_ns)) for one in (runs.begin_ns, runs.end_ns))
+        sure = rules.is_sure(runs)
+        running, task = _running(runs.task[sure], first[sure], last[sure], count)
+        doubtful = over(first[~sure], last[~sure], count) > 0
+        rates = _rates(busy, t_ns, running > 0)
+        cpu_s, counted_s, counted = (np.where(running > 0, *both) * np.diff(t_ns) * 1e-9 for both in rates)
+        rests = long_spells(np.maximum(*rates[0]) < IDLE, t_ns, rules.rest_ns)
+        ended = Runs.joined([history.ended, every.kept(rules.is_sure(every))])
+        ended = ended.kept(np.argsort(ended.end_ns, kind="stable"))
+        instance, after, ended_ns, other_ns = _before(ended, starts_ns, task)
+        instance[(running > 0) | doubtful] = 0
+        if rules.calls_since_ns is not None:  # a thread that spins may also wait for a core
+            rests &= starts_ns - ended_ns >= rules.spins_ns
+        rested_ns = np.maximum(np.maximum.accumulate(np.where(rests, starts_ns, -LONG_NS)), history.rested_ns)
+        kind = np.where(task >= 0, OF_TASK, np.where(task == SEVERAL, UNIDENTIFIED, OUTSIDE)).astype(np.int8)
+        kind[doubtful] = UNIDENTIFIED
+        kind[(instance > 0) & (rested_ns < ended_ns)] = SPINNING
+        if (rules.spins_ns or rules.unsure) and rules.calls_since_ns is None:
+            # The pool may still spin after another task: it has not rested since.
+            spins_ns = LONG_NS if rules.unsure else rules.spins_ns
+            kind[(kind == OF_TASK) & (starts_ns - other_ns < spins_ns) & (rested_ns < other_ns)] = UNIDENTIFIED
+        known = runs.task >= 0
+        found = NativeSegments(
+            t_ns, cpu_s, counted_s, counted, kind, task, running, instance, after, ended_ns, runs.kept(known),
+            first[known], last[known],
+        )  # fmt: skip
+        before = max(int(np.searchsorted(starts_ns, end_ns)) - 1, 0)
+        return found, History(_latest(ended, end_ns), int(starts_ns[before]), int(rested_ns[before]))
 
 
-def cells_of(near: Runs, ended: Runs, t_ns: Times, begin_ns: int | None) -> Cells | None:
-    """Return the segments that end in a part of a recording, None if there are none.
-
-    Parameters
-    ----------
-    near : the runs that reach into the part at whose time the pool used CPU time
-    ended : runs that end in it or ended before
-    t_ns : the times in it at which segments begin
-    begin_ns : where the segment begins that goes on there; None: no segment does
-    """
-    if begin_ns is not None:
-        t_ns = np.concatenate((np.array([begin_ns]), t_ns))
-    if len(t_ns) < 2:
-        return None
-    count = len(t_ns) - 1
-    first, last = (np.minimum(np.searchsorted(t_ns, one), count) for one in (near.begin_ns, near.end_ns))
-    sure = ~near.doubtful
-    running, one_task, task = _running(near.kept(sure), first[sure], last[sure], count)
-    doubtful = _running(near.kept(~sure), first[~sure], last[~sure], count)[0] > 0
-    of_task = one_task & (task >= 0)
-    kind = np.where(of_task, OF_TASK, np.where((running > 0) & ~one_task, UNIDENTIFIED, OUTSIDE)).astype(np.int8)
-    kind[doubtful] = UNIDENTIFIED
-    instance, after, ended_ns, other_ns = _before(ended, t_ns[:-1], task)
-    instance[(running > 0) | doubtful] = 0
-    return Cells(t_ns, kind, task, running, instance, after, ended_ns, other_ns)
+def over(first: Numbers, last: Numbers, count: int, weights: NDArray[Any] | None = None) -> Floats:
+    """Return for each of so many segments the sum of the weights of all that goes from a first one up to a last one."""
+    weights = np.ones(len(first)) if weights is None else weights
+    steps = np.bincount(first, weights, count + 1) - np.bincount(last, weights, count + 1)
+    sums = np.cumsum(steps)[:count]
+    # What is left when a weight has been taken off again is nothing.
+    sums[sums < LEAST_RATE * np.max(weights, initial=0.0)] = 0.0
+    return sums
 
 
-def edges_in(usage: Usage, near: Runs, part_ns: tuple[int, int]) -> Times:
-    """Return the times in a part of a recording at which clocks were read or runs begin or end."""
-    low, high = np.searchsorted(usage.grid_ns, part_ns)
-    t_ns = np.concatenate((near.begin_ns, near.end_ns))
-    return distinct_values(np.concatenate((usage.grid_ns[low:high], t_ns[(t_ns >= part_ns[0]) & (t_ns < part_ns[1])])))
-
-
-def settle_kinds(cells: Cells, rests: Marks, rested_ns: int, rules: Rules) -> int:
-    """Set the kinds of segments by when the pool rested, and return where the last one begins in which it does.
-
-    Parameters
-    ----------
-    cells : the segments, whose kinds are set in place
-    rests : (n,) whether the pool used next to no CPU time
-    rested_ns : where the last segment before them begins in which it rested
-    rules : of the pool
-    """
-    kind, begin_ns = cells.kind, cells.t_ns[:-1]
-    if rules.calls_known:  # a thread that spins may also wait for a core
-        rests = rests & (begin_ns - cells.ended_ns >= rules.spins_ns)
-    since_ns = np.maximum(np.maximum.accumulate(np.where(rests, begin_ns, -LONG_NS)), rested_ns)
-    kind[(cells.instance > 0) & (since_ns < cells.ended_ns)] = SPINNING
-    if (rules.spins_ns or rules.unsure) and not rules.calls_known:
-        # The pool may still spin after another task: it has not rested since.
-        spins_ns = LONG_NS if rules.unsure else rules.spins_ns
-        spins = (begin_ns - cells.other_ns < spins_ns) & (since_ns < cells.other_ns)
-        kind[(kind == OF_TASK) & spins] = UNIDENTIFIED
-    return int(since_ns[-1])
-
-
-def next_history(cells: Cells | None, t_ns: Times, ended: Runs, begin_ns: int | None, end_ns: int) -> History:
-    """Return the history of what comes after a part of a recording.
-
-    Parameters
-    ----------
-    cells : the segments that end there; None: none does
-    t_ns : the times there at which segments begin
-    ended : runs that end there or ended before
-    begin_ns : where the segment begins that goes on there; None: no segment does
-    end_ns : of the part
-    """
-    if cells is not None:
-        begin_ns = int(cells.t_ns[-1])
-    elif begin_ns is None and len(t_ns):  # the first segment may begin with the only time that there is
-        begin_ns = int(t_ns[0])
-    ended = ended.kept(np.argsort(ended.end_ns, kind="stable"))
-    ends = [int(np.searchsorted(ended.end_ns, end_ns))]
-    if begin_ns is not None:
-        ends.insert(0, int(np.searchsorted(ended.end_ns, begin_ns, side="right")))
-    return History(begin_ns, Runs.joined([_latest(ended, one) for one in dict.fromkeys(ends)]))
-
-
-def _latest(ended: Runs, count: int) -> Runs:
-    """Return of the first runs in order of their ends the last one, and before it the last one of another task."""
-    if not count:
-        return Runs.none()
-    other = np.flatnonzero(ended.task[:count] != ended.task[count - 1])[-1:]
-    return ended.kept(np.append(other, count - 1))
-
-
-def _running(runs: Runs, first: Numbers, last: Numbers, cells: int) -> tuple[NDArray[np.int32], Marks, Numbers]:
-    """Return for each cell the number of runs, whether all are of one task, and this task."""
-
-    def over(weights: Floats) -> Floats:
-        begun = np.bincount(first, weights=weights, minlength=cells + 1)
-        return np.cumsum(begun - np.bincount(last, weights=weights, minlength=cells + 1))[:cells]
-
+def _running(tasks: Numbers, first: Numbers, last: Numbers, count: int) -> tuple[NDArray[np.int32], Numbers]:
+    """Return for each segment the number of runs, of which these are the tasks, and which task they all are of."""
+    known, place = np.unique(tasks, return_inverse=True)
     # Whole numbers below 2 ** 53, so these sums are exact. All are equal if count * sum of squares = square of sum.
-    tasks = np.flatnonzero(np.bincount(runs.task + 1)) - 1
-    place = np.searchsorted(tasks, np.arange(-1, tasks.max(initial=-1) + 1)).astype(np.float64)[runs.task + 1]
-    count, total, squares = over(np.ones(len(place))), over(place), over(place**2)
-    one_task = (count > 0) & (count * squares == total**2)
-    at = np.where(one_task, total / np.maximum(count, 1), len(tasks)).astype(np.int64)
-    return count.astype(np.int32), one_task, np.append(tasks, -1)[at].astype(np.int64)
+    running, total, squares = (over(first, last, count, place.astype(np.float64) ** power) for power in range(3))
+    at = np.where(running * squares == total**2, total / np.maximum(running, 1), len(known)).astype(np.int64)
+    task = np.append(known, SEVERAL)[at]
+    return running.astype(np.int32), np.where(running > 0, task, NO_TASK)
 
 
-def _before(runs: Runs, t_ns: Times, task: Numbers) -> tuple[NDArray[np.uint64], Numbers, Times, Times]:
+def _rates(busy: Busy, t_ns: Times, on: Marks) -> list[tuple[Floats, Floats]]:
+    """Return what a pool uses per second in each segment if its users run, and if they do not.
+
+    As much of its CPU time as fits is used while they do. First are CPU seconds, then those that were counted, last the
+    modelled energy of these.
+    """
+    begun, ended = (np.searchsorted(t_ns, one) for one in (busy.begin_ns, busy.end_ns))
+    on_until_ns = np.append(0, np.cumsum(np.where(on, np.diff(t_ns), 0)))
+    ran_ns, cpu_ns = on_until_ns[ended] - on_until_ns[begun], busy.cpu_s * 1e9
+    off_ns = busy.end_ns - busy.begin_ns - ran_ns
+    # The clock and the time are not read at the very same moment: what fits nowhere stays with the users.
+    inside_ns = np.where(ran_ns > 0, np.maximum(np.minimum(cpu_ns, ran_ns), cpu_ns - off_ns), 0.0)
+    both = inside_ns / np.maximum(ran_ns, 1), (cpu_ns - inside_ns) / np.maximum(off_ns, 1)
+    rates = [np.where(rate > LEAST_RATE, rate, 0.0) for rate in both]
+    weights = np.ones(len(ran_ns)), ~np.isnan(busy.power), np.nan_to_num(busy.power)
+    on_rates, off_rates = ([over(begun, ended, len(on), rate * one) for one in weights] for rate in rates)
+    return list(zip(on_rates, off_rates, strict=True))
+
+
+def long_spells(idle: Marks, edges_ns: Times, least_ns: int) -> Marks:
+    """Return the idle times, (n,) between edges, (n + 1,), that are part of a longer one of at least this length."""
+    begins = np.flatnonzero(np.append(True, idle[1:] != idle[:-1])[: len(idle)])
+    ends = np.append(begins[1:], len(idle))[: len(begins)]
+    return idle & np.repeat(edges_ns[ends] - edges_ns[begins] >= least_ns, ends - begins)
+
+
+def _latest(ended: Runs, t_ns: int) -> Runs:
+    """Return of runs in order of their ends the last one that ended by a time, and the last one of another task."""
+    task = ended.task[: np.searchsorted(ended.end_ns, t_ns, side="right")]
+    other = np.flatnonzero(task != task[-1:])[-1:]
+    return ended.kept(np.append(other, np.arange(len(task))[-1:]))
+
+
+def _before(ended: Runs, t_ns: Times, task: Numbers) -> tuple[NDArray[np.uint64], Numbers, Times, Times]:
     """Return instance, task and end of the run that ended last by each time, and when the last of another task did."""
-    order = np.argsort(runs.end_ns, kind="stable")
-    ends_ns, of_task = np.append(-LONG_NS, runs.end_ns[order]), np.append(-2, runs.task[order])
+    ends_ns, of_task = np.append(-LONG_NS, ended.end_ns), np.append(-2, ended.task)
     changed = np.append(False, of_task[1:] != of_task[:-1])
     other = np.maximum(np.maximum.accumulate(np.where(changed, np.arange(len(changed)), 0)) - 1, 0)
     last = np.searchsorted(ends_ns, t_ns, side="right") - 1
-    instance = np.append(np.uint64(0), runs.instance[order])[last]
+    instance = np.append(np.uint64(0), ended.instance)[last]
     other_ns = ends_ns[np.where(of_task[last] == task, other[last], last)]
     return instance, np.maximum(of_task[last], -1), ends_ns[last], other_ns

@@ -1,19 +1,18 @@
 """The pools of a long recording, whose segments are found window by window.
 
-Passes over the windows find who uses each pool, and write its segments to files where they are many (`passes.py`). A
-window takes those that lie in it.
+What threads with samples ran is read once. From it follows who uses each pool, and a window's segments when it is asked
+(`cuts.py`).
 
-Around a window of time the passes read some seconds on either side too: a clock that was read before the window and in
-it has CPU time of both, a pool may spin in it after a call before it, and few onsets tell nothing. A pool's segments
-there follow from what ran in a part of the window, and are cut to it afterwards. Clocks of native threads may be read
-far more often than sensors, and calls be noted: then windows have fewer samples, so that what a pool did fits into
-memory.
+Around a window of time some seconds on either side count too: a clock that was read before the window and in it has CPU
+time of both, a pool may spin in it after a call before it, and few onsets tell nothing. A pool's segments there follow
+from what ran in a part of the window, and are cut to it afterwards. Clocks of native threads may be read far more often
+than sensors, and calls be noted: then windows have fewer samples, so that what a pool did fits into memory.
 """
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -22,26 +21,24 @@ from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.attribution.segments import by_number
 from tprof.analysis.attribution.windows import Window, cut_windows
 
-from tprof.trace.long_arrays import blocks, release, zeros
 from tprof.trace.metadata import MAX_NS
 
-from .calls import MOST_PIECES, Reach
-from .clocks import ran_in
-from .passes import Block, Facts
-from .segments import power_of_pool
-from .users import Recorded, find_pools, settings_of
+from .cuts import EVER, Parts
+from .segments import Reach, Runs, power_of_pool
+from .users import MOST_PIECES, Recorded, find_pools, settings_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from tprof.analysis.attribution.segments import Model, Segments
+    from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.attribution.survey import Survey
+    from tprof.analysis.attribution.windows import IndexedThread
     from tprof.analysis.engine.instance_table import InstanceTable
 
     from tprof.trace import Trace
 
     from .cuts import Usage
-    from .segments import NativeSegments, Runs
+    from .segments import NativeSegments
     from .users import FoundPool
 
     Read = Callable[[Window], Sequence[Segments | None]]
@@ -87,11 +84,11 @@ class StreamedPools:
             sums += (counted + np.maximum(cpu_s - counted_s, 0.0) * power).sum(), cpu_s.sum()
         return float(sums[0]), float(sums[1])
 
-    def between(self, window: Window, instances: InstanceTable) -> list[CutPool]:
-        """Return the pools that have segments in a window, whose instances are in a table."""
+    def between(self, begin_ns: int, end_ns: int, instances: InstanceTable) -> list[CutPool]:
+        """Return the pools that have segments in a time, whose instances are in a table."""
         found = []
         for number, (one, power) in enumerate(zip(self.pools, self.power, strict=True)):
-            native = one.cut.between(window.own_ns[0], window.until_ns)
+            native = one.cut.between(begin_ns, end_ns)
             if native is not None:
                 native.draw(power)
                 if self.packages:
@@ -105,18 +102,22 @@ class PoolJoules:
 
     def __init__(self, usage: Usage) -> None:
         """Begin without joules."""
-        self._usage = usage
-        self._joules = [zeros(max(len(usage.grid_ns) - 1, 0), np.float64) for _ in range(2)]
+        self._reads_ns = usage.reads_ns
+        self._begun_ns, self._ended_ns = np.sort([(one.t_ns[0], one.t_ns[-1]) for one in usage.clocks], axis=0).T
+        self._joules = np.zeros((2, len(self._reads_ns)))
+
+    @cached_property
+    def _until_j(self) -> Floats:
+        """The sums up to each read, once all joules are added."""
+        return np.cumsum(np.pad(self._joules, ((0, 0), (1, 0))), axis=1)
 
     def add(self, native: NativeSegments, energy_j: Floats) -> None:
         """Add the joules of segments."""
-        at = np.searchsorted(self._usage.grid_ns, native.t_ns[:-1], side="right") - 1
-        inside = (at >= 0) & (at < len(self._usage.grid_ns) - 1)
-        if inside.any():
-            at = at[inside]
-            for target, values in zip(self._joules, (energy_j, native.alone(energy_j)), strict=True):
-                target[at[0] : at[-1] + 1] += sum_by(at - at[0], values[inside], int(at[-1] - at[0]) + 1)
-        release(*self._joules)
+        at = np.searchsorted(self._reads_ns, native.t_ns[:-1], side="right") - 1
+        low = max(int(at[0]), 0)
+        for target, values in zip(self._joules, (energy_j, native.alone(energy_j)), strict=True):
+            sums = sum_by(np.maximum(at - low, 0), np.where(at >= 0, values, 0.0), int(at[-1]) - low + 1)
+            target[low : low + len(sums)] += sums
 
     def bounds(self, runs: Runs) -> tuple[Floats, Floats]:
         """Return the least and the most that runs may have used of what the pool did.
@@ -124,35 +125,24 @@ class PoolJoules:
         The CPU time between two reads may have been used at any time between them. So all of an interval that a run
         touches may be its own, and none of one that it does not fill.
         """
-        usage = self._usage
-        if not len(runs.task) or not len(usage.reads_ns):
-            return np.zeros(len(runs.task)), np.zeros(len(runs.task))
-        spare = usage.most_threads + 2
-        first = max(int(np.searchsorted(usage.reads_ns, runs.begin_ns.min())) - spare, 0)
-        stop = int(np.searchsorted(usage.reads_ns, runs.end_ns.max(), side="right")) + spare
-        reads_ns, threads = usage.reads_ns[first:stop].copy(), usage.threads[first:stop].copy()
-        at = np.searchsorted(usage.grid_ns, reads_ns)
-        sums = np.zeros((2, int(at[-1] - at[0]) + 1))
-        for target, values in zip(sums, self._joules, strict=True):
-            target[1:] = np.cumsum(values[at[0] : at[-1]])
-        total, alone = sums[:, at - at[0]]
-        usage.release()
-        release(*self._joules)
-        last = len(reads_ns) - 1
-        after_begin = np.searchsorted(reads_ns, runs.begin_ns, side="left")
-        before_end = np.searchsorted(reads_ns, runs.end_ns, side="right") - 1
+        reads_ns = self._reads_ns
+        begin, end = np.searchsorted(reads_ns, runs.begin_ns), np.searchsorted(reads_ns, runs.end_ns, side="right") - 1
         # The threads are read one after the other: that many reads further on each has been read.
-        spare_begin, spare_end = (threads[np.clip(one, 0, last)] for one in (after_begin, before_end))
+        last, (spare_begin, spare_end) = len(reads_ns) - 1, (self._alive(one) for one in (begin, end))
         first_of, end_of, inner_begin, inner_end = (
             np.clip(one, 0, last)
-            for one in (
-                after_begin - spare_begin, before_end + spare_end, after_begin + spare_begin - 1,
-                before_end - spare_end + 1,
-            )
-        )  # fmt: skip
+            for one in (begin - spare_begin, end + spare_end, begin + spare_begin - 1, end - spare_end + 1)
+        )
         inner_end = np.maximum(inner_end, inner_begin)
+        total, alone = self._until_j
         least, most = alone[inner_end] - alone[inner_begin], total[end_of] - total[first_of]
         return np.maximum(least, 0.0), np.maximum(most, 0.0)
+
+    def _alive(self, at: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return how many threads live at some reads."""
+        t_ns = self._reads_ns[np.clip(at, 0, len(self._reads_ns) - 1)]
+        begun = np.searchsorted(self._begun_ns, t_ns, side="right")
+        return np.maximum(begun - np.searchsorted(self._ended_ns, t_ns), 1)
 
 
 def survey_pools(found: Survey, windows: Sequence[Window], read: Read, samples: int) -> StreamedPools | None:
@@ -170,67 +160,57 @@ def survey_pools(found: Survey, windows: Sequence[Window], read: Read, samples: 
     TraceError
         If a file cannot be read.
     """
-    parts, tasks = parts_of(found, windows, samples), len(found.trace.tasks)
-    powers, where = _TaskPowers(found.model, tasks), found.around or found
-
-    def read_part(window: Window) -> Sequence[Segments | None]:
-        if found.around is None:
-            return read(window)
-        return by_number(found.around.by_cpu_time.read(window), len(found.around.threads))
-
-    def blocks() -> Iterator[Block]:
-        for part in parts.windows:
-            segments = read_part(part)
-            if found.around is None:
-                powers.add(segments, part)
-            yield Block(part.own_ns, segments)
-        powers.is_whole |= found.around is None
-
-    def ran(index: int, begin_ns: int, end_ns: int) -> bool:
-        window = Window((begin_ns, end_ns + 1), end_ns + 1, ())
-        return ran_in(read_part(window)[index], begin_ns, end_ns)
-
-    begins_ns = np.array([part.own_ns[0] for part in parts.windows], np.int64)
-    facts = Facts(tasks, found.hidden.t_ns, begins_ns, parts.within_ns)
+    where, powers, windows_read, within_ns = found, _TaskPowers(found), windows, None
+    begins_ns = {window.own_ns[0] for window in windows}
+    if found.around is not None:
+        where, within_ns = found.around, found.trace.reach_ns
+        windows_read = cut_windows(where.threads, [], samples)
+        outside = {one.own_ns[0] for one in windows_read if not within_ns[0] <= one.own_ns[0] < within_ns[1]}
+        begins_ns = {max(t_ns, within_ns[0]) for t_ns in begins_ns} | outside | {within_ns[1]}
+        for window in windows if found.model.columns else ():
+            powers.add(read(window), window)
+    parts_of: list[list[Runs]] = [[] for _ in where.threads]
+    for window in windows_read:
+        segments = read(window) if where is found else by_number(where.by_cpu_time.read(window), len(parts_of))
+        if where is found:
+            powers.add(segments, window)
+        for some, one in zip(parts_of, segments, strict=True):
+            if one is not None:
+                some.append(Runs.of(one, window.own_ns))
+    ran: dict[Reach, Runs] = {}
+    for thread, some in zip(where.threads, parts_of, strict=True):
+        reach = _reach(where, thread)
+        ran[reach] = Runs.joined([ran.get(reach, Runs.none()), *some]).merged()
+    parts = Parts(np.array(sorted(begins_ns), np.int64), within_ns, len(found.trace.tasks), found.hidden.t_ns)
     trace = where.trace
-    given = trace.native_threads, trace.native_calls, settings_of(trace.manifest), trace.start_ns
-    pools = find_pools(Recorded(*given, found.model, _sampled(where), ran, facts), blocks)
-    pools = [one for one in pools if one.cut.sums.cpu_s > 0 or found.around is None]
+    given = trace.native_threads, trace.native_calls, settings_of(trace.manifest), trace.start_ns, found.model
+    pools = find_pools(Recorded(*given, ran, parts))
+    pools = [one for one in pools if one.cut.sums.cpu_s > 0 or within_ns is None]
     if not pools:
         return None
-    for window in () if powers.is_whole else windows:
-        powers.add(read(window), window)
     by_task = powers.found()
     power = tuple(power_of_pool(by_task, *one.cut.sums.by_task[:2]) for one in pools)
-    held = _held(pools, parts.lead, len(windows))
-    return StreamedPools(tuple(pools), power, len(found.packages) > 1, held)
+    spun = [set[int]().union(*some) for some in zip(*(one.cut.spun_after() for one in pools), strict=True)]
+    first = int(np.searchsorted(parts.begins_ns, max(windows[0].own_ns[0], (within_ns or EVER)[0])))
+    held = [np.array(sorted(one), np.uint64) for one in (*spun[first : first + len(windows) - 1], set[int]())]
+    return StreamedPools(tuple(pools), power, len(found.packages) > 1, tuple(held))
 
 
-def _sampled(found: Survey) -> list[Reach]:
+def _reach(found: Survey, one: IndexedThread) -> Reach:
     begin_ns, end_ns = found.trace.reach_ns
-    return [
-        Reach(one.thread.pid, one.thread.tid, max(int(one.t_ns[0]), begin_ns), min(one.end_ns, end_ns))
-        for one in found.threads
-    ]
-
-
-def _held(pools: Sequence[FoundPool], lead: int, windows: int) -> tuple[Ids, ...]:
-    """Return for each window the instances after which a pool spins in later ones."""
-    ids = [set[int]().union(*parts) for parts in zip(*(one.cut.spun_after() for one in pools), strict=True)]
-    return tuple(np.array(sorted(one), np.uint64) for one in (*ids[lead : lead + windows - 1], set[int]()))
+    return Reach(one.thread.pid, one.thread.tid, max(int(one.t_ns[0]), begin_ns), min(one.end_ns, end_ns))
 
 
 class _TaskPowers:
     """The mean modelled power of each task's own threads."""
 
-    def __init__(self, model: Model, tasks: int) -> None:
-        self.is_whole = not model.columns
-        self._tasks = tasks
-        self._modelled, self._cpu_s = np.zeros((2, tasks + 1))
+    def __init__(self, found: Survey) -> None:
+        self._is_needed, self._tasks = bool(found.model.columns), len(found.trace.tasks)
+        self._modelled, self._cpu_s = np.zeros((2, self._tasks + 1))
 
     def add(self, segments: Sequence[Segments | None], window: Window) -> None:
-        """Add a window's segments, in the first pass only."""
-        for one in segments if not self.is_whole else ():
+        """Add a window's segments."""
+        for one in segments if self._is_needed else ():
             if one is None:
                 continue
             own = slice(*np.searchsorted(one.t_ns[:-1], window.own_ns).tolist())
@@ -269,43 +249,6 @@ def surroundings(trace: Trace, whole: Trace) -> Trace:
     return whole.window(begin_ns, min(trace.end_ns + AROUND_NS, whole.end_ns))
 
 
-class Parts(NamedTuple):
-    """The parts of a recording in which pools are found.
-
-    Attributes
-    ----------
-    windows : all of them, in order
-    lead : how many are before those in which pools count
-    within_ns : from when to when pools count; None: always
-    """
-
-    windows: Sequence[Window]
-    lead: int
-    within_ns: tuple[int, int] | None
-
-
-def parts_of(found: Survey, windows: Sequence[Window], samples: int) -> Parts:
-    """Return the windows of a recording, and around those of a window of time others of about so many samples."""
-    if found.around is None:
-        return Parts(windows, 0, None)
-    begin_ns, end_ns = within_ns = found.trace.reach_ns
-    cuts_ns = [one.own_ns[0] for one in cut_windows(found.around.threads, [], samples)]
-    before = _between([0, *(t_ns for t_ns in cuts_ns if 0 < t_ns < begin_ns), begin_ns])
-    after = _between([end_ns, *(t_ns for t_ns in cuts_ns if t_ns > end_ns), MAX_NS])
-    own = [
-        replace(
-            one, own_ns=(max(one.own_ns[0], begin_ns), min(one.own_ns[1], end_ns)), until_ns=min(one.until_ns, end_ns)
-        )
-        for one in windows
-    ]
-    return Parts((*before, *own, *after), len(before), within_ns)
-
-
-def _between(edges_ns: Sequence[int]) -> list[Window]:
-    """Return a window between each two times, if they differ."""
-    return [Window((a, b), b, ()) for a, b in itertools.pairwise(edges_ns) if a < b]
-
-
 MOST_RECORDS = 100_000
 """Of a window, about: each takes some hundred bytes while its CPU time is cut."""
 TRIES = 4
@@ -334,16 +277,10 @@ def cut_by_natives(
 
 def _records_in(trace: Trace, windows: Sequence[Window]) -> NDArray[np.int64]:
     """Return how many readings and pieces of calls are in each window."""
-    begins_ns = np.array([one.own_ns[0] for one in windows], np.int64)
-    found = np.zeros(len(windows), np.int64)
-    for thread in trace.native_threads:
-        found += np.diff(np.searchsorted(thread.t_ns, begins_ns), append=len(thread.t_ns))
-        release(thread.t_ns)
+    edges_ns = np.append([one.own_ns[0] for one in windows], MAX_NS)
+    found = sum(np.histogram(one.t_ns, edges_ns)[0] for one in trace.native_threads)
     first_ns, last_ns = trace.reach_ns
     for calls in trace.native_calls:
-        for at in blocks(len(calls.begin_ns), calls.begin_ns):
-            begin_ns = calls.begin_ns[at]
-            inside = begin_ns[(begin_ns >= first_ns) & (begin_ns < last_ns)]
-            place = np.maximum(np.searchsorted(begins_ns, inside, side="right") - 1, 0)
-            found += MOST_PIECES * np.bincount(place, minlength=len(windows))
-    return found
+        inside = calls.begin_ns[(calls.begin_ns >= first_ns) & (calls.begin_ns < last_ns)]
+        found += MOST_PIECES * np.histogram(inside, edges_ns)[0]
+    return np.asarray(found)

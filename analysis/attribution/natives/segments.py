@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution.segment_energy import sum_by
 
 from tprof.trace.layout import NO_TASK
-from tprof.trace.long_arrays import blocks, release, running_sums, total, zeros
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tprof.analysis.attribution.segment_energy import Shares
+    from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.engine.instance_table import InstanceTable
-
-    from .cuts import Usage
 
 
 Floats = NDArray[np.float64]
@@ -30,111 +28,76 @@ OUTSIDE, OF_TASK, SPINNING, UNIDENTIFIED = range(4)
 _OF_SEGMENTS = (
     "cpu_s", "counted_s", "counted", "kind", "task", "running", "instance", "after", "ended_ns",
 )  # fmt: skip
-WAITING = 0.02
-"""A task whose thread uses less than this part of a core only waits."""
 
 
-class Rows(Protocol):
-    """Instances and their tasks."""
+class Reach(NamedTuple):
+    """A thread, and from when to when it has samples, or is followed without any."""
 
-    @property
-    def instance(self) -> Ids:
-        """Ids, (rows,)."""
-
-    @property
-    def task(self) -> NDArray[np.uint32]:
-        """Indices of tasks, (rows,)."""
-
-
-class RanThread(Protocol):
-    """What a thread with samples ran; as of `Segments`."""
-
-    @property
-    def t_ns(self) -> Times:
-        """Where segments begin and end, (n + 1,)."""
-
-    @property
-    def slot(self) -> NDArray[np.int32]:
-        """0: no task, else 1 + row in `rows`, (n,)."""
-
-    @property
-    def cpu_s(self) -> Floats:
-        """CPU seconds, (n,)."""
-
-    @property
-    def rows(self) -> Rows:
-        """The instances."""
-
-
-@dataclass(frozen=True)
-class Clock:
-    """The CPU seconds of one native thread at the times when they were read.
-
-    Attributes
-    ----------
-    t_ns : (n,) int64, increasing
-    cpu_s : (n,) float64, cumulative, from 0
-    power : (n - 1,) float64, modelled energy per CPU second between the reads by counters, NaN where it is not known;
-        None: nowhere
-    """
-
-    t_ns: Times
-    cpu_s: Floats
-    power: Floats | None = None
+    pid: int
+    tid: int
+    first_ns: int
+    end_ns: int
 
 
 @dataclass(frozen=True)
 class Runs:
-    """The times in which possible users of a pool ran on threads with samples.
+    """When instances ran.
 
     Attributes
     ----------
     begin_ns, end_ns : (n,) int64
     instance : (n,) uint64, 0: none
-    task : (n,) int64, -1: none, or one that is in no table
-    doubtful : (n,) whether it is not known that the task uses the pool at all
+    task : (n,) int64, -1: none
     """
 
     begin_ns: Times
     end_ns: Times
     instance: Ids
     task: NDArray[np.int64]
-    doubtful: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, one: RanThread, place: NDArray[np.intp], begin_ns: Times, end_ns: Times) -> Runs:
-        """Return what ran in parts of a thread's segments."""
-        row = one.slot[place].astype(np.int64) - 1
-        task = np.append(one.rows.task.astype(np.int64), -1)[row]
-        task[task == NO_TASK] = -1
+    def of(cls, one: Segments, own_ns: tuple[int, int]) -> Runs:
+        """Return the runs of tasks on a thread, in order, as of its segments that begin between two times."""
+        at = slice(*np.searchsorted(one.t_ns[:-1], own_ns).tolist())
+        row = one.slot[at].astype(np.int64) - 1
+        task = np.append(one.rows.task, np.uint32(NO_TASK))[row].astype(np.int64)
         instance = np.append(one.rows.instance, np.uint64(0))[row]
-        return cls(begin_ns, end_ns, np.where(task >= 0, instance, np.uint64(0)), task, np.zeros(len(row), bool))
-
-    @classmethod
-    def outside(cls, begin_ns: Times, end_ns: Times) -> Runs:
-        """Return times of no task."""
-        count = len(begin_ns)
-        return cls(begin_ns, end_ns, np.zeros(count, np.uint64), np.full(count, -1), np.zeros(count, bool))
-
-    def kept(self, which: NDArray[np.bool_] | NDArray[np.intp]) -> Runs:
-        """Return some of them."""
-        return Runs(*(getattr(self, name)[which] for name in self.__annotations__))
+        begin_ns, end_ns = one.t_ns[:-1][at], one.t_ns[1:][at]
+        return cls(begin_ns, end_ns, instance, task).kept((task != NO_TASK) & (end_ns > begin_ns)).merged()
 
     @classmethod
     def none(cls) -> Runs:
         """Return no runs."""
-        return cls.outside(*np.empty((2, 0), np.int64))
-
-    def limited(self, begin_ns: int, end_ns: int) -> Runs:
-        """Return the same, cut to a time."""
-        begins_ns, ends_ns = (np.clip(one, begin_ns, end_ns) for one in (self.begin_ns, self.end_ns))
-        return replace(self, begin_ns=begins_ns, end_ns=ends_ns)
+        nothing = np.empty(0, np.int64)
+        return cls(nothing, nothing, nothing.astype(np.uint64), nothing)
 
     @classmethod
     def joined(cls, parts: Sequence[Runs]) -> Runs:
         """Put several together."""
         parts = [cls.none(), *parts]
         return cls(*(np.concatenate([getattr(one, name) for one in parts]) for name in cls.__annotations__))
+
+    def kept(self, which: NDArray[np.bool_] | NDArray[np.intp] | slice) -> Runs:
+        """Return some of them."""
+        return Runs(*(getattr(self, name)[which] for name in self.__annotations__))
+
+    def merged(self) -> Runs:
+        """Return runs of one thread in order, with one in the place of each that goes on where the one before ends."""
+        if not len(self.task):
+            return self
+        goes_on = (self.begin_ns[1:] == self.end_ns[:-1]) & (self.instance[1:] == self.instance[:-1])
+        goes_on &= self.task[1:] == self.task[:-1]
+        return replace(self.kept(np.append(True, ~goes_on)), end_ns=self.end_ns[np.append(~goes_on, True)])
+
+    def between(self, begin_ns: int, end_ns: int) -> Runs:
+        """Return of runs of one thread in order those that touch a time."""
+        first = np.searchsorted(self.end_ns, begin_ns)
+        return self.kept(slice(first, max(first, np.searchsorted(self.begin_ns, end_ns, side="right"))))
+
+    def limited(self, begin_ns: int, end_ns: int) -> Runs:
+        """Return the same, cut to a time."""
+        begins_ns, ends_ns = (np.clip(one, begin_ns, end_ns) for one in (self.begin_ns, self.end_ns))
+        return replace(self, begin_ns=begins_ns, end_ns=ends_ns)
 
 
 @dataclass
@@ -178,26 +141,34 @@ class NativeSegments:
     run_row: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     row: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
 
+    def between(self, begin_ns: int, end_ns: int) -> NativeSegments | None:
+        """Return the segments and runs that lie in a time or reach into it; None if no segment does."""
+        low, high = int(np.searchsorted(self.t_ns[1:], begin_ns, side="right")), int(np.searchsorted(self.t_ns, end_ns))
+        high = min(high, len(self.cpu_s))
+        if low >= high:
+            return None
+        of_segments = {name: getattr(self, name)[low:high] for name in _OF_SEGMENTS}
+        known = (self.runs.end_ns >= begin_ns) & (self.runs.begin_ns < end_ns)
+        first, last = (np.clip(one[known] - low, 0, high - low) for one in (self.first, self.last))
+        t_ns, runs = self.t_ns[low : high + 1], self.runs.kept(known)
+        return replace(self, t_ns=t_ns, runs=runs, first=first, last=last, **of_segments)
+
     def limited(self, begin_ns: int, end_ns: int) -> NativeSegments | None:
         """Return the part between two times, None if there is none; of a segment that is cut the part by time.
 
         What ended before these times is no instance's.
         """
-        low, high = (
-            int(np.searchsorted(self.t_ns[1:], begin_ns, side="right")),
-            int(np.searchsorted(self.t_ns[:-1], end_ns)),
-        )
-        if low >= high:
+        found = self.between(begin_ns, end_ns)
+        if found is None:
             return None
-        t_ns = np.clip(self.t_ns[low : high + 1], begin_ns, end_ns)
-        part = np.diff(t_ns) / np.diff(self.t_ns[low : high + 1])
-        of_segments = {name: getattr(self, name)[low:high] for name in _OF_SEGMENTS}
-        of_segments |= {name: of_segments[name] * part for name in ("cpu_s", "counted_s", "counted")}
-        of_segments["instance"] = np.where(of_segments["ended_ns"] < begin_ns, np.uint64(0), of_segments["instance"])
-        first, last = (np.clip(one - low, 0, high - low) for one in (self.first, self.last))
-        return NativeSegments(
-            t_ns=t_ns, runs=self.runs.limited(begin_ns, end_ns), first=first, last=last, **of_segments
-        )
+        t_ns = np.clip(found.t_ns, begin_ns, end_ns)
+        part = np.diff(t_ns) / np.diff(found.t_ns)
+        cpu_s, counted_s, counted = found.cpu_s * part, found.counted_s * part, found.counted * part
+        instance = np.where(found.ended_ns < begin_ns, np.uint64(0), found.instance)
+        return replace(
+            found, t_ns=t_ns, cpu_s=cpu_s, counted_s=counted_s, counted=counted, instance=instance,
+            runs=found.runs.limited(begin_ns, end_ns),
+        )  # fmt: skip
 
     def placed(self, instances: InstanceTable) -> NativeSegments:
         """Return the same with rows of the instances, without runs of those that are not there."""
@@ -281,28 +252,6 @@ class NativeSegments:
         return np.concatenate((np.zeros(1, np.longdouble), np.cumsum(values.astype(np.longdouble))))
 
 
-def runs_of(segments: Sequence[RanThread | None], which: Sequence[int], *, caller_computes: bool = False) -> Runs:
-    """Return the times in which tasks ran on some threads.
-
-    Parameters
-    ----------
-    segments : of all threads with samples; None for one without any in the part of the recording
-    which : indices of the threads
-    caller_computes : leave out the times in which a task only waited
-    """
-    parts = []
-    for index in which:
-        one = segments[index]
-        if one is None:
-            continue
-        length_s = np.diff(one.t_ns) * 1e-9
-        ran = (one.slot > 0) & (length_s > 0)
-        at = np.flatnonzero(ran & (one.cpu_s >= WAITING * length_s) if caller_computes else ran)
-        runs = Runs.of(one, at, one.t_ns[at], one.t_ns[at + 1])
-        parts.append(runs.kept(runs.task >= 0))
-    return Runs.joined(parts)
-
-
 def power_of_pool(power: Floats, counted: Floats, counted_s: Floats) -> Floats:
     """Return the modelled energy per CPU second of a pool where its counters were not read: as where they were.
 
@@ -314,76 +263,3 @@ def power_of_pool(power: Floats, counted: Floats, counted_s: Floats) -> Floats:
     if counted_s.sum() > 0:
         power = np.full(len(power), counted.sum() / counted_s.sum())
     return np.asarray(np.divide(counted, counted_s, out=power.copy(), where=counted_s > 0))
-
-
-LARGEST = 100_000_000
-"""With more tasks times segments the tasks' extremes are not computed: nothing, and all."""
-
-
-class Extremes:
-    """How long tasks ran between two reads, and the least and the most of the pool's CPU time that follows from it.
-
-    Attributes
-    ----------
-    users : tasks, increasing
-    """
-
-    def __init__(self, usage: Usage, users: NDArray[np.int64], segments: int) -> None:
-        """Begin with the tasks that run in any of so many segments."""
-        self.users, self._usage = users, usage
-        self._is_known = len(users) * segments <= LARGEST
-        count = len(users) if self._is_known else 0
-        # Of each task when it ran at all, and when no other task did.
-        self._ran_ns = zeros(2 * count * len(usage.grid_ns), np.int64).reshape(2, count, len(usage.grid_ns))
-
-    def add(self, cut: NativeSegments) -> None:
-        """Add segments that follow those before."""
-        if not self._is_known:
-            return
-        grid_ns, cells = self._usage.grid_ns, len(cut.cpu_s)
-        at = np.searchsorted(grid_ns, cut.t_ns[:-1], side="right") - 1
-        low = max(int(at[0]), 0)
-        weights_ns = np.where((at >= 0) & (at < len(grid_ns) - 1), np.diff(cut.t_ns), 0)
-        running = np.zeros(cells, np.int64)
-        ran = []
-        for task in np.unique(cut.runs.task).tolist():
-            own = cut.runs.task == task
-            step = np.bincount(cut.first[own], minlength=cells + 1) - np.bincount(cut.last[own], minlength=cells + 1)
-            ran.append((int(np.searchsorted(self.users, task)), np.cumsum(step)[:cells] > 0))
-            running += ran[-1][1]
-        for number, is_on in ran:
-            for target, which in zip(self._ran_ns[:, number], (is_on, is_on & (running == 1)), strict=True):
-                sums = np.bincount(np.maximum(at - low, 0), weights=np.where(which, weights_ns, 0))
-                target[low : low + len(sums)] += sums.astype(np.int64)
-        release(self._ran_ns)
-
-    def found(self) -> tuple[NDArray[np.int64], Floats, Floats]:
-        """Return the tasks, and the CPU seconds that each used at least and at most."""
-        usage, (least_s, most_s) = self._usage, np.zeros((2, len(self.users)))
-        if not self._is_known:
-            return self.users, least_s, np.full(len(self.users), total(usage.cpu_s))
-        for number in range(len(self.users)):
-            until_ns = [running_sums(one[number]) for one in self._ran_ns]
-            for at in blocks(len(usage.cpu_s), usage.cpu_s, *until_ns):
-                first, last, cpu_s = usage.first[at], usage.last[at], usage.cpu_s[at]
-                any_s, alone_s = ((one[last] - one[first]) * 1e-9 for one in until_ns)
-                length_s = (usage.end_ns[at] - usage.begin_ns[at]) * 1e-9
-                most_s[number] += np.minimum(cpu_s, any_s).sum()
-                least_s[number] += np.maximum(cpu_s - (length_s - alone_s), 0.0).sum()
-                usage.release()
-        return self.users, least_s, most_s
-
-
-def extremes_within(
-    extremes_s: tuple[Floats, Floats], own_s: Floats, whole_s: Floats, most_s: float
-) -> tuple[Floats, Floats]:
-    """Return the least and the most that tasks used in a window, where what is not certain of each may all lie.
-
-    Parameters
-    ----------
-    extremes_s : the least and the most that each used in all
-    own_s, whole_s : what is its own, in the window and in all
-    most_s : of all tasks in the window
-    """
-    least_s = np.maximum(own_s - np.maximum(whole_s - extremes_s[0], 0.0), 0.0)
-    return least_s, np.minimum(own_s + np.maximum(extremes_s[1] - whole_s, 0.0), most_s)

@@ -3,7 +3,8 @@
 In this order:
 
 1. Calls that give work to the pools of OpenBLAS and OpenMP were noted: whoever is inside a call is the user. This
-   counts unless the pool works without a call, so that some were not seen.
+   counts unless the pool works without a call, so that some were not seen. While no call goes on, the pool's threads
+   can only spin. Calls from threads without samples are the program's own.
 2. libgomp has a pool for each calling thread, and a thread that lives shortly serves who created it: their users are
    whatever runs on the creating thread.
 3. Other threads are pools, by library, name and creator. The moments at which a pool that was idle becomes busy show
@@ -18,31 +19,31 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .calls import MOST_UNEXPLAINED, Explained, Reach, ThreadsCalls
-from .clocks import (
-    CALLER_COMPUTES,
-    INHERITED,
-    Member,
-    is_of,
-    is_python,
-    members_of,
-    spins_ns,
-)
-from .cuts import Rules, Usage
+from .clocks import INHERITED, Member, is_python, members_of, spins_ns
+from .cuts import EVER, LONG_NS, NO_TASK, PoolCut, Rules, Usage
 from .onsets import Onsets
-from .passes import Block, CallRuns, Facts, PoolPass, TaskRuns
+from .segments import Runs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from tprof.analysis.attribution.segments import Model
 
     from tprof.trace import PoolCalls
     from tprof.trace.native import NativeThread
 
-    Search = Generator[PoolPass, None, "FoundPool | None"]
+    from .cuts import Parts
+    from .segments import Reach
 
+Times = NDArray[np.int64]
+
+PIECE_NS, MOST_PIECES = 500_000, 10
+"""Calls that were noted together lie apart: their time is spread in pieces about so far apart."""
+MOMENT_NS = 1000
+MOST_UNEXPLAINED = 0.05
+"""Part of a pool's CPU time that may begin without a call, before calls count as not known."""
 SELDOM_RESTS = 0.05
 """Part of its life that a pool rests which is busy throughout."""
 INDEPENDENT = 0.5
@@ -53,7 +54,7 @@ LEAST_ALONE_S, LEAST_ALONE, LEAST_BEGINS = 0.05, 0.05, 3
 
 @dataclass(frozen=True)
 class FoundPool:
-    """A pool that tasks use, whose segments follow from those of threads with samples.
+    """A pool that tasks use, whose segments follow from what threads with samples ran.
 
     Attributes
     ----------
@@ -74,7 +75,7 @@ class FoundPool:
     basis: str
     spins_ns: int
     python: tuple[Reach, ...]
-    cut: PoolPass
+    cut: PoolCut
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,8 @@ class Recorded:
     settings : variables of the program that say how pools wait
     start_ns : threads that are older were not seen being created
     model : power model, for threads that have the counters that it needs
-    sampled : threads with samples
-    ran : returns whether one of these, by its index, ran an instance between two times
-    facts : further ones
+    ran : what each thread with samples ran, in order
+    parts : of the recording
     counted : of a recording that runs, the onsets of each pool before this part, to which those of the time within
         which pools count are added; None: all of the recording is here
     """
@@ -99,44 +99,107 @@ class Recorded:
     settings: Mapping[str, str]
     start_ns: int
     model: Model
-    sampled: Sequence[Reach]
-    ran: Callable[[int, int, int], bool]
-    facts: Facts
+    ran: Mapping[Reach, Runs]
+    parts: Parts
     counted: dict[tuple[object, ...], Onsets] | None = None
 
 
-def find_pools(recorded: Recorded, blocks: Callable[[], Iterable[Block]]) -> list[FoundPool]:
-    """Return the pools that tasks use; `blocks` returns the parts of the recording, as often as is asked.
+@dataclass(frozen=True)
+class TaskRuns:
+    """When tasks ran on some threads: all of them, or only some."""
 
-    Raises TraceError.
+    threads: Sequence[Runs]
+    only: NDArray[np.int64] | None = None
+
+    def __call__(self, begin_ns: int, end_ns: int) -> Runs:
+        """Return those that touch a time."""
+        runs = Runs.joined([one.between(begin_ns, end_ns) for one in self.threads])
+        return runs if self.only is None else runs.kept(np.isin(runs.task, self.only))
+
+
+@dataclass(frozen=True)
+class CallRuns:
+    """The times inside the calls of a library, as runs of the instances that ran there; task -1: outside tasks.
+
+    Attributes
+    ----------
+    calls : of all threads
+    ran : what each thread ran, by its tid
+    tids : the threads whose calls count
+    only : the only task that counts; None: all do
+    births : when the pool's threads were created, and the creating threads' tids: moments like calls
     """
+
+    calls: PoolCalls
+    ran: Mapping[int, Runs]
+    tids: Sequence[int]
+    only: int | None
+    births: Sequence[tuple[int, int]]
+
+    def __call__(self, begin_ns: int, end_ns: int) -> Runs:
+        """Return those that touch a time."""
+        parts = [self._of_thread(tid, begin_ns, end_ns) for tid in self.tids]
+        runs = Runs.joined(parts)
+        if self.only is not None:
+            runs = runs.kept(runs.task == self.only)
+        moments = [
+            _inside(self.ran[tid], np.array([at_ns]), np.array([at_ns + MOMENT_NS]))[0]
+            for at_ns, tid in self.births
+            if begin_ns - MOMENT_NS <= at_ns <= end_ns
+        ]
+        return Runs.joined([runs, *moments])
+
+    def _of_thread(self, tid: int, begin_ns: int, end_ns: int) -> Runs:
+        calls, ran = self.calls, self.ran.get(tid, Runs.none())
+        first, stop = np.searchsorted(calls.tid, (tid, tid + 1)).tolist()
+        low = first + int(np.searchsorted(calls.end_ns[first:stop], begin_ns))
+        high = first + int(np.searchsorted(calls.begin_ns[first:stop], end_ns, side="right"))
+        begins_ns, ends_ns, call = _pieces(calls, slice(low, max(high, low)))
+        reach_ns = int(np.min(begins_ns, initial=begin_ns)), int(np.max(ends_ns, initial=end_ns))
+        runs, piece = _inside(ran.between(*reach_ns), begins_ns, ends_ns)
+        task, several = calls.task[call][piece], calls.several[call][piece]
+        # A call of a task that ended within the time of others' calls does not lie in theirs.
+        return runs.kept((runs.task == task) | several | (task < 0) | (not len(ran.task)))
+
+
+def _pieces(calls: PoolCalls, which: slice) -> tuple[Times, Times, Times]:
+    """Return begins, ends and places of calls, with those noted together spread evenly."""
+    begin_ns, end_ns, inside = calls.begin_ns[which], calls.end_ns[which], calls.inside[which]
+    count = np.where(inside < 1, np.clip((end_ns - begin_ns) // PIECE_NS, 1, MOST_PIECES), 1)
+    of, number = _counted(count)
+    each_ns = (end_ns - begin_ns)[of] / count[of]
+    first_ns = begin_ns[of] + (number * each_ns).astype(np.int64)
+    last_ns = np.minimum(first_ns + np.maximum(inside[of] * each_ns, 1).astype(np.int64), end_ns[of])
+    return first_ns, last_ns, which.start + of
+
+
+def _inside(ran: Runs, begin_ns: Times, end_ns: Times) -> tuple[Runs, Times]:
+    """Return what a thread ran in some times, task -1 where it was none, and the place of the time of each."""
+    t_ns = np.concatenate(([-LONG_NS], np.stack((ran.begin_ns, ran.end_ns), axis=1).ravel(), [LONG_NS]))
+    first = np.searchsorted(t_ns, begin_ns, side="right") - 1
+    of, number = _counted(np.searchsorted(t_ns, end_ns) - first)
+    place = first[of] + number
+    begin_ns, end_ns = np.maximum(begin_ns[of], t_ns[place]), np.minimum(end_ns[of], t_ns[place + 1])
+    row = np.where(place % 2, place // 2, -1)
+    instance, task = np.append(ran.instance, np.uint64(0))[row], np.append(ran.task, NO_TASK)[row]
+    lasts = end_ns > begin_ns
+    return Runs(begin_ns, end_ns, instance, task).kept(lasts), of[lasts]
+
+
+def _counted(counts: Times) -> tuple[Times, Times]:
+    """Return each place as often as its count says, and the numbers of these repetitions."""
+    of = np.repeat(np.arange(len(counts)), counts)
+    return of, np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def find_pools(recorded: Recorded) -> list[FoundPool]:
+    """Return the pools that tasks use."""
     groups: dict[tuple[object, ...], list[Member]] = {}
-    who = recorded.sampled, recorded.ran
-    for member in members_of(recorded.threads, *who, recorded.start_ns, recorded.model):
+    for member in members_of(recorded.threads, recorded.ran, recorded.start_ns, recorded.model):
         groups.setdefault(member.key, []).append(member)
     calls = {(one.pid, one.library): one for one in recorded.calls if one.complete}
-    searches = [_PoolSearch(members, recorded, calls).run() for members in groups.values()]
-    found = _advance(searches, blocks)
+    found = (_PoolSearch(members, recorded, calls).run() for members in groups.values())
     return [pool for pool in found if pool is not None]
-
-
-def _advance(searches: Sequence[Search], blocks: Callable[[], Iterable[Block]]) -> list[FoundPool | None]:
-    """Make the passes that searches ask for, those of all at the same time."""
-    found: list[FoundPool | None] = [None] * len(searches)
-    left = list(range(len(searches)))
-    while True:
-        asked: dict[int, PoolPass] = {}
-        for place in left:
-            try:
-                asked[place] = next(searches[place])
-            except StopIteration as end:
-                found[place] = end.value
-        if not asked:
-            return found
-        for block in blocks():
-            for one in asked.values():
-                one.add(block)
-        left = list(asked)
 
 
 def settings_of(manifest: Mapping[str, Any]) -> dict[str, str]:
@@ -149,106 +212,96 @@ class _PoolSearch:
     """Finds who uses the threads of one pool."""
 
     def __init__(
-        self,
-        members: Sequence[Member],
-        recorded: Recorded,
-        calls: Mapping[tuple[int, str], PoolCalls],
+        self, members: Sequence[Member], recorded: Recorded, calls: Mapping[tuple[int, str], PoolCalls]
     ) -> None:
         self._members, self._recorded = members, recorded
-        self._one, self._creator, self._key = members[0].thread, members[0].creator, members[0].key
+        self._one, self._created_by, self._key = members[0].thread, members[0].created_by, members[0].key
         self._how = self._key[0]
-        self._library, self._clocks = members[0].library, [member.clock for member in members]
-        self._usage = Usage.of(self._clocks)
+        self._usage = Usage([member.clock for member in members])
+        self._library = members[0].library
         self._spins_ns = spins_ns(self._library, recorded.settings)
         self._calls = calls.get((self._one.pid, self._one.library))
+        self._only = self._one.creator_task if self._how == "created" else None
 
-    def run(self) -> Search:
-        """Ask for passes over the recording, and return the pool; None if no task uses it."""
-        known = None if self._calls is None else (yield from self._by_calls(self._calls))
-        return known if known is not None else (yield from self._by_tasks())
+    def run(self) -> FoundPool | None:
+        """Return the pool; None if no task uses it."""
+        known = None if self._calls is None else self._by_calls(self._calls)
+        return known or self._by_tasks()
 
-    def _by_calls(self, calls: PoolCalls) -> Search:
+    def _by_calls(self, calls: PoolCalls) -> FoundPool | None:
         """Return a pool whose users its library's calls show; None if these do not explain when it worked."""
-        recorded, is_pool = self._recorded, self._how == "pool"
-        only = self._one.creator_task if self._how == "created" else None
-        since_ns, default_spins_ns = calls.since_ns, spins_ns(self._library, {}) if "openblas" in self._library else 0
+        recorded, since_ns = self._recorded, calls.since_ns
+        call_spins_ns = spins_ns(self._library, {}) if "openblas" in self._library else 0
+        of_tid: dict[int, Runs] = {}
+        for at, ran in recorded.ran.items():
+            if at.pid == calls.pid:
+                of_tid[at.tid] = Runs.joined([of_tid.get(at.tid, Runs.none()), ran])
         births: list[tuple[int, int]] = []
-        if is_pool:  # its threads may spin from the first, also if they were created by what runs no task
-            born = [(member.creator, member.thread.created_ns) for member in self._members]
-            since_ns = max([since_ns, *(at_ns + default_spins_ns for _, at_ns in born if at_ns)])
-            births = [(index, at_ns) for index, at_ns in born if index is not None and at_ns]
-        caller = None if is_pool or self._creator is None else self._creator
-        source = CallRuns(ThreadsCalls.of(calls, recorded.sampled), caller, only, births)
-        rules, explained = Rules(self._spins_ns, calls_known=True), Explained(since_ns, default_spins_ns)
-        cut = PoolPass(self._usage, source, rules, recorded.facts, explained=explained)
-        yield cut
-        if not cut.is_called or cut.finish().whole.missing_s > MOST_UNEXPLAINED * cut.whole.cpu_s:
+        tids = np.unique(calls.tid).tolist()
+        if self._how == "pool":  # its threads may spin from the first, also if they were created by what runs no task
+            born = [(one.thread.created_ns, one.created_by) for one in self._members if one.thread.created_ns]
+            since_ns = max([since_ns, *(at_ns + call_spins_ns for at_ns, _ in born)])
+            births = [(at_ns, by.tid) for at_ns, by in born if by is not None]
+        elif self._created_by is not None:
+            tids = [self._created_by.tid]
+        source = CallRuns(calls, of_tid, tids, self._only, births)
+        rules = Rules(self._spins_ns, since_ns, call_spins_ns)
+        cut = PoolCut(self._usage, source, rules, recorded.parts)
+        if not cut.tasks or cut.whole.unexplained_s > MOST_UNEXPLAINED * cut.whole.cpu_s:
             return None
         return self._found(cut.tasks, "calls", cut)
 
-    def _by_tasks(self) -> Search:
+    def _by_tasks(self) -> FoundPool | None:
         """Return a pool whose users are among the tasks that run; None if it is nobody's."""
-        one, how = self._one, self._how
+        one, recorded, is_pool = self._one, self._recorded, self._how == "pool"
         if is_python(one) and one.creator_task is None:
             return None
-        callers = [self._creator]
-        if how == "pool" or self._creator is None:
-            callers = [index for index, thread in enumerate(self._recorded.sampled) if thread.pid == one.pid]
-        computes = how == "pool" and is_of(self._library, CALLER_COMPUTES)
-        source = TaskRuns(
-            [at for at in callers if at is not None], computes, one.creator_task if how == "created" else None
-        )
-        rules = Rules(self._spins_ns)
-        onsets = self._onsets(rules.rest_ns)
-        first_rules = replace(rules, unsure=self._recorded.counted is not None)
-        cut = PoolPass(self._usage, source, first_rules, self._recorded.facts, onsets)
-        yield cut
-        if not cut.tasks:
+        threads = [ran for at, ran in recorded.ran.items() if at.pid == one.pid]
+        if not is_pool and self._created_by is not None:
+            threads = [recorded.ran[self._created_by]]
+        only = None if self._only is None else np.array([self._only])
+        source, rules = TaskRuns(threads, only), Rules(self._spins_ns)
+        possible = np.unique(source(*EVER).task)
+        if not len(possible):
             return None
-        cut.finish()
-        if how == "pool" and _is_independent(cut):
+        cut = PoolCut(self._usage, source, replace(rules, unsure=recorded.counted is not None), recorded.parts)
+        if is_pool and _is_independent(cut):
             return None
-        basis = "creator" if how != "pool" else "unknown" if cut.whole.is_unidentified else "alone"
-        possible = np.array(sorted(cut.tasks), np.int64)
-        learnt = onsets.learnt() if len(possible) > 1 else None
+        basis = "creator" if not is_pool else "unknown" if cut.whole.is_unidentified else "alone"
+        learnt = self._onsets(source, rules.rest_ns).learnt() if len(possible) > 1 else None
         given = {member.thread.creator_task for member in self._members} - {None}
         users = np.array(sorted(task for task in given if task is not None), np.int64)
-        if learnt is None and how == "pool" and given and not self._spins_ns and _never_rests(cut):
-            # It may be work of its creator's that goes on beside the other tasks.
-            basis, cut = "unknown", (yield from self._cut_by(replace(source, users=users), Rules()))
         if learnt is not None:
-            users = np.union1d(learnt.users, users).astype(np.int64)
-            possible, basis = np.union1d(users, learnt.doubtful), "onsets" if how == "pool" else "creator"
-            cut = yield from self._cut_by(replace(source, possible=possible, users=users), rules)
+            users = np.union1d(learnt.users, users)
+            possible, basis = np.union1d(users, learnt.doubtful), "onsets" if is_pool else "creator"
+            cut = PoolCut(self._usage, replace(source, only=possible), replace(rules, users=users), recorded.parts)
+        elif is_pool and given and not self._spins_ns and _never_rests(cut):
+            # It may be work of its creator's that goes on beside the other tasks.
+            basis, cut = "unknown", PoolCut(self._usage, source, Rules(users=users), recorded.parts)
         return self._found(possible.tolist(), basis, cut)
 
-    def _onsets(self, rest_ns: int) -> Onsets:
-        """Begin to count the pool's onsets, or go on with it."""
-        counted, own_ns = self._recorded.counted, self._recorded.facts.within_ns
+    def _onsets(self, source: TaskRuns, rest_ns: int) -> Onsets:
+        """Count the pool's onsets, besides those that were counted before."""
+        counted, own_ns = self._recorded.counted, self._recorded.parts.within_ns
         if counted is None or own_ns is None:
-            return Onsets(self._usage, self._clocks, rest_ns)
-        found = Onsets(self._usage, self._clocks, rest_ns, counted.get(self._key), own_ns)
-        counted[self._key] = found
-        return found
+            counted, own_ns = {}, EVER
+        onsets = counted.setdefault(self._key, Onsets())
+        onsets.add(self._usage, source, rest_ns, own_ns)
+        return onsets
 
-    def _cut_by(self, source: TaskRuns, rules: Rules) -> Generator[PoolPass, None, PoolPass]:
-        cut = PoolPass(self._usage, source, rules, self._recorded.facts)
-        yield cut
-        return cut.finish()
-
-    def _found(self, users: Iterable[int], basis: str, cut: PoolPass) -> FoundPool:
+    def _found(self, users: Iterable[int], basis: str, cut: PoolCut) -> FoundPool:
         one = self._one
         name = one.library.rsplit("/", 1)[-1] or ("" if INHERITED.match(one.name) else one.name)
         python = tuple(member.reach for member in self._members if is_python(one))
         return FoundPool(name, one.pid, len(self._members), tuple(sorted(users)), basis, self._spins_ns, python, cut)
 
 
-def _never_rests(cut: PoolPass) -> bool:
+def _never_rests(cut: PoolCut) -> bool:
     """Return whether a pool is busy throughout, so that nothing shows who calls it."""
     return cut.whole.low_s < SELDOM_RESTS * cut.whole.length_s
 
 
-def _is_independent(cut: PoolPass) -> bool:
+def _is_independent(cut: PoolCut) -> bool:
     """Return whether a pool is about as busy while no task runs as while one does."""
     (outside_s, outside_cpu_s), (on_s, on_cpu_s) = cut.whole.outside.tolist(), cut.whole.on.tolist()
     if outside_s < max(LEAST_ALONE_S, LEAST_ALONE * (outside_s + on_s)) or cut.whole.begins < LEAST_BEGINS:
