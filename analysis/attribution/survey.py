@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from .blocks import BlockReader
 from .load import Activity, Reach, hidden_time, part_on
 from .natives.pools import BY_CPU_TIME
-from .segments import find_cut_off, thread_end_ns
+from .segments import find_cut_off
 from .windows import STEP, IndexedThread, cut_windows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from tprof.trace import Thread, Trace
+    from tprof.trace import Trace
 
     from .hidden import HiddenTime
     from .natives.pools import StreamedPools
@@ -161,10 +161,9 @@ class Survey:
 
     def with_around(self, trace: Trace) -> Survey:
         """Return it with threads of the window of time around its own. Raises TraceError."""
-        threads = tuple(_indexed(trace, one, self.step) for one in trace.threads if one.count)
         around = replace(
-            self, trace=trace, hidden=self.hidden.part(0, 0), seen=SeenSoFar.nothing(), threads=threads,
-            cut_off=find_cut_off(trace),
+            self, trace=trace, hidden=self.hidden.part(0, 0), seen=SeenSoFar.nothing(),
+            threads=_indexed(trace, self.step), cut_off=find_cut_off(trace),
         )  # fmt: skip
         return replace(self, around=around)
 
@@ -175,49 +174,34 @@ class Survey:
 
 def survey(trace: Trace, model: Model, packages: tuple[int, ...], step: int = STEP) -> Survey:
     """Read all samples once, as far as that is needed; one time of so many is kept. Raises TraceError."""
-    threads = [one for one in trace.threads if one.count]
-    cut_off = find_cut_off(trace)
+    threads, cut_off = _indexed(trace, step), find_cut_off(trace)
     reaches = [_reach(trace, one) for one in threads]
-    indexed: list[IndexedThread] = []
     seen = [np.empty(0)]
 
     def seen_at(grid_ns: Times) -> Floats:
-        total_s = np.zeros(len(grid_ns))
-        for one in threads:
-            at_s, t_ns = _pass(trace, one, grid_ns, step, cut_off.get(one.ordinal))
-            indexed.append(IndexedThread.of(trace, one, t_ns, step))
-            total_s += at_s - at_s[0]
-        seen.append(total_s)
-        return total_s
+        used = (_used(one, grid_ns, cut_off.get(one.thread.ordinal)) for one in threads)
+        seen.append(sum((at_s - at_s[0] for at_s in used), np.zeros(len(grid_ns))))
+        return seen[-1]
 
     hidden = hidden_time(trace, reaches, seen_at)
-    if not indexed:
-        indexed = [_indexed(trace, one, step) for one in threads]
     known = SeenSoFar(seen[-1], tuple(reaches))
-    return Survey(trace, model, packages, step, tuple(indexed), hidden, known, cut_off)
+    return Survey(trace, model, packages, step, threads, hidden, known, cut_off)
 
 
-def _indexed(trace: Trace, thread: Thread, step: int) -> IndexedThread:
-    """Return a thread with its index: of its samples only those are read."""
-    places = range(thread.first, thread.first + thread.count, step)
-    return IndexedThread.of(trace, thread, thread.stream.read_every(thread.dtype, places)["t_ns"], step)
+def _indexed(trace: Trace, step: int) -> tuple[IndexedThread, ...]:
+    """Return the threads that have samples, with their indices: of the samples only those are read."""
+    return tuple(IndexedThread.of(trace, one, step) for one in trace.threads if one.count)
 
 
-def _reach(trace: Trace, thread: Thread) -> Reach:
-    first = thread.stream.read_part(thread.dtype, thread.first, thread.first + 1)
-    end_ns = thread_end_ns(trace, thread)
-    earlier_s = int(first["cpu_ns"][0]) * 1e-9 if "cpu_ns" in thread.columns else 0.0
-    begin_ns, end_ns = np.clip((min(int(first["t_ns"][0]), end_ns), end_ns), *trace.reach_ns).tolist()
-    return Reach(thread.pid, begin_ns, end_ns, earlier_s)
+def _reach(trace: Trace, one: IndexedThread) -> Reach:
+    begin_ns, end_ns = np.clip((one.t_ns[0], one.end_ns), *trace.reach_ns).tolist()
+    return Reach(one.thread.pid, begin_ns, end_ns, one.first_cpu_ns * 1e-9)
 
 
-def _pass(
-    trace: Trace, thread: Thread, grid_ns: Times, step: int, cut_off: CutOff | None
-) -> tuple[Floats, NDArray[np.uint64]]:
-    """Return the CPU seconds of a thread's segments up to some times, and the times of every `step`-th sample."""
-    end_ns = max(thread_end_ns(trace, thread), 0)
-    has_clock = "cpu_ns" in thread.columns
-    at_s, index, done = np.zeros(len(grid_ns)), [np.empty(0, np.uint64)], 0
+def _used(indexed: IndexedThread, grid_ns: Times, cut_off: CutOff | None) -> Floats:
+    """Return the CPU seconds of a thread's segments up to some times. Raises TraceError."""
+    thread, end_ns = indexed.thread, max(indexed.end_ns, 0)
+    has_clock, at_s, done = "cpu_ns" in thread.columns, np.zeros(len(grid_ns)), 0
     # Of the last sample its time, its clock, the CPU seconds up to it, and whether a task runs from then on.
     last_ns = last_cpu_ns = 0
     used_s, runs = 0.0, False
@@ -227,7 +211,6 @@ def _pass(
         return slice(first, max(first, last))
 
     for records in thread.read_pieces(0, thread.count):
-        index.append(records["t_ns"][-done % step :: step].copy())
         if not len(records):
             continue
         limited_ns = np.minimum(records["t_ns"], np.uint64(end_ns)).astype(np.int64)
@@ -260,7 +243,7 @@ def _pass(
         part = within(last_ns, end_ns)
         at_s[part] = used_s + cpu_s * ((grid_ns[part] - last_ns) * 1e-9 / last_s)
         at_s[part.stop :] = used_s + cpu_s
-    return at_s, np.concatenate(index)
+    return at_s
 
 
 def _add_means(means: Means, one: JoinedSegments, window: Window, packages: Sequence[int]) -> None:

@@ -46,19 +46,23 @@ class IndexedThread:
     t_ns : (m,) int64, times of every `step`-th sample
     step : of so many samples one's time is known
     end_ns : its end
+    first_cpu_ns : its CPU time at the first sample; 0 if it was not recorded
     """
 
     thread: Thread
     t_ns: Times
     step: int
     end_ns: int
+    first_cpu_ns: int
 
     @classmethod
-    def of(cls, trace: Trace, thread: Thread, t_ns: NDArray[np.uint64], step: int) -> IndexedThread:
-        """Take the times of every `step`-th sample, as they are recorded."""
-        end_ns = thread_end_ns(trace, thread)
-        limited_ns = np.minimum(t_ns, np.uint64(max(end_ns, 0))).astype(np.int64)
-        return cls(thread, np.maximum.accumulate(limited_ns), step, end_ns)
+    def of(cls, trace: Trace, thread: Thread, step: int) -> IndexedThread:
+        """Read every `step`-th sample. Raises TraceError."""
+        end_ns, places = thread_end_ns(trace, thread), range(thread.first, thread.first + thread.count, step)
+        samples = thread.stream.read_every(thread.dtype, places)
+        limited_ns = np.minimum(samples["t_ns"], np.uint64(max(end_ns, 0))).astype(np.int64)
+        cpu_ns = int(samples["cpu_ns"][0]) if "cpu_ns" in thread.columns else 0
+        return cls(thread, np.maximum.accumulate(limited_ns), step, end_ns, cpu_ns)
 
     def before(self, t_ns: int) -> int:
         """Return a sample that is before a time, and one more; the first one, if there is none."""
