@@ -53,65 +53,10 @@ def add_products_by(
 ) -> None:
     """Add the squares of x and y, each (n,), about centres, each (groups,), and their products, to (3, groups) sums."""
 
-def advance_paths(
-    net: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]],
-    paths: tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]],
-    progress: NDArray[np.int64],
-    steps: int,
-    /,
-) -> bool:
-    """Find the greatest sums of two weights along a path to each node, and the last edges of these paths.
-
-    Parameters
-    ----------
-    net : first, (nodes + 1,), and row, (nodes,); target and share, (m,), of edges, those from a node beginning at its
-        `first`; weight, (rows, 2). An edge weighs its share of the weights of the row of its source
-    paths : reached and came, (nodes, 2), 0 and -1 before; missing, (nodes,), edges into each node, 0 in the end unless
-        it is on a cycle or behind one; queue, (nodes,), of any values
-    progress : (5,), what was done: 0, 0, 0, -1, 0 before
-    steps : nodes and edges after which it returns
-
-    Returns
-    -------
-    whether all is done
-    """
-
-def count_edges(target: NDArray[np.int32], missing: NDArray[np.int32], /) -> None:
-    """Add to `missing`, (nodes,), the number of edges into each node."""
-
-def count_until(
-    first: NDArray[np.int32],
-    t_ns: NDArray[np.int64],
-    row: NDArray[np.int32],
-    until_ns: NDArray[np.int64],
-    inclusive: bool,
-    counts: NDArray[np.int32],
-    /,
-) -> None:
-    """Set counts, (q,), to the times of a row that are before another time, or at it.
-
-    `t_ns`, (m,), do not decrease within a row; `first`, (rows + 1,), is where those of each row begin.
-    """
-
-def find_last(
-    waits: NDArray[np.int32],
-    waits_for: NDArray[np.int32],
-    done_ns: NDArray[np.int64],
-    last: NDArray[np.int32],
-    /,
-) -> None:
-    """Set `last`, (rows,), -1 before, to that one for which a row waits that was done last; of several the last one."""
-
 def locate(t_ns: NDArray[np.int64], edges_ns: NDArray[np.int64], place: NDArray[np.int32], /) -> None:
     """Set place, (n,), to how many of increasing edges are at or before each time, (n,).
 
     It is quick where times mostly increase.
-    """
-
-def raise_parents(parent: NDArray[np.int32], first_row: int, backwards: bool, t_ns: NDArray[np.int64], /) -> int:
-    """Raise the times, (rows,), of the parents of some rows to those of the rows, if they are later; return how many.
-
-    `parent`, (n,), of the rows from `first_row` on, -1: none. Row after row, or backwards.
     """
 
 def weigh(

@@ -109,7 +109,6 @@ class _Spans:
             rows["instance"].tolist(), rows["parent"].tolist(), rows["task"].cat.codes.tolist(), start_ns.tolist(),
             end_ns.tolist(), rows["tid"].tolist(), rows["failed"].tolist(), strict=True,
         )  # fmt: skip
-        waited_for = None if self._flows is None else self._flows.waited_for(rows["instance"].to_numpy())
         spans = []
         for place, (instance, parent, code, begin, end, tid, failed) in enumerate(columns):
             span = _span(self._trace_id, self._id(instance), names[code], (begin, end))
@@ -117,8 +116,7 @@ class _Spans:
             numbers = ((name, column[place]) for name, column in values.items())
             span["attributes"] = [_attribute(name, value) for name, value in numbers if math.isfinite(value)]
             span["attributes"] += [self._quality, _attribute("thread.id", int(tid))]
-            links = [] if waited_for is None else waited_for[place]
-            if links:
+            if links := self._flows.waited_for.get(instance):
                 span["links"] = [{"traceId": self._trace_id, "spanId": self._id(one)} for one in links]
             if failed:
                 span["status"] = {"code": ERROR}

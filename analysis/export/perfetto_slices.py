@@ -33,13 +33,13 @@ UNNAMED = "(unknown task)"
 class SliceFigures:
     """What slices say of the instances of a part."""
 
-    def __init__(self, tasks: pd.DataFrame, quality: str, flows: Flows | None) -> None:
-        """Take it from the part's table of instances, with the arrows between them, if there are any."""
+    def __init__(self, tasks: pd.DataFrame, quality: str, flows: Flows) -> None:
+        """Take it from the part's table of instances, with the arrows between them."""
         self.quality = quality
         self._names = [*map(str, tasks["task"].cat.categories), UNNAMED]
         self._code = tasks["task"].cat.codes.to_numpy()
         self.instance = tasks["instance"].to_numpy()
-        self.flows = None if flows is None else flows.between(self.instance)
+        self.flows = flows
         self.cpu = tasks["cpu"].to_numpy()
         self.failed = tasks["failed"].to_numpy(bool)
         self.key = tasks["key"].to_numpy() if "key" in tasks else None
@@ -164,8 +164,8 @@ class _Begin:
             shape.cpu.int_value = self._cpu[at]
         if shape.key is not None:
             shape.key.string_value = str(self._keys[at])
-        if figures.flows is not None:
-            event.flow_ids[:], event.terminating_flow_ids[:] = figures.flows.of_row(self._rows[at])
+        event.flow_ids[:] = figures.flows.leaving.get(self._instance[at], ())
+        event.terminating_flow_ids[:] = figures.flows.arriving.get(self._instance[at], ())
         return shape.packet
 
 

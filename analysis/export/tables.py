@@ -97,14 +97,10 @@ def _in_parts(profile: Profile) -> dict[str, Parts]:
     tables["power"] = iter([profile.power])
     if profile.has_graph:
         path = profile.critical_path()
-        tables["critical_path"] = _of_quality(path.quality, path.chain_columns.parts())
+        tables["critical_path"] = iter([path.chain.assign(quality=path.quality)])
         if profile.has_samples:
-            tables["dependences"] = _of_quality(path.quality, profile.dependence_columns.parts())
+            tables["dependences"] = iter([profile.dependences.assign(quality=path.quality)])
     return tables
-
-
-def _of_quality(quality: str, parts: Parts) -> Parts:
-    return (part.assign(quality=quality) for part in parts)
 
 
 def _short_tables(profile: Profile) -> dict[str, pd.DataFrame]:

@@ -24,7 +24,7 @@ from .job_instances import JobInstances
 from .part_tables import Analysis, part_tables
 from .profile import Absent, Profile
 from .summary import joined_quality, joined_sums
-from .task_graph import on_one_clock, path_through, read_instances
+from .task_graph import on_one_clock, path_through
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -153,7 +153,7 @@ class Job:
             [self._error_ns(one) for one in parts],
         )
         path = path_through(instances, "none")
-        used = path.chain_columns.hosts() | path.heaviest_columns.hosts()
+        used = {*path.chain["host"], *path.heaviest["host"]}
         return replace(path, quality=joined_quality(str(one.info["quality"]) for one in parts if one.host in used))
 
     def _error_ns(self, part: PartTables) -> int:
@@ -166,7 +166,7 @@ def _of_instances(name: str, profile: Profile, *, call: Callable[..., Found], ho
 
 
 def _graph_of(_: str, profile: Profile) -> tuple[GraphInstances | None]:
-    return (read_instances(profile) if profile.has_graph else None,)
+    return (profile.graph if profile.has_graph else None,)
 
 
 def profile_of_job(

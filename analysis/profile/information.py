@@ -132,8 +132,8 @@ def completed(tasks: pd.DataFrame, trace: Trace, said: Said, quality: str) -> pd
     """Return some rows of the table of instances with what their samples do not say: keys, events, and the quality."""
     columns: dict[str, Any] = {}
     if trace.key_files:
-        keys = said.keys.of(tasks["instance"].to_numpy())
-        texts = [None if key is None else shown(key) for key in keys]
+        keys = said.keys.made["text"].reindex(tasks["instance"])
+        texts = [shown(key) if isinstance(key, str) else None for key in keys]
         # With a text at the end the type is that of texts in a part without keys, too.
         columns["key"] = pd.Series([*texts, ""]).array[:-1]
     if len(said.events):

@@ -17,7 +17,6 @@ from .flame import OF_HOST
 from .host_figures import POWER_BINS, figures_of, total_power
 from .information import with_quality
 from .instances import InstanceTable
-from .task_graph import read_instances
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -193,7 +192,7 @@ def part_tables(
         None if offset_ns is None else trace.start_ns + offset_ns,
         _recorded(trace, profile),
         profile.has_graph,
-        read_instances(profile) if path and profile.has_graph else None,
+        profile.graph if path and profile.has_graph else None,
         profile.flame(*OF_HOST) if tables else None,
     )
 

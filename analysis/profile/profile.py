@@ -20,7 +20,7 @@ from .host_figures import counted_accounts, figures_of, hosts_table
 from .instance_accuracy import expected_errors
 from .summary import HostSums, by_host, host_sums_of, summary_of, summary_of_job
 from .tables import binned, decisions_table, power_table
-from .task_graph import critical_path, dependences, read_ran, runtime_facts, starvation, waits
+from .task_graph import critical_path, dependences, read_instances, runtime_facts, starvation, waits
 
 if TYPE_CHECKING:
     import os
@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from .native_threads import NativeBounds
     from .recipe import Recipe
     from .stored_instances import Progress
-    from .task_graph import CriticalPath, Dependences, InstanceKeys, Ran, RuntimeEvents
+    from .task_graph import CriticalPath, InstanceKeys, RuntimeEvents
+    from .task_graph import Instances as GraphInstances
     from .task_sums import TaskSums
 
 Found = TypeVar("Found")
@@ -319,11 +320,6 @@ class Profile:
     @cached_property
     def dependences(self) -> pd.DataFrame:
         """Pairs, increasing: `instance` had to wait for `waits_for`, whose end its spawn or its data needed."""
-        return self.dependence_columns.table()
-
-    @cached_property
-    def dependence_columns(self) -> Dependences:
-        """The same in columns, in temporary files where they are long."""
         return dependences(self)
 
     @cached_property
@@ -349,9 +345,9 @@ class Profile:
         return self.has_samples and bool(len(self.events) or len(self.keys))
 
     @cached_property
-    def ran(self) -> Ran:
-        """The instances in columns and the runs of the threads, from which delays are found."""
-        return read_ran(self)
+    def graph(self) -> GraphInstances:
+        """The instances and the runs of the threads, from which delays are found."""
+        return read_instances(self)
 
     @cached_property
     def decisions(self) -> pd.DataFrame:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from .fits import FittedDomain
     from .recipe import Again, Recipe
     from .stored_instances import Progress
-    from .task_graph.services import Service
+    from .task_graph import Service
 
 NATIVE = 5
 """Sums that native threads add to an instance, as `NativeTotals.of_rows`."""

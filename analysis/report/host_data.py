@@ -57,9 +57,9 @@ def path(profile: Profile) -> dict[str, Any] | None:
         "facts": path.facts(),
         "quality": path.quality,
         "host_changes": path.host_changes,
-        "chain": records(path.chain_columns.by("host", "task").head(MOST_LINKS).reset_index()),
-        "links": records(path.chain_columns.head(MOST_LINKS)),
-        "links_left_out": max(len(path.chain_columns) - MOST_LINKS, 0),
+        "chain": records(path.sums("host", "task").head(MOST_LINKS).reset_index()),
+        "links": records(path.chain.head(MOST_LINKS)),
+        "links_left_out": max(len(path.chain) - MOST_LINKS, 0),
     }
 
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
     from tprof.analysis.profile import Profile
-    from tprof.analysis.profile.task_graph import Chain
 
     from tprof.trace import TaskEntry
 
@@ -207,15 +206,11 @@ def runtime_data(profile: Profile) -> dict[str, Any] | None:
         "facts": facts,
         "waits": records(profile.waits().head(TASKS).reset_index()),
         "workers": records(profile.starvation.head(WORKERS)),
-        "chain": _by_task(path.chain_columns),
-        "heaviest": _by_task(path.heaviest_columns),
-        "links": records(path.chain_columns.head(LINKS)),
-        "links_left_out": max(len(path.chain_columns) - LINKS, 0),
+        "chain": records(path.sums("task").head(TASKS).reset_index()),
+        "heaviest": records(path.sums("task", heaviest=True).head(TASKS).reset_index()),
+        "links": records(path.chain.head(LINKS)),
+        "links_left_out": max(len(path.chain) - LINKS, 0),
     }
-
-
-def _by_task(chain: Chain) -> list[dict[str, Any]]:
-    return records(chain.by("task").head(TASKS).reset_index())
 
 
 def operating_data(profile: Profile) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from support import traces
 from support.properties import examples
-from tprof.analysis.profile.task_graph.runtime_events import read_events
+from tprof.analysis.profile.task_graph import read_events
 
 import tprof
 from tprof.trace import EventKind, layout
@@ -47,8 +47,8 @@ def events_of(path):
 
 def events_in(trace, thread=0):
     """Return the events of a thread as those of the product are read, by name of the field."""
-    parts = [part for _, part in read_events(trace).parts({thread})]
-    return np.concatenate([np.zeros(0, layout.EVENT), *parts])
+    events = read_events(trace).table
+    return events[events["thread"] == thread]
 
 
 def as_given(events):
@@ -63,14 +63,6 @@ def test_events_come_back_as_they_were_given(tmp_path):
 
     assert as_given(events_in(trace)) == {name: [int(value) for value in values] for name, values in EVENTS.items()}
     assert read_events(trace).notes == ()
-
-
-def test_turns_of_several_threads_are_in_order_of_time(trace):
-    turns = read_events(tprof.load(trace)).turns
-
-    assert turns.t_ns.tolist() == [0, 0, 11, 11]
-    assert turns.thread.tolist() == [0, 1, 0, 1]
-    assert turns.begins.tolist() == [True, True, False, False]
 
 
 def test_a_trace_without_events_has_none_and_no_note(tmp_path):
@@ -217,11 +209,9 @@ def test_any_header_and_body_are_read_or_left_out(whole, tmp_path, fields, body)
     result = traces.read_or_refuse(path)
 
     if not isinstance(result, str):
-        found = read_events(result)
-        assert (np.diff(found.turns.t_ns) >= 0).all()
-        for _, events in found.parts():
-            assert set(events["kind"].tolist()) <= set(EventKind)
-            assert (events["task"][events["task"] != layout.NO_TASK] < len(result.tasks)).all()
+        events = read_events(result).table
+        assert set(events["kind"].tolist()) <= set(EventKind)
+        assert (events["task"][events["task"] != layout.NO_TASK] < len(result.tasks)).all()
 
 
 REFUSED = {

@@ -41,9 +41,8 @@ def _has_path(profile: Profile) -> bool:
 
 def _path_as_plain(path: CriticalPath) -> dict[str, Any]:
     """Return the figures of a critical path, and its longest chain by task and host."""
-    chain = path.chain_columns
-    names = [name for name in ("host", "task") if name in chain.head(0)]
-    rows = chain.by(*names).reset_index().to_dict("records")
+    names = [name for name in ("host", "task") if name in path.chain]
+    rows = path.sums(*names).reset_index().to_dict("records")
     return {"critical_path": path.facts() | {"chain": rows}}
 
 
@@ -63,10 +62,10 @@ def waits_lines(profile: Profile, label: str) -> list[str]:
 
 def _path_lines(path: CriticalPath) -> list[str]:
     """Return the longest chain, and how much of it each host has if there are several."""
-    lines, hosts = _chain_lines(path.facts(), f" ({path.quality})"), path.chain_columns.hosts()
-    if len(hosts) < 2:
+    lines = _chain_lines(path.facts(), f" ({path.quality})")
+    if "host" not in path.chain or path.chain["host"].nunique() < 2:
         return lines
-    by_host: dict[Any, Any] = path.chain_columns.by("host").head(MOST_HOSTS).to_dict("index")
+    by_host: dict[Any, Any] = path.sums("host").head(MOST_HOSTS).to_dict("index")
     parts = [
         f"{clean(host)} {quantity(row['path_s'], 's')}, {quantity(row['energy_j'], 'J')}"
         for host, row in by_host.items()

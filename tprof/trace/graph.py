@@ -15,15 +15,13 @@ from .plain_values import counted
 from .stream import open_stream
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from .stream import Stream
     from .tasks import TaskTable
 
 WORD = "graph"
-PART = 1 << 19
-"""Events of a file that are read at a time."""
 
 
 @dataclass(frozen=True)
@@ -46,20 +44,19 @@ class EventFile:
     stream: Stream = field(repr=False)
     table: TaskTable = field(repr=False)
 
-    def parts(self) -> Iterator[np.ndarray[Any, np.dtype[np.void]]]:
-        """Read the events in the order of the file, some at a time, with indices of `Trace.tasks`. Raises TraceError.
+    def read(self) -> np.ndarray[Any, np.dtype[np.void]]:
+        """Read the events in the order of the file, with indices of `Trace.tasks`. Raises TraceError.
 
         Times are at most `MAX_NS`. A SPAWN of an instance that may run at once is followed by a READY.
         """
-        for first in range(0, self.count, PART):
-            events = self.stream.read_part(layout.EVENT, first, first + PART)
-            events["t_ns"] = np.minimum(events["t_ns"], np.uint64(MAX_NS))
-            events["task"] = self.table.to_indices(self.process, events["task"])
-            at_once = (events["kind"] == kinds.EventKind.SPAWN) & (events["flags"] & kinds.EventFlag.AT_ONCE != 0)
-            events = np.repeat(events, 1 + at_once)
-            ready = np.flatnonzero(at_once) + np.arange(1, 1 + np.count_nonzero(at_once))
-            events["kind"][ready], events["other"][ready] = kinds.EventKind.READY, 0
-            yield events
+        events = self.stream.read_part(layout.EVENT, 0, self.count)
+        events["t_ns"] = np.minimum(events["t_ns"], np.uint64(MAX_NS))
+        events["task"] = self.table.to_indices(self.process, events["task"])
+        at_once = (events["kind"] == kinds.EventKind.SPAWN) & (events["flags"] & kinds.EventFlag.AT_ONCE != 0)
+        events = np.repeat(events, 1 + at_once)
+        ready = np.flatnonzero(at_once) + np.arange(1, 1 + np.count_nonzero(at_once))
+        events["kind"][ready], events["other"][ready] = kinds.EventKind.READY, 0
+        return events
 
 
 def open_events(path: Path, table: TaskTable) -> EventFile:

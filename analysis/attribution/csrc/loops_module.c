@@ -1,6 +1,5 @@
 /* What Python sees of the loops: functions that check their arrays, and run without the interpreter's lock. */
 #include "arrays.h"
-#include "graphs_module.h"
 
 static void take_groups(struct tprof_arrays *arrays, PyObject *key, Py_ssize_t groups, struct tprof_loops_keys *keys)
 {
@@ -133,12 +132,7 @@ static PyMethodDef methods[] = {
     {"accumulate", accumulate, METH_VARARGS, NULL},
     {"add_by", add_by, METH_VARARGS, NULL},
     {"add_products_by", add_products_by, METH_VARARGS, NULL},
-    {"advance_paths", tprof_graphs_module_advance_paths, METH_VARARGS, NULL},
-    {"count_edges", tprof_graphs_module_count_edges, METH_VARARGS, NULL},
-    {"count_until", tprof_graphs_module_count_until, METH_VARARGS, NULL},
-    {"find_last", tprof_graphs_module_find_last, METH_VARARGS, NULL},
     {"locate", locate, METH_VARARGS, NULL},
-    {"raise_parents", tprof_graphs_module_raise_parents, METH_VARARGS, NULL},
     {"weigh", weigh, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

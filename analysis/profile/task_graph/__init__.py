@@ -1,25 +1,18 @@
 """Delays of a task runtime: waits, the longest chain of dependences, starvation of workers."""
 
-from .chains import Chain
 from .critical_path import CriticalPath, critical_path, path_through
-from .dependences import Dependences, dependences
-from .instance_keys import InstanceKeys, read_instance_keys
-from .instances import Instances, Ran, on_one_clock, read_instances, read_ran
-from .lifecycle import lifecycle_columns
-from .runtime_events import RuntimeEvents, read_events
-from .services import ServedSegments, services_of
-from .starvation import starvation
-from .waits import runtime_facts, waits
+from .dependences import dependences
+from .events import InstanceKeys, RuntimeEvents, lifecycle_columns, read_events, read_instance_keys
+from .instances import Instances, on_one_clock, read_instances
+from .workers import ServedSegments, Service, runtime_facts, services_of, starvation, waits
 
 __all__ = [
-    "Chain",
     "CriticalPath",
-    "Dependences",
     "InstanceKeys",
     "Instances",
-    "Ran",
     "RuntimeEvents",
     "ServedSegments",
+    "Service",
     "critical_path",
     "dependences",
     "lifecycle_columns",
@@ -28,7 +21,6 @@ __all__ = [
     "read_events",
     "read_instance_keys",
     "read_instances",
-    "read_ran",
     "runtime_facts",
     "services_of",
     "starvation",

@@ -14,28 +14,23 @@ a cycle are never taken, and no path leads through them. O(nodes + edges), after
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from tprof.analysis.profile.tables import divided
 
 from tprof.errors import UsageError
-from tprof.trace.long_arrays import blocks, empty, is_somewhere, total
 from tprof.trace.plain_values import counted
 
-from .chains import Chain, chain_of
-from .constraints import WEIGHTS, Paths, build_constraints
-from .execution import build_execution
-from .instances import read_instances
+from .dependences import placed, solved
 from .observed_chain import observed_chain
 
 if TYPE_CHECKING:
     import pandas as pd
     from tprof.analysis.profile import Profile
 
-    from .instances import Instances
-    from .observed_chain import Pieces
+    from .instances import Instances, Rows
 
 NONE = (
     "this trace has no events of a task runtime and no keys of dask's tasks: record a program whose tasks run in "
@@ -85,31 +80,25 @@ class CriticalPath:
     `chain` and `heaviest` do not depend on the clocks of hosts, `observed` is as exact as these were compared.
     """
 
-    makespan_s: float
     work_s: float
     span_s: float
-    energy_j: float
     heaviest_j: float
     contradicting: int
     quality: str
-    chain_columns: Chain = field(repr=False)
-    heaviest_columns: Chain = field(repr=False)
-    pieces: Pieces = field(repr=False)
+    parts: dict[str, float]
+    chain: pd.DataFrame = field(repr=False)
+    heaviest: pd.DataFrame = field(repr=False)
+    observed: pd.DataFrame = field(repr=False)
 
-    @cached_property
-    def chain(self) -> pd.DataFrame:
-        """The longest chain by duration."""
-        return self.chain_columns.table()
+    @property
+    def makespan_s(self) -> float:
+        """From the first spawn (or start) to the last end."""
+        return sum(self.parts.values())
 
-    @cached_property
-    def heaviest(self) -> pd.DataFrame:
-        """The heaviest chain by joules."""
-        return self.heaviest_columns.table()
-
-    @cached_property
-    def observed(self) -> pd.DataFrame:
-        """The observed chain of waits."""
-        return self.pieces.table()
+    @property
+    def energy_j(self) -> float:
+        """Joules of the resolved instances of the longest chain, NaN if there are none."""
+        return float(self.chain["energy_j"].sum(min_count=1))
 
     @property
     def share(self) -> float:
@@ -122,14 +111,10 @@ class CriticalPath:
         return self.work_s / self.span_s if self.span_s > 0 else float("nan")
 
     @property
-    def parts(self) -> dict[str, float]:
-        """Seconds of the makespan by kind."""
-        return {f"{kind}_s": length_ns * 1e-9 for kind, length_ns in self.pieces.length_ns.items()}
-
-    @property
     def host_changes(self) -> int:
         """How often the longest chain goes on to another host."""
-        return self.chain_columns.host_changes()
+        hosts = self.chain["host"] if "host" in self.chain else self.chain.index[:0]
+        return int((hosts[1:].to_numpy() != hosts[:-1].to_numpy()).sum())
 
     def facts(self) -> dict[str, float | int]:
         """Return its figures, as reports show them.
@@ -152,9 +137,16 @@ class CriticalPath:
             "contradicting": self.contradicting,
         }
 
+    def sums(self, *names: str, heaviest: bool = False) -> pd.DataFrame:
+        """Return sums of a chain by task, host or both: index `names`, instances, path_s, energy_j; by falling time."""
+        grouped = (self.heaviest if heaviest else self.chain).groupby(list(names), sort=False)
+        sums = grouped.agg(instances=("instance", "nunique"), path_s=("path_s", "sum"))
+        sums["energy_j"] = grouped["energy_j"].sum(min_count=1)
+        return sums.sort_values("path_s", ascending=False, kind="stable")
+
     def __repr__(self) -> str:
         """Describe the path in one line."""
-        of = f"{counted(len(self.chain_columns), 'instance')}, {self.span_s:.4g} s of {self.makespan_s:.4g} s"
+        of = f"{counted(len(self.chain), 'instance')}, {self.span_s:.4g} s of {self.makespan_s:.4g} s"
         return f"<CriticalPath of {of}, parallelism {self.parallelism:.3g}>"
 
 
@@ -168,46 +160,136 @@ def critical_path(profile: Profile) -> CriticalPath:
     """
     if not (len(profile.events) or len(profile.keys)):
         raise UsageError(NONE)
-    return path_through(read_instances(profile), str(profile.info["quality"]))
+    return path_through(profile.graph, str(profile.info["quality"]))
 
 
 def path_through(instances: Instances, quality: str) -> CriticalPath:
     """Find the critical path of instances, of one host or of several; `quality` is that of their joules."""
-    execution = build_execution(instances)
-    execution.release()
-    constraints = build_constraints(execution)
-    paths = Paths.of(constraints, _weights(instances))
-    span_s, chain = _path(instances, paths, 0)
-    heaviest_j, heaviest = _path(instances, paths, 1)
-    del constraints, paths
-    pieces = observed_chain(execution)
-    execution.release()
-    energy_j = instances.energy_j
-    has_joules = is_somewhere(len(energy_j), lambda at: np.isfinite(energy_j[at]), energy_j)
+    execution, contradicting = solved(instances)
+    constraints = _Constraints.of(execution)
+    own_s, energy_j = instances.table["own_ns"].to_numpy() * 1e-9, instances.table["energy_j"].to_numpy()
+    span_s, rows, shares = constraints.longest(own_s)
+    heaviest_j, rows_of_heaviest, shares_of_heaviest = constraints.longest(np.where(energy_j > 0, energy_j, 0.0))
+    parts, observed = observed_chain(execution)
     return CriticalPath(
-        makespan_s=sum(pieces.length_ns.values()) * 1e-9,
-        work_s=total(instances.own_ns) * 1e-9,
+        work_s=float(instances.table["own_ns"].sum()) * 1e-9,
         span_s=span_s,
-        energy_j=chain.joules(),
-        heaviest_j=heaviest_j if has_joules else float("nan"),
-        contradicting=execution.contradicting,
+        heaviest_j=heaviest_j if np.isfinite(energy_j).any() else float("nan"),
+        contradicting=contradicting,
         quality=quality,
-        chain_columns=chain,
-        heaviest_columns=heaviest,
-        pieces=pieces,
+        parts=parts,
+        chain=_chain(instances.table, rows, shares),
+        heaviest=_chain(instances.table, rows_of_heaviest, shares_of_heaviest),
+        observed=observed,
     )
 
 
-def _weights(instances: Instances) -> Floats:
-    """Return the seconds and joules of each instance, (rows, 2)."""
-    weight = empty(WEIGHTS * len(instances), np.float64).reshape(-1, WEIGHTS)
-    for at in blocks(len(instances), weight, instances.own_ns, instances.energy_j):
-        weight[at, 0] = instances.own_ns[at] * 1e-9
-        weight[at, 1] = np.where(instances.energy_j[at] > 0, instances.energy_j[at], 0.0)
-    return weight
+def _chain(table: pd.DataFrame, rows: Rows, shares: Floats) -> pd.DataFrame:
+    """Return the table of the instances on a path, of which these parts are on it."""
+    some = table.iloc[rows].reset_index(drop=True)
+    names = [name for name in ("host", "task", "instance") if name in some]
+    return some[names].assign(
+        task=np.asarray(some["task"], object), start_s=some["start_ns"] * 1e-9,
+        path_s=shares * some["own_ns"] * 1e-9, energy_j=shares * some["energy_j"],
+    )  # fmt: skip
 
 
-def _path(instances: Instances, paths: Paths, which: int) -> tuple[float, Chain]:
-    """Return the greatest sum along a path and its instances."""
-    sum_of_path, rows, shares = paths.longest(which)
-    return sum_of_path, chain_of(instances, rows, shares)
+@dataclass(frozen=True)
+class _Constraints:
+    """The graph of constraints, its nodes in the order of their instances and its edges in that of their sources.
+
+    Attributes
+    ----------
+    row : (nodes,) the instance of each
+    ends : (nodes,) which part of it runs in the node, if no edge leads from there: all, or none if it has children
+    source, target : (edges,) nodes
+    share : (edges,) the part of the source's instance that runs in the source before the target may begin, 0 to 1
+    """
+
+    row: Rows
+    ends: Floats
+    source: Rows
+    target: Rows
+    share: Floats
+
+    @classmethod
+    def of(cls, execution: Instances) -> _Constraints:
+        table, runs, first_run = execution.table, execution.runs, execution.first_runs
+        parent, spawn_ns, done_ns, own_ns = (
+            table[name].to_numpy() for name in ("parent", "spawn_ns", "done_ns", "own_ns")
+        )
+        of_run, begin_ns, end_ns = (runs[name].to_numpy() for name in ("row", "begin_ns", "end_ns"))
+        waits, waits_for = execution.edges.to_numpy().T
+        child = np.flatnonzero(parent >= 0)
+        above = parent[child]
+        spawns = np.zeros(len(parent), bool)
+        spawns[above] = True
+        alone = np.where(spawns, 0.0, 1.0)
+        count = np.where(spawns, np.diff(first_run) + 1, 1)
+        first = np.append(0, np.cumsum(count))
+        # The run in which the parent spawned a child, and the first that began after this was complete.
+        spawning = placed(of_run, begin_ns, above, spawn_ns[child], "right") - 1
+        spawning = np.clip(spawning, first_run[above], first_run[above + 1] - 1)
+        after = np.maximum(placed(of_run, begin_ns, above, done_ns[child], "left"), spawning + 1)
+        before_ns = np.clip(spawn_ns[child], begin_ns[spawning], end_ns[spawning]) - begin_ns[spawning]
+        inner = np.flatnonzero(spawns[of_run])
+        node = first[of_run] - first_run[of_run] + np.arange(len(of_run))
+        to_node = first[above] - first_run[above]
+        edges = (
+            (first[waits_for + 1] - 1, first[waits], alone[waits_for]),
+            (to_node + spawning, first[child], divided(before_ns, own_ns[above], 0.0)),
+            (first[child + 1] - 1, to_node + after, alone[child]),
+            (node[inner], node[inner] + 1, divided((end_ns - begin_ns)[inner], own_ns[of_run[inner]], 0.0)),
+        )
+        source, target, share = (np.concatenate(column) for column in zip(*edges, strict=True))
+        order = np.argsort(source, kind="stable")
+        row = np.repeat(np.arange(len(parent)), count)
+        return cls(row, alone[row], source[order], target[order], share[order])
+
+    def longest(self, weight: Floats) -> tuple[float, Rows, Floats]:
+        """Return the greatest sum of the weights (rows,), >= 0, of instances along a path.
+
+        Returns
+        -------
+        total : 0 without nodes
+        rows, shares : (k,) the instances on the path, first to last, and which part of each is on it
+        """
+        if not len(self.row):
+            return 0.0, self.row, self.ends
+        reached, came, is_known = self._paths(self.share * weight[self.row[self.source]])
+        ends = np.where(is_known, reached + self.ends * weight[self.row], -1.0)
+        node = int(ends.argmax())
+        total = max(float(ends[node]), 0.0)
+        nodes, edges = [node] if is_known[node] else [], list[int]()
+        while nodes and (edge := int(came[nodes[-1]])) >= 0:
+            edges.append(edge)
+            nodes.append(int(self.source[edge]))
+        path = np.array(nodes[::-1], np.intp)
+        shares = np.append(self.share[edges[::-1]], self.ends[path[-1:]])
+        rows, shares = self.row[path][shares > 0], shares[shares > 0]
+        begins = np.flatnonzero(np.diff(rows, prepend=-1))
+        return total, rows[begins], np.add.reduceat(shares, begins) if len(begins) else shares
+
+    def _paths(self, gain: Floats) -> tuple[Floats, Rows, NDArray[np.bool_]]:
+        """Return the greatest sum to each node, the last edge of that path (-1: none), and which nodes were taken.
+
+        Nodes are taken in their order, or, if they were passed by then, as soon as they can be.
+        """
+        nodes = len(self.row)
+        arrays = np.zeros(nodes), np.full(nodes, -1), np.bincount(self.target, minlength=nodes)
+        # Of views single values are quick to index, and they take no more memory.
+        reached, came, missing = (one.data for one in arrays)
+        first = np.searchsorted(self.source, np.arange(nodes + 1)).data
+        targets, gains = self.target.data, gain.data
+        for passed in range(nodes):
+            taken = [] if missing[passed] else [passed]
+            for node in taken:
+                here = reached[node]
+                for edge in range(first[node], first[node + 1]):
+                    target, total = targets[edge], here + gains[edge]
+                    if total > reached[target] or came[target] < 0:
+                        reached[target], came[target] = total, edge
+                    missing[target] -= 1
+                    if not missing[target] and target <= passed:
+                        taken.append(target)
+        return arrays[0], arrays[1], arrays[2] == 0
