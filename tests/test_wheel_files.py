@@ -28,7 +28,6 @@ CHECKOUT_ONLY = {
 FOLDERS = {"analysis": "tprof/analysis", "benchmarks": "tprof/benchmarks", "runtime": "tprof/runtime", "tprof": "tprof"}
 EXTENSIONS = (
     "tprof/_core",
-    "tprof/analysis/attribution/_loops",
     "tprof/analysis/engine/_engine",
     "tprof/runtime/_scheduler",
     "tprof/benchmarks/kernels/_stress",

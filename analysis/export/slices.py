@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 from tprof.analysis.attribution.segments import thread_end_ns
 from tprof.analysis.names import shown
 
-from tprof.trace.long_sorts import Places
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -89,7 +87,7 @@ def share_slices(
     instances = profile.host_instances
     trace, windows = profile.trace, instances.segments()
     crossing = _crossing(instances, trace.start_ns, progress)
-    found = Places(crossing["instance"].to_numpy())
+    found = pd.Index(crossing["instance"].to_numpy())
     ends_ns = {one.ordinal: thread_end_ns(trace, one) for one in trace.threads}
     so_far: dict[int, _SoFar] = {}
 
@@ -107,7 +105,7 @@ def share_slices(
     def add(piece: Piece) -> None:
         own_ns, segments = next(windows)
         ids = np.concatenate([np.empty(0, np.uint64), *(one.rows.instance for one in segments)])
-        rows = found.rows(np.unique(ids))
+        rows = found.get_indexer(np.unique(ids))
         ended = _kept(piece.tasks)
         tasks = pd.concat([ended, crossing.iloc[rows[rows >= 0]]], ignore_index=True)
         take(tasks, parts(segments, own_ns, _Table(tasks, trace.start_ns, len(ended))))
@@ -147,7 +145,7 @@ class _Table:
 
     def __init__(self, tasks: pd.DataFrame, begin_ns: int, ended: int = 0) -> None:
         ids = tasks["instance"].to_numpy()
-        self.places, self.first_ns, self.ended = Places(ids), _start_ns(tasks, begin_ns), ids[:ended]
+        self.places, self.first_ns, self.ended = pd.Index(ids), _start_ns(tasks, begin_ns), ids[:ended]
 
 
 class _Events(NamedTuple):
@@ -192,7 +190,7 @@ class _SoFar:
         at, row = np.array(events.at, np.int64), np.array(events.row, np.int64)
         t_ns, cpu_ns = segments.t_ns[own.start : own.stop + 1][at], np.rint(total_s * 1e9).astype(np.int64)[at]
         begins = np.flatnonzero(row >= 0)
-        row[begins] = table.places.rows(ids[row[begins]])
+        row[begins] = table.places.get_indexer(ids[row[begins]])
         continues = np.frombuffer(events.again, bool).copy()
         # A piece that is not where the instance began follows another, on whichever thread.
         continues[begins] |= np.abs(t_ns[begins] - table.first_ns[row[begins]]) > 1
@@ -225,7 +223,7 @@ class _SoFar:
     ) -> tuple[NDArray[np.uint64], _Events]:
         """Return ids, and begins (with the number of an id) and ends that nest, at indices of `own` segments."""
         ids, around = self._known(segments.rows)
-        parent: list[int] = Places(ids).rows(around).tolist()
+        parent: list[int] = pd.Index(ids).get_indexer(around).tolist()
         numbers = {one: number for number, one in enumerate(ids.tolist())} if self.stack or self.parents else {}
         walk = _Walk(parent, [False] * len(ids), [numbers[one] for one in self.stack])
         for one in (*self.stack, *self.parents):
@@ -245,7 +243,7 @@ class _SoFar:
         ids = np.concatenate((rows.instance, known[~np.isin(known, rows.instance)]))
         around = np.concatenate((rows.parent, np.zeros(len(ids) - len(rows), np.uint64)))
         # A row does not name its parent unless it has the begin.
-        around[Places(ids).rows(known[: len(self.parents)])] = list(self.parents.values())
+        around[pd.Index(ids).get_indexer(known[: len(self.parents)])] = list(self.parents.values())
         return ids, around
 
 

@@ -5,11 +5,12 @@ The file has no name: it takes space until nothing reads it any more, however th
 
 from __future__ import annotations
 
-import os
 import tempfile
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tprof.analysis.long_arrays import temporary_folder
 
 from tprof.errors import TprofError
 
@@ -57,8 +58,7 @@ def scanned(share: Share) -> Any:
     need("pyarrow", "parquet", "scan_tasks")
     from tprof.analysis.export.table_files import ParquetFile  # noqa: PLC0415 - for the same reason
 
-    large = "/var/tmp"  # noqa: S108 - that for small files may be in memory
-    folder = large if not os.environ.get("TMPDIR") and os.access(large, os.W_OK) else tempfile.gettempdir()
+    folder = temporary_folder()
     try:
         with tempfile.TemporaryDirectory(prefix="tprof-tasks-", dir=folder) as own:
             path = Path(own) / "tasks.parquet"

@@ -16,12 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import many_readings, traces
 from support.properties import examples
+from tprof.analysis import long_arrays
 from tprof.analysis.attribution.quanta import Quanta, build_quanta
 from tprof.analysis.models.fitted.edges import UNINFORMATIVE, posterior
 
 import tprof
 from tprof.errors import TprofError
-from tprof.trace import layout, long_arrays
+from tprof.trace import layout
 from tprof.trace import readings as readings_module
 
 if TYPE_CHECKING:
@@ -156,7 +157,7 @@ def _full(*_: int) -> None:
 MANY_FILES = """
 import resource, sys
 import numpy as np
-from tprof.trace import long_arrays
+from tprof.analysis import long_arrays
 long_arrays.MOST_HELD = 1
 resource.setrlimit(resource.RLIMIT_NOFILE, (32, int(sys.argv[1])))
 kept = [long_arrays.stored(np.full(10, number)) for number in range(100)]

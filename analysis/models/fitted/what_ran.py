@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from tprof.analysis.attribution.load import part_on
 from tprof.analysis.attribution.natives.segments import NativeSegments
 from tprof.analysis.attribution.segment_energy import sum_by
-
-from tprof.trace.long_arrays import concatenated
+from tprof.analysis.long_arrays import concatenated
 
 from .equations import Work, log_length
 

@@ -5,12 +5,9 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "loops.h"
-
 #include <stdbool.h>
 
-#define MOST_COLUMNS 64
-#define MOST_ARRAYS (MOST_COLUMNS + 8)
+#define MOST_ARRAYS 72
 
 /* Formats of the struct module, any of which an array may have. */
 #define INT32 "i"
@@ -18,7 +15,6 @@
 #define UINT8 "B"
 #define UINT16 "H"
 #define UINT32 "I"
-#define BOOL "?"
 #define UINT64 "LQ"
 #define FLOAT64 "d"
 
@@ -51,10 +47,6 @@ void *tprof_arrays_take_any(struct tprof_arrays *arrays, PyObject *array, const 
 /* The same of any number of records of so many bytes each, at most 2^31 - 1. */
 void *tprof_arrays_take_records(struct tprof_arrays *arrays, PyObject *array, const char *name, size_t bytes,
                                 size_t *count);
-
-/* The same of one dimension of uint64, whose elements may be any number of bytes apart, which is set. */
-const char *tprof_arrays_take_spread(struct tprof_arrays *arrays, PyObject *array, const char *name, Py_ssize_t *count,
-                                     Py_ssize_t *stride);
 
 /* Refuse what was given, unless something failed before. */
 void tprof_arrays_refuse(struct tprof_arrays *arrays, const char *text);

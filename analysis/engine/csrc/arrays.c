@@ -90,20 +90,6 @@ void *tprof_arrays_take_records(struct tprof_arrays *arrays, PyObject *array, co
     return NULL;
 }
 
-const char *tprof_arrays_take_spread(struct tprof_arrays *arrays, PyObject *array, const char *name, Py_ssize_t *count,
-                                     Py_ssize_t *stride)
-{
-    const Py_buffer *view = view_of(arrays, array, name, UINT64, PyBUF_STRIDES);
-    const bool is_line = view != NULL && view->ndim == 1;
-    *count = is_line ? view->shape[0] : 0;
-    *stride = is_line ? view->strides[0] : 0;
-    if (!is_line && view != NULL) {
-        PyErr_Format(PyExc_ValueError, "%s must have one dimension, got %d", name, view->ndim);
-        arrays->failed = true;
-    }
-    return is_line ? view->buf : NULL;
-}
-
 void tprof_arrays_refuse(struct tprof_arrays *arrays, const char *text)
 {
     if (!arrays->failed)
