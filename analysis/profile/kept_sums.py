@@ -52,12 +52,14 @@ class KeptSums:
     Attributes
     ----------
     trace : that has them
-    sums : of each task over the recording
+    totals : of each task, process and thread over the recording, without tasks that are left out
+    sums : of each task
     domains : as the recording describes them
     quality : of the joules
     """
 
     trace: SumsTrace
+    totals: Table
     sums: TaskSums
     domains: Sequence[Mapping[str, Any]]
     quality: str
@@ -75,8 +77,7 @@ class KeptSums:
                 f"{self.trace.path} keeps sums by {' and '.join(kept)}, got {', '.join(map(shown, names))}: "
                 'record with keep="threads" for those of threads'
             )
-        rows, _ = _totals(self.trace, ["process", "thread", "task"])
-        rows = rows[~np.isin(rows["task"], self.trace.table.left_out())]
+        rows = self.totals
         frame = pd.DataFrame(rows[["process", "begun", "energy_j", "own_s", "cpu_s", "half_j2"]])
         frame = frame.rename(columns={"begun": "instances", "half_j2": "half_squares"}).astype(float)
         codes, tasks = _codes(self.trace, rows["task"])
@@ -142,7 +143,7 @@ class KeptSums:
 
 def profile_of_sums(trace: SumsTrace) -> Profile:
     """Add up the sums of a recording; see `SumsTrace.profile`."""
-    totals, sums_of_domains = _totals(trace, ["process", "task"])
+    totals, sums_of_domains = _totals(trace)
     described = [one for one in trace.manifest.get("domains", ()) if isinstance(one.get("name"), str)]
     is_left_out = np.isin(totals["task"], trace.table.left_out())
     whole_j, left_j = float(totals["energy_j"].sum()), float(totals["energy_j"][is_left_out].sum())
@@ -172,18 +173,19 @@ def profile_of_sums(trace: SumsTrace) -> Profile:
         "argv": trace.manifest.get("argv") or [],
         "estimate": _estimate(trace, counted, measured_j, watts) if quality == Quality.ESTIMATED else None,
     }
-    kept = KeptSums(trace, _task_sums(trace, totals[~is_left_out], quality), info["domains"], quality)
+    totals = totals[~is_left_out]
+    kept = KeptSums(trace, totals, _task_sums(trace, totals, quality), info["domains"], quality)
     absent: Any = Absent(refusal(trace.path))
     of = cast("Trace", trace)
     return Profile(of, absent, AccountsTable(accounts), info, absent, None, watts, None, absent, kept=kept)
 
 
-def _totals(trace: SumsTrace, key: Sequence[str]) -> tuple[Table, Table]:
-    """Return the sums by some columns, process and task among them, the latter as indices; and those of the domains."""
+def _totals(trace: SumsTrace) -> tuple[Table, Table]:
+    """Return the sums by process, thread and task, the latter as indices; and those of the domains."""
     tasks, domains = joined([]), joined_domains([])
     every = iter(trace.blocks())
     while blocks := list(islice(every, JOINED_BLOCKS)):
-        tasks = joined([tasks, *(block.tasks for block in blocks)], key)
+        tasks = joined([tasks, *(block.tasks for block in blocks)], ["process", "thread", "task"])
         domains = joined_domains([domains, *(block.domains for block in blocks)], ["domain"])
     return _in_indices(trace, tasks), domains
 
@@ -213,8 +215,9 @@ def _begins_s(rows: Table, span_s: float) -> Floats:
 
 def _task_sums(trace: SumsTrace, rows: Table, quality: str) -> TaskSums:
     codes, names = _codes(trace, rows["task"])
-    rows["task"] = codes
-    sums = joined([rows], ["task"])
+    by_name = rows.copy()
+    by_name["task"] = codes
+    sums = joined([by_name], ["task"])
     found = np.zeros(len(names), TASK_SUMS)
     found[sums["task"]] = sums
     of = {name: found[name].astype(float) for name in TASK_SUMS.names or ()}

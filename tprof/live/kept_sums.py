@@ -183,8 +183,7 @@ class KeptSums:
         if np.isfinite(self._most_w):
             high_j = np.minimum(high_j, self._most_w * block.records["own_s"])
         half_j = (np.maximum(high_j, energy_j) - np.clip(inner_j, 0.0, energy_j)) / 2
-        resolved: NDArray[np.bool_] = (first > 1).any(axis=1)
-        return half_j, resolved
+        return half_j, np.asarray((first > 1).any(axis=1))
 
     def remove_streams(self) -> None:
         """Remove all samples and readings, of which the sums are written."""

@@ -155,8 +155,9 @@ class FollowedSession:
         for one in self._meter.domains.shown:
             energy_j = one.known_j - one.lead_in_j
             history = self._history.setdefault(one.name, deque(maxlen=HISTORY))
-            power_w = self._rate("domain", one.name, energy_j, one.last_ns or 0)
-            if self._state is State.RUNNING and not math.isnan(power_w):
+            is_running = self._state is State.RUNNING  # its joules before the block may just become known
+            power_w = self._rate("domain", one.name, one.known_j if is_running else energy_j, one.last_ns or 0)
+            if is_running and not math.isnan(power_w):
                 history.append(power_w)
             yield DomainFigures(self.name, one.name, one.quality, one.counted, energy_j, power_w, tuple(history))
 
