@@ -50,6 +50,10 @@ class ThreadStacks(NamedTuple):
     stack: Integers
 
 
+_NONE = np.empty(0, np.int64)
+NO_SAMPLES = ThreadStacks(_NONE, None, _NONE, _NONE, _NONE, _NONE)
+
+
 class ThreadReach(NamedTuple):
     """A thread whose stacks are sought, and from when to when it has segments or was followed."""
 

@@ -65,26 +65,25 @@ def flame(profile: Profile, by: Sequence[str] = ()) -> Flame:
     top = paths.child(ROOT, host, "host") if "host" in levels else ROOT
     (tasks, own_s), stacks = profile.host_instances.kept
     node = nodes_of(paths, tasks, _tops(paths, top, tasks, levels))
-    own = _own(tasks, own_s, node, profile.summary()).reindex(range(len(paths)), fill_value=0.0)
+    own, quality = _own(tasks, own_s, node, profile.summary()), profile.info["quality"]
     if stacks is None:
-        return flame_of(paths, _without_functions(own), profile.info["quality"])
+        return flame_of(paths, _by_node(paths, own), quality)
     threads = {one.ordinal: one for one in profile.trace.threads}
     outside = {ordinal: _outside(paths, top, threads[ordinal], levels) for ordinal in stacks.outside}
     figures = pd.DataFrame(list(stacks.outside.values()), list(outside.values()), ["own_j", "own_s"], dtype=float)
     factor = max(profile.watts.idle, profile.watts.busy)
     figures = figures.assign(own_low_j=figures["own_j"] / factor, own_high_j=figures["own_j"] * factor)
-    more = figures.groupby(level=0).sum().reindex(range(len(paths)), columns=OWN, fill_value=0.0)
-    own = _without_functions(more.add(own, fill_value=0.0))
+    own = _by_node(paths, pd.concat([own, figures]))
     rows = stacks.rows
     of_instances = np.append(node, -1)[_rows_of(tasks["instance"].to_numpy(np.uint64), rows["instance"].to_numpy())]
     node_of = np.where(rows["instance"] == 0, rows["thread"].map(outside).fillna(-1), of_instances).astype(np.int64)
     rows = rows.assign(node=node_of, of_pool=rows["thread"] == POOL)[node_of >= 0]
     rows = rows.groupby([*GROUP, "stack"], as_index=False)[SUMS].sum()
-    return _with_functions(paths, own, rows, stacks, _places(profile.trace.tasks), profile.info["quality"])
+    return _with_functions(paths, own, rows, stacks, _places(profile.trace.tasks), quality)
 
 
 def _own(tasks: pd.DataFrame, own_s: Floats, node: Integers, summary: pd.DataFrame) -> pd.DataFrame:
-    """Return what nodes took themselves, given the node of each instance.
+    """Return what tasks took themselves by node, given that of each instance.
 
     The bounds take the errors of a task's energy as common to all its instances, as those of `Profile.by` do; a
     path that only some of them took has their own resolution besides.
@@ -94,11 +93,12 @@ def _own(tasks: pd.DataFrame, own_s: Floats, node: Integers, summary: pd.DataFra
     parts = by_task(rows, ["node"]).fillna({"energy_j": 0.0})
     bounds_j = bounds_of(parts, summary)
     ends_j = {f"own_{end}_j": bounds_j[f"energy_{end}_j"] for end in ("low", "high")}
-    return parts.rename(columns={"energy_j": "own_j"}).assign(**ends_j).groupby("node")[[*OWN]].sum()
+    return parts.rename(columns={"energy_j": "own_j"}).assign(**ends_j).set_index("node")[[*OWN]]
 
 
-def _without_functions(own: pd.DataFrame) -> pd.DataFrame:
-    """Return what nodes took themselves with the other columns of `flame_of`."""
+def _by_node(paths: Paths, parts: pd.DataFrame) -> pd.DataFrame:
+    """Return the sums of parts by node, with the other columns of `flame_of`, as they are without functions."""
+    own = parts.groupby(level=0).sum().rename_axis(None).reindex(range(len(paths)), fill_value=0.0)
     own = own.assign(task_low_j=own["own_low_j"], task_high_j=own["own_high_j"], samples=0.0)
     return own.assign(low_j=np.nan, high_j=np.nan)
 

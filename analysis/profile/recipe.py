@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     Factors = Sequence[NDArray[np.float64]] | None
     """For each thread, then for each pool, of their segments' power relative to their tasks'; None: 1."""
-    Again = Callable[[Activity, Sequence[NDArray[np.int64] | None]], Sharing]
-    """Shares among pieces, given for each thread of which segment each piece is; None: it is not cut."""
+    Again = Callable[[Activity, Sequence[NDArray[np.int64]]], Sharing]
+    """Shares among pieces, given for each thread of which segment each piece is."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,10 @@ def repeatable(
     Segments of native threads are not cut.
     """
 
-    def again(pieces: Activity, owners: Sequence[NDArray[np.int64] | None]) -> Sharing:
+    def again(pieces: Activity, owners: Sequence[NDArray[np.int64]]) -> Sharing:
         if factors is None:
             return share(pieces, None)
-        of_threads = (
-            one if owner is None else one[owner] for one, owner in zip(factors[: len(owners)], owners, strict=True)
-        )
+        of_threads = (one[owner] for one, owner in zip(factors[: len(owners)], owners, strict=True))
         return share(pieces, (*of_threads, *factors[len(owners) :]))
 
     return share(activity, factors), again

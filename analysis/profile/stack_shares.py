@@ -25,7 +25,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from tprof.analysis.attribution.natives.segments import OF_TASK
 from tprof.analysis.attribution.segment_energy import sum_by
-from tprof.analysis.attribution.stack_samples import Cuts, SampledStacks, cut_at
+from tprof.analysis.attribution.stack_samples import NO_SAMPLES, Cuts, SampledStacks, cut_at
 
 from .tables import divided
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.stack_samples import ThreadStacks
     from tprof.analysis.attribution.windows import Window
 
-    from .recipe import Again
+    from .streamed_fit import Planned
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -92,32 +92,30 @@ class StackShares:
         self._known = [_added(self._known, OWNERS)]
         return self._known[0]
 
-    def add(self, window: Window, activity: Activity, plans: Sequence[tuple[Sharing, Again]]) -> None:
+    def add(self, window: Window, activity: Activity, plans: Sequence[Planned]) -> None:
         """Weigh the stacks that were sampled in the next window.
 
         Parameters
         ----------
         window, activity : what ran in it
-        plans : the shares of each domain that counts, and what computes them among pieces
+        plans : the shares of each domain that counts
         """
         stacks, threads = self._sampled.between(window.own_ns[0], window.until_ns), activity.segments
-        whole_j = _energies((plan for plan, _ in plans), [*threads, *(pool.segments for pool in activity.pools)])
-        cuts = [cut_at(one, stacks[at]) if (at := one.thread.ordinal) in stacks else None for one in threads]
-        pieces_j = whole_j
-        if any(cut is not None and len(cut.before) for cut in cuts):
-            pieces = [one if cut is None else cut.segments for one, cut in zip(threads, cuts, strict=True)]
-            owners, ran = [None if cut is None else cut.owner for cut in cuts], activity.ran.replaced(pieces)
-            shared = (again(replace(activity, ran=ran), owners) for _, again in plans)
-            pieces_j = _energies(shared, pieces)
+        whole_j = _energies((one.sharing for one in plans), [*threads, *(pool.segments for pool in activity.pools)])
+        sampled = [stacks.get(one.thread.ordinal, NO_SAMPLES) for one in threads]
+        cuts, pieces_j = [cut_at(one, of) for one, of in zip(threads, sampled, strict=True)], whole_j
+        if any(len(cut.before) for cut in cuts):
+            pieces = [cut.segments for cut in cuts]
+            cut_up = replace(activity, ran=activity.ran.replaced(pieces))
+            pieces_j = _energies((one.again(cut_up, [cut.owner for cut in cuts]) for one in plans), pieces)
         segments, weighed = [self._segments], [self._pieces]
-        for one, cut, energy_j, piece_j in zip(threads, cuts, whole_j, pieces_j, strict=False):
+        for one, of, cut, energy_j, piece_j in zip(threads, sampled, cuts, whole_j, pieces_j, strict=False):
             own = (one.slot == 0) & (one.t_ns[:-1] >= window.own_ns[0]) & (one.t_ns[:-1] < window.own_ns[1])
             ordinal, outside = one.thread.ordinal, np.array([energy_j[one.slot == 0].sum(), one.cpu_s[own].sum()])
             self.outside[ordinal] = self.outside.get(ordinal, 0.0) + outside
-            if cut is not None:
-                of_segments, of_stacks = _of_thread(window, one, stacks[ordinal], cut, energy_j, piece_j)
-                segments.append(of_segments)
-                weighed.append(of_stacks)
+            of_segments, of_stacks = _of_thread(window, one, of, cut, energy_j, piece_j)
+            segments.append(of_segments)
+            weighed.append(of_stacks)
         self._known += _pool_stacks(window, activity, stacks, whole_j[len(threads) :])
         self._advance(_added(segments, [*_SEGMENT, "end_ns"]), _added(weighed, _PIECE), window.own_ns[1])
         if sum(map(len, self._known[1:])) > len(self._known[0]):

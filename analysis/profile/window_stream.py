@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from tprof.trace.estimate import WattsError
 
     from .fits import FittedDomain
-    from .recipe import Again, Recipe
+    from .recipe import Recipe
     from .stored_instances import Progress
     from .task_graph import Service
 
@@ -303,20 +303,18 @@ class _Run:
             self.gpus.take(rows, totals)
         return rows, totals
 
-    def _share_domains(
-        self, window: Window, activity: Activity, native: WindowNativeTotals | None
-    ) -> list[tuple[Sharing, Again]]:
-        """Share the joules of all domains in a window; returns how, and what repeats it, for those that count."""
+    def _share_domains(self, window: Window, activity: Activity, native: WindowNativeTotals | None) -> list[Planned]:
+        """Share the joules of all domains in a window; returns how, for those that count."""
         segments = activity.segments if self.stream.services else []
         self.served.add_processors(segments, window.own_ns)
-        plans: list[tuple[Sharing, Again]] = []
+        plans: list[Planned] = []
         for one, which in zip(self.domains, window.quanta, strict=True):
             if native is not None and one.number is not None:
                 native.domain = one.number
             if len(one.quanta) and which.stop > which.start:
                 plan = self._settle(one, window, which, activity, native)
                 if one.number is not None:
-                    plans.append((plan.sharing, plan.again))
+                    plans.append(plan)
                     self.served.add_joules(segments, plan.sharing)
             elif one.number is not None:
                 self._settle_nothing(one, which, native)
