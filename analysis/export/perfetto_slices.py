@@ -145,7 +145,7 @@ class _Begin:
         self._keys = [] if keys is None else keys.tolist()
         self._instance = figures.instance[rows].tolist()
         self._name = [figures.name(row) for row in rows.tolist()]
-        self._rows, self._at = rows.tolist(), 0
+        self._at = 0
 
     def next_packet(self) -> Any:
         """Return the packet of the next instance."""

@@ -17,15 +17,12 @@ from .whole_file import written_folder
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
     from pathlib import Path
 
     from tprof.analysis.profile import Profile
 
     from .formats import Progress
     from .table_files import TableFile
-
-    Parts = Iterator[pd.DataFrame]
 
 
 def write_csv(
@@ -66,44 +63,31 @@ def write_parquet(
 
 def tables_of(profile: Profile) -> dict[str, pd.DataFrame]:
     """Return all tables by name, indices as columns; each has a column `quality`."""
-    found = {name: pd.concat(parts, ignore_index=True) for name, parts in _in_parts(profile).items()}
-    return ({"tasks": profile.tasks} if profile.has_instances else {}) | found
+    return ({"tasks": profile.tasks} if profile.has_instances else {}) | _tables(profile)
 
 
 def _write(
     profile: Profile, directory: str | os.PathLike[str], kind: type[TableFile], progress: Progress | None
 ) -> None:
     """Write all tables; the instances of a profile that does not keep them are written as they end."""
-    tables = _in_parts(profile)
+    tables = _tables(profile)
     in_memory = profile.has_instances and profile.instances.has_table
     if in_memory:
-        tables["tasks"] = iter([profile.tasks])
+        tables["tasks"] = profile.tasks
     with written_folder(directory) as folder:
-        for number, (name, parts) in enumerate(tables.items()):
+        for number, (name, table) in enumerate(tables.items()):
             if progress is not None:
                 progress(name, number, len(tables))
             with closing(kind(folder / name)) as file:
-                for part in parts:
-                    file.add(part)
+                file.add(table)
         if profile.has_instances and not in_memory:
             with closing(kind(folder / "tasks")) as file:
                 profile.instances.share(lambda piece: file.add(piece.tasks), progress)
         _write_json(profile, folder)
 
 
-def _in_parts(profile: Profile) -> dict[str, Parts]:
+def _tables(profile: Profile) -> dict[str, pd.DataFrame]:
     """Return all tables but that of instances."""
-    tables = {name: iter([one]) for name, one in _short_tables(profile).items()}
-    tables["power"] = iter([profile.power])
-    if profile.has_graph:
-        path = profile.critical_path()
-        tables["critical_path"] = iter([path.chain.assign(quality=path.quality)])
-        if profile.has_samples:
-            tables["dependences"] = iter([profile.dependences.assign(quality=path.quality)])
-    return tables
-
-
-def _short_tables(profile: Profile) -> dict[str, pd.DataFrame]:
     found = {"summary": profile.summary().reset_index(), "accounts": profile.accounts.reset_index()}
     quality = profile.info["quality"]
     if profile.kept is not None:
@@ -115,6 +99,12 @@ def _short_tables(profile: Profile) -> dict[str, pd.DataFrame]:
     if profile.runtime is not None:
         found["waits"] = profile.waits().reset_index().assign(quality=quality)
         found["workers"] = profile.starvation.assign(quality=quality)
+    if profile.has_graph:
+        path = profile.critical_path()
+        found["critical_path"] = path.chain.assign(quality=path.quality)
+        if profile.has_samples:
+            found["dependences"] = profile.dependences.assign(quality=path.quality)
+    found["power"] = profile.power
     return found
 
 
