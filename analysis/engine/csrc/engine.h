@@ -100,36 +100,36 @@ struct tprof_engine_block {
     int64_t reach_ns[2]; /* segments are cut here */
 };
 
-/* Go on with a thread, number `number`, up to the first of its samples that is not before `until_ns`. Returns how
- * many samples were taken: fewer, if there is no room for more segments, parts or instances. `counts` are those of
- * the running sample, and as many that are overwritten, (2, columns). */
-size_t tprof_engine_take(struct tprof_engine_thread *thread, uint64_t *counts, int32_t number, const char *records,
-                         size_t record_count, const struct tprof_engine_layout *layout,
-                         const struct tprof_engine_block *block, struct tprof_engine_table *table,
-                         struct tprof_engine_segments *segments);
+/* What may come after the samples of a thread that are given: it runs on; it ends, or runs on if that is after the
+ * block; it ends; more samples, which are not needed. */
+enum { TPROF_ENGINE_RUNS_ON, TPROF_ENGINE_ENDS, TPROF_ENGINE_IS_CLOSED, TPROF_ENGINE_IS_THERE };
 
-/* Close a thread's last segment at its end, where its clock and counts are `end_cpu_ns` and `end_counts`; `cpu_s`,
- * unless it is negative, takes the place of what the clock says. Returns false without room. */
-bool tprof_engine_close(struct tprof_engine_thread *thread, const uint64_t *counts, int32_t number, uint64_t end_cpu_ns,
-                        const uint64_t *end_counts, double cpu_s, const struct tprof_engine_layout *layout,
-                        const struct tprof_engine_block *block, struct tprof_engine_table *table,
-                        struct tprof_engine_segments *segments);
+/* A block, and a thread that goes on in it. */
+struct tprof_engine_step {
+    struct tprof_engine_block block;
+    struct tprof_engine_table table;
+    struct tprof_engine_segments segments;
+    struct tprof_engine_segments before; /* of the block before */
+    struct tprof_engine_thread *thread;
+    int32_t number;
+    uint64_t *counts; /* of the running sample, and as many that are overwritten, (2, columns) */
+    struct tprof_engine_layout layout;
+    size_t begin, end; /* where the thread's segments in the block before are */
+    const char *records;
+    size_t record_count;
+    int then;                   /* one of the above */
+    int64_t after_ns, clock_ns; /* a time after the samples, and the thread's CPU clock then; -1: not known */
+    double cut_off_s;           /* the most that it took since its last sample, if that is not known */
+    const uint64_t *end_counts; /* at its end; NULL: those of its last sample */
+};
 
-/* Let a thread's running sample run on to the end of the block, `until_ns`, if all its samples before that were taken:
- * a sample there goes on with it. Its clock says `clock_ns` at `now_ns`. Returns false without room. */
-bool tprof_engine_run_on(struct tprof_engine_thread *thread, const uint64_t *counts, int32_t number, uint64_t clock_ns,
-                         int64_t now_ns, const struct tprof_engine_layout *layout,
-                         const struct tprof_engine_block *block, struct tprof_engine_table *table,
-                         struct tprof_engine_segments *segments);
+#define TPROF_ENGINE_PLACES 5
 
-/* Begin a thread's part of a block with those segments of the block before that it needs too. `begin` and `end` say
- * where they were. Returns false without room, or if places are none. */
-bool tprof_engine_retain(struct tprof_engine_thread *thread, int32_t number, const struct tprof_engine_segments *before,
-                         size_t begin, size_t end, const struct tprof_engine_block *block,
-                         struct tprof_engine_table *table, struct tprof_engine_segments *segments);
-
-/* End a thread's part of a block, which has segments: write what comes after them and is none. There is room. */
-void tprof_engine_end_part(struct tprof_engine_segments *segments, size_t columns);
+/* Let a thread go on to the end of a block: begin with those segments of the block before that this one needs too, take
+ * its samples up to the first that is not before `until_ns`, and let the last one before that run on, or close it.
+ * `places` are set to where its segments begin, where those are that the block before did not have, where they end, its
+ * first part, and how many samples were taken. Returns false without room, or if places of segments are none. */
+bool tprof_engine_follow(struct tprof_engine_step *step, int64_t places[TPROF_ENGINE_PLACES]);
 
 /* Fill the index anew. Returns false if it is too small. */
 bool tprof_engine_index(struct tprof_engine_table *table);

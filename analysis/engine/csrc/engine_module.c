@@ -2,29 +2,13 @@
 #include "arrays.h"
 #include "engine.h"
 
-#include <math.h>
-#include <string.h>
-
 static_assert(sizeof(struct tprof_engine_thread) == 104, "THREAD of blocks.py");
 static_assert(sizeof(struct tprof_engine_instance) == 96, "INSTANCE of instance_table.py");
 static_assert(sizeof(struct tprof_engine_part) == 56, "PART of segments.py");
 
-/* Numbers that `follow` writes of a thread, and from how many bytes of samples on it lets other threads run: to get the
- * interpreter's lock back may take milliseconds, of each of many threads that ran little. */
-#define PLACES 5
+/* From so many bytes of samples on other threads may run: to get the interpreter's lock back may take milliseconds, of
+ * each of many threads that ran little. */
 #define MANY_BYTES (1 << 18)
-
-/* What the functions on samples are given. */
-struct given {
-    struct tprof_arrays arrays;
-    struct tprof_engine_thread *thread;
-    uint64_t *counts;
-    int number;
-    struct tprof_engine_layout layout;
-    struct tprof_engine_block block;
-    struct tprof_engine_table table;
-    struct tprof_engine_segments segments;
-};
 
 static bool is_within(int64_t offset, size_t width, size_t bytes)
 {
@@ -112,152 +96,69 @@ static void take_segments(struct tprof_arrays *arrays, PyObject *given, size_t c
         tprof_arrays_refuse(arrays, "there is no room for so many segments, or parts");
 }
 
-static void take_block(struct given *given, PyObject *block, PyObject *table, PyObject *segments)
+/* Take a thread, and what it has in a block. */
+static bool take_thread(struct tprof_arrays *arrays, PyObject *thread, struct tprof_engine_step *step)
 {
-    long long since_ns, until_ns, own_begin_ns, own_end_ns, begin_ns, end_ns;
-    if (!tprof_arrays_parse(&given->arrays, block, "LLLLLL", &since_ns, &until_ns, &own_begin_ns, &own_end_ns,
-                            &begin_ns, &end_ns))
-        return;
-    given->block = (struct tprof_engine_block){since_ns, until_ns, {own_begin_ns, own_end_ns}, {begin_ns, end_ns}};
-    take_table(&given->arrays, table, &given->table);
-    take_segments(&given->arrays, segments, given->table.columns, &given->segments);
-}
-
-static bool take_thread(struct given *given, PyObject *thread)
-{
-    PyObject *state, *counts;
-    size_t count;
-    if (!tprof_arrays_parse(&given->arrays, thread, "OOi", &state, &counts, &given->number))
+    PyObject *of_state, *state, *of_counts, *layout, *of_records, *end_counts;
+    const Py_ssize_t columns = (Py_ssize_t)step->table.columns;
+    Py_ssize_t begin, end;
+    long long after_ns, clock_ns;
+    size_t count, bytes;
+    if (!tprof_arrays_parse(arrays, thread, "OOOnniLLdO", &of_state, &layout, &of_records, &begin, &end, &step->then,
+                            &after_ns, &clock_ns, &step->cut_off_s, &end_counts) ||
+        !tprof_arrays_parse(arrays, of_state, "OOi", &state, &of_counts, &step->number))
         return false;
-    given->thread = tprof_arrays_take_records(&given->arrays, state, "the thread", sizeof *given->thread, &count);
-    given->counts = tprof_arrays_take(&given->arrays, counts, "the thread's counts", UINT64, WRITABLE,
-                                      2 * (Py_ssize_t)given->table.columns);
-    if (count != 1)
-        tprof_arrays_refuse(&given->arrays, "one thread");
-    return !given->arrays.failed;
-}
-
-/* What may come after the samples of a thread that are given. */
-enum { RUNS_ON, ENDS, IS_CLOSED, IS_THERE };
-
-/* What a thread has in a block, and what comes after its samples. */
-struct course {
-    const char *records;
-    size_t bytes;
-    Py_ssize_t begin, end;        /* of its segments in the block before */
-    int then;                     /* one of the above */
-    long long after_ns, clock_ns; /* a time after them, and its CPU clock then; -1: not known */
-    double cut_off_s;             /* the most that it took since then, if that is not known */
-    const uint64_t *end_counts;   /* at its end; NULL: those of the last sample */
-};
-
-static bool take_course_of(struct given *given, PyObject *thread, struct course *course)
-{
-    PyObject *state, *layout, *records, *end_counts;
-    if (!tprof_arrays_parse(&given->arrays, thread, "OOOnniLLdO", &state, &layout, &records, &course->begin,
-                            &course->end, &course->then, &course->after_ns, &course->clock_ns, &course->cut_off_s,
-                            &end_counts))
-        return false;
-    take_thread(given, state);
-    take_layout(&given->arrays, layout, given->table.columns, &given->layout);
-    course->records = tprof_arrays_take_any(&given->arrays, records, "the samples", UINT8, READ, &course->bytes);
-    course->end_counts = end_counts == Py_None ? NULL
-                                               : tprof_arrays_take(&given->arrays, end_counts, "the counts at the end",
-                                                                   UINT64, READ, (Py_ssize_t)given->table.columns);
-    if (course->begin < 0 || course->end < course->begin)
-        tprof_arrays_refuse(&given->arrays, "places of segments must be some");
-    return !given->arrays.failed;
-}
-
-/* Let the running sample of a thread run to the end of the block, or to the thread's end if that is there. Returns
- * false without room. */
-static bool go_on(struct given *given, const struct course *course)
-{
-    struct tprof_engine_thread *thread = given->thread;
-    if (course->then == IS_THERE)
-        return true;
-    uint64_t clock_ns = (uint64_t)course->clock_ns;
-    double cpu_s = -1.0;
-    if (course->clock_ns < 0) {
-        const double wall_s = fmax((double)(course->after_ns - thread->t_ns), 0.0) * 1e-9;
-        const double most_s = thread->instance != 0 ? fmin(wall_s, course->cut_off_s) : 0.0;
-        clock_ns = thread->cpu_ns + (uint64_t)(most_s * 1e9 + 0.5);
-        cpu_s = thread->instance != 0 ? most_s : -1.0;
-    }
-    if (course->then == RUNS_ON || (course->then == ENDS && course->after_ns > given->block.until_ns))
-        return tprof_engine_run_on(thread, given->counts, given->number, clock_ns, course->after_ns, &given->layout,
-                                   &given->block, &given->table, &given->segments);
-    const uint64_t *end_counts = course->end_counts == NULL ? given->counts : course->end_counts;
-    thread->end_ns = course->after_ns > thread->t_ns ? course->after_ns : thread->t_ns;
-    if (!tprof_engine_close(thread, given->counts, given->number, clock_ns, end_counts, cpu_s, &given->layout,
-                            &given->block, &given->table, &given->segments))
-        return false;
-    const int32_t row = thread->instance == 0 ? -1 : tprof_engine_find(&given->table, thread->instance);
-    if (course->then == ENDS && row >= 0)
-        given->table.instances[row].ended = true;
-    return true;
-}
-
-/* Let a thread go on in a block. `place` is set to where its segments begin, where those are that the block before did
- * not have, where they end, its first part, and how many samples were taken. Returns false without room. */
-static bool follow_one(struct given *given, const struct course *course, const struct tprof_engine_segments *before,
-                       int64_t place[PLACES])
-{
-    struct tprof_engine_segments *segments = &given->segments;
-    const size_t begin = segments->count, part = segments->part_count, records = course->bytes / given->layout.bytes;
-    if (course->end > course->begin &&
-        !tprof_engine_retain(given->thread, given->number, before, (size_t)course->begin, (size_t)course->end,
-                             &given->block, &given->table, segments))
-        return false;
-    const size_t fresh = segments->count;
-    const size_t taken = tprof_engine_take(given->thread, given->counts, given->number, course->records, records,
-                                           &given->layout, &given->block, &given->table, segments);
-    const bool is_done = given->thread->is_running && given->thread->t_ns >= given->block.until_ns;
-    if (!is_done && (taken < records || (given->thread->is_running && !go_on(given, course))))
-        return false;
-    const int64_t found[] = {(int64_t)begin, (int64_t)fresh, (int64_t)segments->count, (int64_t)part, (int64_t)taken};
-    memcpy(place, found, sizeof found);
-    if (segments->count > begin && segments->count >= segments->room)
-        return false;
-    if (segments->count > begin)
-        tprof_engine_end_part(segments, given->table.columns);
-    return true;
+    step->begin = (size_t)begin;
+    step->end = (size_t)end;
+    step->after_ns = after_ns;
+    step->clock_ns = clock_ns;
+    step->thread = tprof_arrays_take_records(arrays, state, "the thread", sizeof *step->thread, &count);
+    step->counts = tprof_arrays_take(arrays, of_counts, "the thread's counts", UINT64, WRITABLE, 2 * columns);
+    take_layout(arrays, layout, step->table.columns, &step->layout);
+    step->records = tprof_arrays_take_any(arrays, of_records, "the samples", UINT8, READ, &bytes);
+    step->end_counts = NULL;
+    if (end_counts != Py_None)
+        step->end_counts = tprof_arrays_take(arrays, end_counts, "the counts at the end", UINT64, READ, columns);
+    if (count != 1 || begin < 0 || end < begin)
+        tprof_arrays_refuse(arrays, "one thread, whose places are some");
+    step->record_count = arrays->failed ? 0 : bytes / step->layout.bytes;
+    return !arrays->failed;
 }
 
 static PyObject *follow(PyObject *self, PyObject *args)
 {
-    PyObject *threads, *of_before, *of_places, *block, *table, *of_segments;
-    struct given given;
-    struct tprof_engine_segments before;
-    struct course course;
+    PyObject *threads, *of_before, *of_places, *of_table, *of_segments;
+    long long since_ns, until_ns, own_begin_ns, own_end_ns, begin_ns, end_ns;
+    struct tprof_arrays arrays;
+    struct tprof_engine_step step;
     bool good = true;
     (void)self;
-    if (!tprof_arrays_begin(&given.arrays, args, "O!OO(OOO)", &PyTuple_Type, &threads, &of_before, &of_places, &block,
-                            &table, &of_segments))
+    if (!tprof_arrays_begin(&arrays, args, "O!OO((LLLLLL)OO)", &PyTuple_Type, &threads, &of_before, &of_places,
+                            &since_ns, &until_ns, &own_begin_ns, &own_end_ns, &begin_ns, &end_ns, &of_table,
+                            &of_segments))
         return NULL;
-    take_block(&given, block, table, of_segments);
-    take_segments(&given.arrays, of_before, given.table.columns, &before);
-    int64_t *places =
-        tprof_arrays_take(&given.arrays, of_places, "the places", INT64, WRITABLE, PLACES * PyTuple_GET_SIZE(threads));
-    const int common = given.arrays.taken;
-    for (Py_ssize_t at = 0; good && !given.arrays.failed && at < PyTuple_GET_SIZE(threads); at++) {
-        if (take_course_of(&given, PyTuple_GET_ITEM(threads, at), &course)) {
-            if (course.bytes < MANY_BYTES) {
-                good = follow_one(&given, &course, &before, places + PLACES * at);
-            } else {
-                Py_BEGIN_ALLOW_THREADS
-                good = follow_one(&given, &course, &before, places + PLACES * at);
-                Py_END_ALLOW_THREADS
-            }
+    step.block = (struct tprof_engine_block){since_ns, until_ns, {own_begin_ns, own_end_ns}, {begin_ns, end_ns}};
+    take_table(&arrays, of_table, &step.table);
+    take_segments(&arrays, of_segments, step.table.columns, &step.segments);
+    take_segments(&arrays, of_before, step.table.columns, &step.before);
+    int64_t *places = tprof_arrays_take(&arrays, of_places, "the places", INT64, WRITABLE,
+                                        TPROF_ENGINE_PLACES * PyTuple_GET_SIZE(threads));
+    const int common = arrays.taken;
+    for (Py_ssize_t at = 0; good && !arrays.failed && at < PyTuple_GET_SIZE(threads); at++) {
+        if (take_thread(&arrays, PyTuple_GET_ITEM(threads, at), &step)) {
+            PyThreadState *state = step.record_count * step.layout.bytes < MANY_BYTES ? NULL : PyEval_SaveThread();
+            good = tprof_engine_follow(&step, places + TPROF_ENGINE_PLACES * at);
+            if (state != NULL)
+                PyEval_RestoreThread(state);
         }
-        while (given.arrays.taken > common)
-            PyBuffer_Release(&given.arrays.views[--given.arrays.taken]);
+        while (arrays.taken > common)
+            PyBuffer_Release(&arrays.views[--arrays.taken]);
     }
     if (!good)
-        tprof_arrays_refuse(&given.arrays, "there is no room for more segments, or places of segments are none");
-    return tprof_arrays_release(&given.arrays, true)
-               ? Py_BuildValue("nnn", (Py_ssize_t)given.table.count, (Py_ssize_t)given.segments.count,
-                               (Py_ssize_t)given.segments.part_count)
+        tprof_arrays_refuse(&arrays, "there is no room for more segments, or places of segments are none");
+    return tprof_arrays_release(&arrays, true)
+               ? Py_BuildValue("nnn", (Py_ssize_t)step.table.count, (Py_ssize_t)step.segments.count,
+                               (Py_ssize_t)step.segments.part_count)
                : NULL;
 }
 

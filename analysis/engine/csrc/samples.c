@@ -65,21 +65,22 @@ static void begin_instance(struct tprof_engine_instance *one, const struct tprof
 }
 
 /* Return the row of the running instance, which is entered if it is not there; there is room. */
-static int32_t row_of(struct tprof_engine_table *table, const struct tprof_engine_thread *thread, int32_t number,
-                      int64_t begin_ns)
+static int32_t row_of(struct tprof_engine_step *step, int64_t begin_ns)
 {
+    struct tprof_engine_table *table = &step->table;
+    const struct tprof_engine_thread *thread = step->thread;
     const size_t place = place_of(table, thread->instance);
     const int32_t known = table->index[place];
     if (known >= 0) {
         if (begin_ns < table->instances[known].start_ns)
-            begin_instance(&table->instances[known], thread, number, begin_ns);
+            begin_instance(&table->instances[known], thread, step->number, begin_ns);
         return known;
     }
     const int32_t row = (int32_t)table->count++;
     struct tprof_engine_instance *one = &table->instances[row];
     *one = (struct tprof_engine_instance){
         .instance = thread->instance, .part = -1, .end_ns = INT64_MIN, .last_ns = INT64_MIN};
-    begin_instance(one, thread, number, begin_ns);
+    begin_instance(one, thread, step->number, begin_ns);
     memset(table->counts + (size_t)row * table->columns, 0, table->columns * sizeof *table->counts);
     table->index[place] = row;
     return row;
@@ -154,9 +155,10 @@ static struct cut cut_to(const struct span *span, const int64_t reach_ns[2])
     return cut;
 }
 
-static bool has_room(const struct tprof_engine_table *table, const struct tprof_engine_segments *segments)
+static bool has_room(const struct tprof_engine_step *step)
 {
-    return table->count < table->room && segments->count + 2 < segments->room &&
+    const struct tprof_engine_segments *segments = &step->segments;
+    return step->table.count < step->table.room && segments->count + 2 < segments->room &&
            segments->part_count < segments->part_room;
 }
 
@@ -177,11 +179,13 @@ static double increase(uint64_t from, uint64_t to)
 
 /* Add the segment of the running sample, which the counts `until` end, and, if there is one, a sample of this kind and
  * flags. There is room. */
-static void add_segment(struct tprof_engine_thread *thread, const uint64_t *counts, const uint64_t *until,
-                        int32_t number, const struct span *span, uint8_t end_kind, uint8_t end_flags,
-                        const struct tprof_engine_layout *layout, const struct tprof_engine_block *block,
-                        struct tprof_engine_table *table, struct tprof_engine_segments *segments)
+static void add_segment(struct tprof_engine_step *step, const uint64_t *until, const struct span *span,
+                        uint8_t end_kind, uint8_t end_flags)
 {
+    struct tprof_engine_thread *thread = step->thread;
+    struct tprof_engine_table *table = &step->table;
+    struct tprof_engine_segments *segments = &step->segments;
+    const struct tprof_engine_block *block = &step->block;
     const struct cut cut = cut_to(span, block->reach_ns);
     thread->starts += thread->kind == START;
     thread->aborted += (thread->flags & ABORTED) != 0;
@@ -196,9 +200,9 @@ static void add_segment(struct tprof_engine_thread *thread, const uint64_t *coun
     double *of_instance = NULL;
     int32_t slot = 0;
     if (thread->instance != 0) {
-        const int32_t row = row_of(table, thread, number, cut.begin_ns);
+        const int32_t row = row_of(step, cut.begin_ns);
         struct tprof_engine_instance *one = &table->instances[row];
-        slot = slot_of(one, row, number, cut.begin_ns, thread->cpu, thread->package, segments);
+        slot = slot_of(one, row, step->number, cut.begin_ns, thread->cpu, thread->package, segments);
         struct tprof_engine_part *part = &segments->parts[slot - 1];
         add_to_part(part, block, cut.begin_ns, cut.end_ns, cpu_s);
         one->own_s += (double)(cut.end_ns - cut.begin_ns) * 1e-9;
@@ -215,7 +219,8 @@ static void add_segment(struct tprof_engine_thread *thread, const uint64_t *coun
     }
     write(segments, cut.begin_ns, cut.end_ns, slot, cpu_s, thread->cpu, thread->package, span->package_end);
     for (size_t column = 0; column < table->columns; column++) {
-        const double more = layout->columns[column] < 0 ? NAN : increase(counts[column], until[column]) * cut.part;
+        const double more =
+            step->layout.columns[column] < 0 ? NAN : increase(step->counts[column], until[column]) * cut.part;
         segments->increments[column * segments->room + at] = more;
         if (of_instance != NULL)
             of_instance[column] += more;
@@ -267,16 +272,29 @@ static void run(struct tprof_engine_thread *thread, const struct sample *sample,
     thread->is_running = true;
 }
 
-size_t tprof_engine_take(struct tprof_engine_thread *thread, uint64_t *counts, int32_t number, const char *records,
-                         size_t record_count, const struct tprof_engine_layout *layout,
-                         const struct tprof_engine_block *block, struct tprof_engine_table *table,
-                         struct tprof_engine_segments *segments)
+/* Return what a running sample takes until a time, at which the clock is known. */
+static double seconds_until(const struct tprof_engine_step *step, int64_t t_ns, uint64_t cpu_ns)
 {
-    const size_t columns = table->columns;
-    uint64_t *until = counts + columns;
+    if (step->layout.cpu_ns >= 0)
+        return increase(step->thread->cpu_ns, cpu_ns) * 1e-9;
+    return step->thread->instance != 0 ? (double)(t_ns - step->thread->t_ns) * 1e-9 : 0.0;
+}
+
+static bool is_done(const struct tprof_engine_step *step)
+{
+    return step->thread->is_running && step->thread->t_ns >= step->block.until_ns;
+}
+
+/* Take samples up to the first that is not before the block's end; returns how many, fewer without room. */
+static size_t take(struct tprof_engine_step *step)
+{
+    const size_t columns = step->table.columns;
+    struct tprof_engine_thread *thread = step->thread;
+    const struct tprof_engine_layout *layout = &step->layout;
+    uint64_t *counts = step->counts, *until = counts + columns;
     size_t taken = 0;
-    for (; taken < record_count && !(thread->is_running && thread->t_ns >= block->until_ns); taken++) {
-        const char *record = records + taken * layout->bytes;
+    for (; taken < step->record_count && !is_done(step); taken++) {
+        const char *record = step->records + taken * layout->bytes;
         const struct sample sample = sample_at(record, layout);
         const int64_t raw_ns = sample.t_ns < (uint64_t)thread->end_ns ? (int64_t)sample.t_ns : thread->end_ns;
         const int64_t t_ns = thread->is_running && raw_ns < thread->t_ns ? thread->t_ns : raw_ns;
@@ -287,16 +305,11 @@ size_t tprof_engine_take(struct tprof_engine_thread *thread, uint64_t *counts, i
                 memcpy(&until[column], record + layout->columns[column], sizeof *until);
         }
         if (thread->is_running) {
-            if (!has_room(table, segments))
+            if (!has_room(step))
                 break;
             thread->disordered += raw_ns < thread->raw_ns;
-            const double length_s = (double)(t_ns - thread->t_ns) * 1e-9;
-            const double cpu_s = layout->cpu_ns >= 0     ? increase(thread->cpu_ns, sample.cpu_ns) * 1e-9
-                                 : thread->instance != 0 ? length_s
-                                                         : 0.0;
-            const struct span span = {thread->t_ns, t_ns, cpu_s, package};
-            add_segment(thread, counts, until, number, &span, sample.kind, sample.flags, layout, block, table,
-                        segments);
+            const struct span span = {thread->t_ns, t_ns, seconds_until(step, t_ns, sample.cpu_ns), package};
+            add_segment(step, until, &span, sample.kind, sample.flags);
         } else {
             thread->earlier_ns = sample.cpu_ns < MOST_NS ? (int64_t)sample.cpu_ns : MOST_NS;
         }
@@ -306,56 +319,69 @@ size_t tprof_engine_take(struct tprof_engine_thread *thread, uint64_t *counts, i
     return taken;
 }
 
-bool tprof_engine_close(struct tprof_engine_thread *thread, const uint64_t *counts, int32_t number, uint64_t end_cpu_ns,
-                        const uint64_t *end_counts, double cpu_s, const struct tprof_engine_layout *layout,
-                        const struct tprof_engine_block *block, struct tprof_engine_table *table,
-                        struct tprof_engine_segments *segments)
+/* Close the last segment at the thread's end, where its clock is known; `cpu_s`, unless it is negative, takes the place of
+ * what that says. There is room. */
+static void close_last(struct tprof_engine_step *step, uint64_t clock_ns, double cpu_s)
 {
-    if (!thread->is_running)
-        return true;
-    if (!has_room(table, segments))
-        return false;
-    const int64_t end_ns = thread->end_ns > thread->t_ns ? thread->end_ns : thread->t_ns;
-    const double length_s = (double)(end_ns - thread->t_ns) * 1e-9;
-    const double clock_s = layout->cpu_ns >= 0     ? increase(thread->cpu_ns, end_cpu_ns) * 1e-9
-                           : thread->instance != 0 ? length_s
-                                                   : 0.0;
-    const struct span span = {thread->t_ns, end_ns, cpu_s < 0 ? clock_s : cpu_s, thread->package};
-    add_segment(thread, counts, end_counts, number, &span, 0, 0, layout, block, table, segments);
+    struct tprof_engine_thread *thread = step->thread;
+    const int64_t end_ns = step->after_ns > thread->t_ns ? step->after_ns : thread->t_ns;
+    const struct span span = {thread->t_ns, end_ns, cpu_s < 0 ? seconds_until(step, end_ns, clock_ns) : cpu_s,
+                              thread->package};
+    add_segment(step, step->end_counts == NULL ? step->counts : step->end_counts, &span, 0, 0);
+    thread->end_ns = end_ns;
     thread->is_running = false;
-    return true;
+    const int32_t row = thread->instance == 0 ? -1 : tprof_engine_find(&step->table, thread->instance);
+    if (step->then == TPROF_ENGINE_ENDS && row >= 0)
+        step->table.instances[row].ended = true;
 }
 
-bool tprof_engine_run_on(struct tprof_engine_thread *thread, const uint64_t *counts, int32_t number, uint64_t clock_ns,
-                         int64_t now_ns, const struct tprof_engine_layout *layout,
-                         const struct tprof_engine_block *block, struct tprof_engine_table *table,
-                         struct tprof_engine_segments *segments)
+/* Let the running sample run on to the end of the block: a sample there goes on with it. There is room. */
+static void run_on(struct tprof_engine_step *step, uint64_t clock_ns)
 {
-    const int64_t until_ns = block->until_ns, passed_ns = until_ns - thread->t_ns;
-    if (!thread->is_running || passed_ns <= 0)
-        return true;
-    if (!has_room(table, segments))
-        return false;
-    const double part = (double)passed_ns / (double)(now_ns > until_ns ? now_ns - thread->t_ns : passed_ns);
+    struct tprof_engine_thread *thread = step->thread;
+    const int64_t until_ns = step->block.until_ns, passed_ns = until_ns - thread->t_ns;
+    const int64_t known_ns = step->after_ns > until_ns ? step->after_ns - thread->t_ns : passed_ns;
+    const double part = (double)passed_ns / (double)known_ns;
     const uint64_t cpu_ns = thread->cpu_ns + (uint64_t)(increase(thread->cpu_ns, clock_ns) * part);
-    const double cpu_s = layout->cpu_ns >= 0     ? increase(thread->cpu_ns, cpu_ns) * 1e-9
-                         : thread->instance != 0 ? (double)passed_ns * 1e-9
-                                                 : 0.0;
-    const struct span span = {thread->t_ns, until_ns, cpu_s, thread->package};
-    add_segment(thread, counts, counts, number, &span, 0, 0, layout, block, table, segments);
+    const struct span span = {thread->t_ns, until_ns, seconds_until(step, until_ns, cpu_ns), thread->package};
+    add_segment(step, step->counts, &span, 0, 0);
     const struct sample sample = {
         .instance = thread->instance, .cpu_ns = cpu_ns, .task = thread->task, .cpu = thread->cpu};
     run(thread, &sample, until_ns, until_ns, thread->package);
-    return true;
 }
 
-bool tprof_engine_retain(struct tprof_engine_thread *thread, int32_t number, const struct tprof_engine_segments *before,
-                         size_t begin, size_t end, const struct tprof_engine_block *block,
-                         struct tprof_engine_table *table, struct tprof_engine_segments *segments)
+/* Let the running sample run to the end of the block, or to the thread's end if that is there. There is room. */
+static void go_on(struct tprof_engine_step *step)
 {
-    if (end < begin || end >= before->count)
+    const struct tprof_engine_thread *thread = step->thread;
+    uint64_t clock_ns = (uint64_t)step->clock_ns;
+    double cpu_s = -1.0;
+    if (step->clock_ns < 0) {
+        clock_ns = thread->cpu_ns;
+        if (thread->instance != 0) {
+            cpu_s = fmin(fmax((double)(step->after_ns - thread->t_ns), 0.0) * 1e-9, step->cut_off_s);
+            clock_ns += (uint64_t)(cpu_s * 1e9 + 0.5);
+        }
+    }
+    if (step->then == TPROF_ENGINE_RUNS_ON ||
+        (step->then == TPROF_ENGINE_ENDS && step->after_ns > step->block.until_ns))
+        run_on(step, clock_ns);
+    else
+        close_last(step, clock_ns, cpu_s);
+}
+
+/* Begin with those segments of the block before that this one needs too. Returns false without room, or if places are
+ * none. */
+static bool retain(struct tprof_engine_step *step)
+{
+    struct tprof_engine_thread *thread = step->thread;
+    const struct tprof_engine_block *block = &step->block;
+    const struct tprof_engine_segments *before = &step->before;
+    struct tprof_engine_table *table = &step->table;
+    struct tprof_engine_segments *segments = &step->segments;
+    if (step->end > step->begin && step->end >= before->count)
         return false;
-    for (size_t at = begin; at < end; at++) {
+    for (size_t at = step->begin; at < step->end; at++) {
         const int64_t begin_ns = before->t_ns[at], end_ns = before->t_ns[at + 1];
         if (end_ns < block->since_ns) {
             thread->earlier_ns = later(thread->earlier_ns, before->cpu_s[at]);
@@ -363,14 +389,14 @@ bool tprof_engine_retain(struct tprof_engine_thread *thread, int32_t number, con
         }
         int32_t slot = before->slot[at];
         const size_t to = segments->count;
-        if (!has_room(table, segments) || slot < 0 || (size_t)slot > before->part_count)
+        if (!has_room(step) || slot < 0 || (size_t)slot > before->part_count)
             return false;
         if (slot > 0) {
             const int32_t row = before->parts[slot - 1].row;
             if (row < 0 || (size_t)row >= table->count)
                 return false;
-            slot =
-                slot_of(&table->instances[row], row, number, begin_ns, before->cpu[at], before->package[at], segments);
+            slot = slot_of(&table->instances[row], row, step->number, begin_ns, before->cpu[at], before->package[at],
+                           segments);
             add_to_part(&segments->parts[slot - 1], block, begin_ns, end_ns, before->cpu_s[at]);
         }
         write(segments, begin_ns, end_ns, slot, before->cpu_s[at], before->cpu[at], before->package[at],
@@ -381,7 +407,8 @@ bool tprof_engine_retain(struct tprof_engine_thread *thread, int32_t number, con
     return true;
 }
 
-void tprof_engine_end_part(struct tprof_engine_segments *segments, size_t columns)
+/* Write what comes after the segments of a thread, and is none. There is room. */
+static void end_part(struct tprof_engine_segments *segments, size_t columns)
 {
     const size_t at = segments->count++;
     segments->slot[at] = 0;
@@ -390,4 +417,27 @@ void tprof_engine_end_part(struct tprof_engine_segments *segments, size_t column
     segments->package[at] = segments->package_end[at] = 0;
     for (size_t column = 0; column < columns; column++)
         segments->increments[column * segments->room + at] = 0;
+}
+
+bool tprof_engine_follow(struct tprof_engine_step *step, int64_t places[TPROF_ENGINE_PLACES])
+{
+    struct tprof_engine_segments *segments = &step->segments;
+    const size_t begin = segments->count, part = segments->part_count;
+    if (!retain(step))
+        return false;
+    const size_t fresh = segments->count, taken = take(step);
+    if (!is_done(step)) {
+        if (taken < step->record_count || (step->thread->is_running && !has_room(step)))
+            return false;
+        if (step->thread->is_running && step->then != TPROF_ENGINE_IS_THERE)
+            go_on(step);
+    }
+    const size_t found[TPROF_ENGINE_PLACES] = {begin, fresh, segments->count, part, taken};
+    for (size_t at = 0; at < TPROF_ENGINE_PLACES; at++)
+        places[at] = (int64_t)found[at];
+    if (segments->count > begin && segments->count >= segments->room)
+        return false;
+    if (segments->count > begin)
+        end_part(segments, step->table.columns);
+    return true;
 }
