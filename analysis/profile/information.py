@@ -16,6 +16,7 @@ from tprof.trace import Quality
 from tprof.trace.estimate import EXACT, most_watts, watts_error
 
 from .intervals import common_error
+from .memory import GRAPH_BYTES, lacking
 from .native_threads import native_warnings
 from .profile_warnings import fit_warnings, gpu_warnings, sample_warnings, static_warnings, unread_warnings
 from .provenance import describe, dropped_samples
@@ -55,6 +56,11 @@ class Said:
         return cls(read_events(trace), read_instance_keys(trace))
 
     @property
+    def names_waits(self) -> bool:
+        """Whether it says what instances waited for."""
+        return bool(len(self.events) or len(self.keys))
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """Sentences on what is missing."""
         return (*self.events.notes, *self.keys.notes)
@@ -89,6 +95,8 @@ def informed(trace: Trace, prepared: Prepared, recipe: Recipe, found: Found) -> 
     """Return the `info` of a profile."""
     names = [entry.name for entry in trace.tasks]
     warnings = [*found.said.notes, *prepared.problems, *found.stuck]
+    if found.said.names_waits and (lack := lacking(found.instances, GRAPH_BYTES)) is not None:
+        warnings.append(f"what tasks waited for is not shown, since it {lack}: take a window of time, --between")
     warnings += sample_warnings(trace, found, recipe.model, lost=any(dropped_samples(trace).values()))
     for domain in recipe.quanta:
         warnings += unread_warnings(domain, trace.start_ns, integrated=trace.readings[domain.name].integrated)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from tprof.errors import UsageError
 
-from .memory import available_bytes, size_text
+from .memory import lacking
 from .stored_instances import Piece, scanned
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ KEPT = [
     "energy_high_j",
 ]  # fmt: skip
 """Columns of a table of instances for trees of tasks and for reports."""
+KEPT_BYTES = 200
+"""Of memory for a row of these while they are put together."""
 ROW_BYTES = 700
 """Of memory for a row while a table is put together from its parts, more than was measured with eight counters."""
 
@@ -79,7 +81,7 @@ class Instances:
     @property
     def table_fits(self) -> bool:
         """Whether there is memory for the table of all of them."""
-        return self.sums.rows * ROW_BYTES <= available_bytes()
+        return lacking(self.sums.rows, ROW_BYTES) is None
 
     def share(self, sink: Callable[[Piece], None], progress: Progress | None = None) -> None:
         """Call a function with the instances of each window, as they end; a second one with how far that is.
@@ -97,6 +99,11 @@ class Instances:
     @cached_property
     def kept(self) -> tuple[Piece, StackShares | None]:
         """Columns `KEPT` of all of them by id, and the sampled stacks; None if none were sampled."""
+        if (lack := lacking(self.sums.rows, KEPT_BYTES)) is not None:
+            raise UsageError(
+                f"what trees and pages show of {self.sums.rows:,} instances {lack}: take a window of the recording by "
+                "profile(start_s=…, end_s=…), --between"
+            )
         stacks = self.stream.begin_stacks() if self.stream.trace.stack_files else None
         parts: list[Piece] = []
 
@@ -133,12 +140,10 @@ class Instances:
 
     @cached_property
     def _whole(self) -> _Whole:
-        if not self.table_fits:
-            needed, free = size_text(self.sums.rows * ROW_BYTES), size_text(available_bytes())
+        if (lack := lacking(self.sums.rows, ROW_BYTES)) is not None:
             raise UsageError(
-                f"the table of {self.sums.rows:,} instances would take {needed} of memory and {free} are free: read it "
-                "in parts by profile.scan_tasks(), or a window of the recording by profile(start_s=…, end_s=…), "
-                "--between"
+                f"the table of {self.sums.rows:,} instances {lack}: read it in parts by profile.scan_tasks(), or a "
+                "window of the recording by profile(start_s=…, end_s=…), --between"
             )
         parts: list[Piece] = []
         self.stream.share(self.complete, parts.append)

@@ -11,7 +11,7 @@ import pandas as pd
 from tprof.errors import UsageError
 
 from .instances import ROW_BYTES
-from .memory import available_bytes, size_text
+from .memory import lacking
 from .part_tables import with_own
 from .stored_instances import Piece, scanned
 
@@ -97,12 +97,10 @@ class JobInstances:
         return tasks.assign(start_s=tasks["start_s"] + self.job.late_s(part), host=part.host)
 
     def _check_memory(self) -> None:
-        needed, free = self.sums.rows * ROW_BYTES, available_bytes()
-        if needed > free:
+        if (lack := lacking(self.sums.rows, ROW_BYTES)) is not None:
             raise UsageError(
-                f"the table of {self.sums.rows:,} instances of the job would take {size_text(needed)} of memory and "
-                f"{size_text(free)} are free: write it by profile.to_parquet(…) (tprof export "
-                f"{self.job.trace.path.name} parquet), or take the part of one host"
+                f"the table of {self.sums.rows:,} instances of the job {lack}: write it by profile.to_parquet(…) "
+                f"(tprof export {self.job.trace.path.name} parquet), or take the part of one host"
             )
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import psutil
 
+GRAPH_BYTES = 1000
+"""For an instance while chains of tasks are found."""
 _LIMITS = ("memory.max", "memory.limit_in_bytes")
 _USED = ("memory.current", "memory.usage_in_bytes")
 _CACHED = ("inactive_file ", "total_inactive_file ")
@@ -68,3 +70,9 @@ def _cached(folder: Path) -> int:
 def size_text(size: float) -> str:
     """Return a size in words, such as ``1.2 GB``."""
     return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{size / 1e6:,.0f} MB"
+
+
+def lacking(rows: int, row_bytes: int) -> str | None:
+    """Return in words that a table of so many rows does not fit into memory; None if it does."""
+    needed, free = rows * row_bytes, available_bytes()
+    return f"would take {size_text(needed)} of memory and {size_text(free)} are free" if needed > free else None

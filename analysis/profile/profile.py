@@ -18,6 +18,7 @@ from .flame import flame, job_flame
 from .grouped import grouped_table
 from .host_figures import counted_accounts, figures_of, hosts_table
 from .instance_accuracy import expected_errors
+from .memory import GRAPH_BYTES, lacking
 from .summary import HostSums, by_host, host_sums_of, summary_of, summary_of_job
 from .tables import binned, decisions_table, power_table
 from .task_graph import critical_path, dependences, read_instances, runtime_facts, starvation, waits
@@ -337,12 +338,12 @@ class Profile:
         """The keys of an engine's tasks."""
         return self.said.keys
 
-    @property
+    @cached_property
     def has_graph(self) -> bool:
-        """Whether events or keys say what instances waited for, so that chains of them can be found."""
+        """Whether events or keys say what instances waited for, and there is memory to find chains of them."""
         if self.job is not None:
             return any(one.has_graph for one in self.job.parts)
-        return self.has_samples and bool(len(self.events) or len(self.keys))
+        return self.has_samples and self.said.names_waits and lacking(self.sums.rows, GRAPH_BYTES) is None
 
     @cached_property
     def graph(self) -> GraphInstances:
@@ -359,7 +360,7 @@ class Profile:
     @cached_property
     def runtime(self) -> dict[str, float | int] | None:
         """Summary figures of a task runtime; None without one; see `tprof.analysis.profile.task_graph.waits`."""
-        return runtime_facts(self) if self.has_samples else None
+        return runtime_facts(self) if self.job is None and self.has_graph else None
 
     def __repr__(self) -> str:
         """Describe the profile in one line."""

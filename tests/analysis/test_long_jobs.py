@@ -16,7 +16,7 @@ from support import nested_runs, traces
 from support.properties import examples
 from tprof.analysis.compare import figures_of
 from tprof.analysis.export import format_named
-from tprof.analysis.profile import Profile, build, job_instances
+from tprof.analysis.profile import Profile, build
 from tprof.analysis.profile.parallel_maps import Processes
 from tprof.analysis.report.profile_page import page_data
 
@@ -178,7 +178,7 @@ def test_a_label_that_nobody_has_is_refused_before_parts_are_read_again(job) -> 
 
 
 def test_a_table_that_does_not_fit_is_one_sentence(job, monkeypatch) -> None:
-    monkeypatch.setattr(job_instances, "available_bytes", lambda: 1000)
+    monkeypatch.setattr("tprof.analysis.profile.memory.available_bytes", lambda: 1000)
 
     with pytest.raises(UsageError, match=r"instances of the job would take .* and 0 MB are free: write it by profile"):
         in_windows(job).tasks  # noqa: B018 - asking for it is what fails

@@ -206,10 +206,12 @@ def test_a_table_that_does_not_fit_is_refused_with_what_to_do(tmp_path, monkeypa
     """Before anything is read, in a sentence that names parts and windows."""
     trace = tprof.load(nested_runs.write(tmp_path / "x.tprof", np.random.default_rng(0)))
     profile = streamed(trace)
-    monkeypatch.setattr("tprof.analysis.profile.instances.available_bytes", lambda: 1_000)
+    monkeypatch.setattr("tprof.analysis.profile.memory.available_bytes", lambda: 1_000)
 
     with pytest.raises(UsageError, match=r"instances would take .* are free: read it in parts by profile\.scan_tasks"):
         _ = profile.tasks
+    with pytest.raises(UsageError, match=r"instances would take .* are free: take a window of the recording by"):
+        profile.flame()
 
 
 def test_memory_is_what_the_machine_and_control_groups_leave(tmp_path) -> None:

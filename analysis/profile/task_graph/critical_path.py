@@ -158,7 +158,7 @@ def critical_path(profile: Profile) -> CriticalPath:
     UsageError
         If the trace has neither events of a task runtime nor keys.
     """
-    if not (len(profile.events) or len(profile.keys)):
+    if not profile.said.names_waits:
         raise UsageError(NONE)
     return path_through(profile.graph, str(profile.info["quality"]))
 

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from tprof.analysis.profile.memory import GRAPH_BYTES, lacking
 
+from tprof.errors import UsageError
 from tprof.trace import EventKind
 
 from .events import UNKNOWN, looked_up
@@ -70,7 +72,9 @@ class Instances:
 
 
 def read_instances(profile: Profile) -> Instances:
-    """Combine a profile's instances with the trace's samples, events and keys."""
+    """Combine a profile's instances with the trace's samples, events and keys. Raises UsageError without memory."""
+    if (lack := lacking(profile.sums.rows, GRAPH_BYTES)) is not None:
+        raise UsageError(f"what {profile.sums.rows:,} instances waited for {lack}: take a window of time, --between")
     parts: list[pd.DataFrame] = []
     profile.instances.share(lambda piece: parts.append(_of_piece(profile.trace, piece)))
     table = pd.concat(parts).sort_values("instance", ignore_index=True)
