@@ -16,6 +16,7 @@ from tprof.analysis.attribution.stack_samples import SampledStacks, ThreadReach
 
 from .fits import Planned
 from .information import limits_of
+from .native_threads import PoolSums, WindowNativeTotals
 from .profile_warnings import ran_in, stuck_sensor_warnings
 from .recipe import repeatable
 from .stack_shares import StackShares
@@ -23,7 +24,6 @@ from .stored_instances import Piece
 from .tables import tasks_table
 from .task_graph import ServedSegments
 from .window_gpus import GpuTally, WindowGpus, without_gpus
-from .window_pools import PoolSums, WindowNativeTotals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

@@ -83,11 +83,11 @@ class FollowedNatives:
 
     def threads(self) -> list[NativeThread]:
         """Return the threads that may have moved."""
-        return self._file.threads_in(self._records)
+        return self._file.threads_in(self._records.copy())
 
     def calls(self) -> list[PoolCalls]:
         """Return the calls that gave work to pools."""
-        return self._file.calls_in(self._records)
+        return self._file.calls_in(self._records.copy())
 
 
 class Natives:

@@ -27,9 +27,9 @@ from .natives import BEFORE_NS, LATE_NS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tprof.analysis.attribution.natives.onsets import Onsets
     from tprof.analysis.attribution.natives.pools import CutPool
     from tprof.analysis.attribution.natives.segments import NativeSegments
+    from tprof.analysis.attribution.natives.users import Onsets
     from tprof.analysis.attribution.segments import JoinedSegments
     from tprof.trace.tasks import TaskTable
 

@@ -9,9 +9,8 @@ from .kinds import EndReason, EventKind, Flag, Kind, Quality
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .cluster import ClusterTrace, HostPart
-    from .native import NativeThread
+    from .native import NativeCounts, NativeThread
     from .native_calls import PoolCalls
-    from .native_counts import NativeCounts
     from .reader import load, load_one, load_session
     from .readings import Readings
     from .stacks import Stacks
@@ -56,7 +55,7 @@ __getattr__ = lazy_names(
         "load_session": "reader",
         "NativeThread": "native",
         "PoolCalls": "native_calls",
-        "NativeCounts": "native_counts",
+        "NativeCounts": "native",
         "Readings": "readings",
         "Stacks": "stacks",
         "SumsTrace": "sums_trace",

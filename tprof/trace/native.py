@@ -9,9 +9,11 @@ as evenly spent.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tprof.errors import TraceError
 
@@ -20,23 +22,12 @@ from .arguments import refuse_if, whole
 from .kinds import NativeFlag, NativeKind
 from .metadata import MAX_NS
 from .native_calls import PoolCalls, calls_of, records_of_calls
-from .native_counts import (
-    MAX_COLUMNS,
-    NativeCounts,
-    by_key,
-    check_counts,
-    columns_of,
-    read_counts,
-    records_of_counts,
-)  # fmt: skip
 from .stream import open_stream
-from .thread import MAX_PID
+from .thread import MAX_PID, is_column_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
-
-    import numpy.typing as npt
 
     from .stream import Stream
     from .tasks import TaskTable
@@ -50,8 +41,42 @@ MAX_PARTS = 256
 
 _APPEAR, _CREATOR, _END, _NAME, _BEGIN = map(int, _OF_THREADS)
 
+MAX_COLUMNS = layout.MAX_COLUMNS - 2
+"""A sample has energy and CPU time too."""
+_LOW = np.uint64(0xFFFF_FFFF)
+_HALF = np.uint64(32)
+_MOST = np.uint64(np.iinfo(np.int64).max)
+_PLACE_BITS = 16
+_PLACES = (1 << _PLACE_BITS) - 1
+
 Records = np.ndarray[Any, np.dtype[np.void]]
-Times = np.ndarray[Any, np.dtype[np.int64]]
+Times = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class NativeCounts:
+    """Counts of a thread at some of its readings, since its counters were opened.
+
+    Conservation: what was counted between two of these readings is the difference of the counts there.
+
+    Attributes
+    ----------
+    at : (m,) int64, increasing: indices in the thread's `t_ns`.
+    values : (m,) int64 of each column that was counted, from 0 on, not decreasing.
+    scaled : (m,) bool, whether the counters took turns with others since the one before, and are scaled up from a part
+        of the time.
+    """
+
+    at: Times
+    values: Mapping[str, Times]
+    scaled: NDArray[np.bool_]
+
+    def between(self, first: int, stop: int) -> NativeCounts:
+        """Return the counts at some of the thread's readings."""
+        part = slice(*np.searchsorted(self.at, (first, stop)).tolist())
+        return NativeCounts(
+            self.at[part] - first, {name: values[part] for name, values in self.values.items()}, self.scaled[part]
+        )
 
 
 @dataclass(frozen=True)
@@ -90,8 +115,8 @@ class NativeThread:
     creator_task: int | None
     creator_instance: int | None
     ended_ns: int | None
-    t_ns: npt.NDArray[np.int64]
-    cpu_ns: npt.NDArray[np.int64]
+    t_ns: NDArray[np.int64]
+    cpu_ns: NDArray[np.int64]
     counts: NativeCounts | None = None
     joined: bool = False
 
@@ -104,11 +129,8 @@ class NativeThread:
             return None
         first = max(int(np.searchsorted(self.t_ns, begin_ns, side="right")) - 1, 0)
         stop = int(np.searchsorted(self.t_ns, end_ns, side="left")) + 1
-        counts = None if self.counts is None else self.counts.between(first, stop)
         created_ns = int(self.t_ns[0]) if first and self.created_ns is None else self.created_ns
-        return replace(
-            self, created_ns=created_ns, t_ns=self.t_ns[first:stop], cpu_ns=self.cpu_ns[first:stop], counts=counts
-        )
+        return replace(self._part(first, stop), created_ns=created_ns)
 
     def until_it_stands(self) -> NativeThread:
         """Return a thread that still runs without the last readings that show no movement, but the first of these.
@@ -116,10 +138,11 @@ class NativeThread:
         Such a reading is written when the clock moves again.
         """
         stop = int(np.searchsorted(self.cpu_ns, self.cpu_ns[-1])) + 1
-        if self.ended_ns is not None or stop == len(self.t_ns):
-            return self
-        counts = None if self.counts is None else self.counts.between(0, stop)
-        return replace(self, t_ns=self.t_ns[:stop], cpu_ns=self.cpu_ns[:stop], counts=counts)
+        return self._part(0, stop) if self.ended_ns is None else self
+
+    def _part(self, first: int, stop: int) -> NativeThread:
+        counts = None if self.counts is None else self.counts.between(first, stop)
+        return replace(self, t_ns=self.t_ns[first:stop], cpu_ns=self.cpu_ns[first:stop], counts=counts)
 
 
 @dataclass(frozen=True)
@@ -148,9 +171,12 @@ class NativeFile:
         return threads if self.until_ns is None else [one.until_it_stands() for one in threads]
 
     def threads_in(self, records: Records) -> list[NativeThread]:
-        """Return the threads of records in the order of the file; those that never appear are left out."""
-        kind, records = records["kind"], self._named(records)
-        libraries, clocks = _paths(records[kind == NativeKind.PATH]), _clocks(records[is_clock(records)])
+        """Return the threads of records in the order of the file, and name the tasks of these.
+
+        Threads that never appear are left out.
+        """
+        kind = self._named(records)["kind"]
+        libraries, clocks = _paths(records[kind == NativeKind.PATH]), _clocks(records)
         counts = read_counts(records[kind == NativeKind.COUNTS], columns_of(self.stream.description), clocks)
         by_thread: dict[int, dict[int, np.void]] = {}
         for record in records[np.isin(kind, _OF_THREADS)]:
@@ -166,7 +192,7 @@ class NativeFile:
         return self.calls_in(self._records())
 
     def calls_in(self, records: Records) -> list[PoolCalls]:
-        """Return the calls of records in the order of the file."""
+        """Return the calls of records in the order of the file, and name the tasks of these."""
         return calls_of(self._named(records), self.pid, _paths(records[records["kind"] == NativeKind.PATH]))
 
     def _records(self) -> Records:
@@ -174,10 +200,9 @@ class NativeFile:
         return records if self.until_ns is None else records[records["t_ns"] <= self.until_ns]
 
     def _named(self, records: Records) -> Records:
-        """Return records with the trace's numbers of tasks."""
+        """Give records the trace's numbers of tasks, in place."""
         named = np.isin(records["kind"], (NativeKind.CREATOR, NativeKind.CALLS))
         tasks = self.table.to_indices(self.process, records["task"][named])
-        records = records.copy()
         records["task"][named] = np.where(np.isin(tasks, self.table.left_out()), layout.NO_TASK, tasks)
         return records
 
@@ -206,21 +231,95 @@ def read_calls(files: Iterable[NativeFile]) -> tuple[PoolCalls, ...]:
     return tuple(sorted((one for file in files for one in file.read_calls()), key=lambda one: (one.pid, one.library)))
 
 
-def is_clock(records: Records) -> npt.NDArray[np.bool_]:
+def is_clock(records: Records) -> NDArray[np.bool_]:
     """Return which records are readings of clocks: an end that others found has none."""
     kind = records["kind"]
     has_clock = (kind != NativeKind.END) | (records["flags"] & NativeFlag.EXACT != 0)
     return np.asarray(np.isin(kind, (NativeKind.APPEAR, NativeKind.CLOCK, NativeKind.END)) & has_clock)
 
 
-def _clocks(read: Records) -> dict[int, tuple[Times, Times]]:
+def _clocks(records: Records) -> dict[int, tuple[Times, Times]]:
     """Return times and CPU time of each thread's readings, by its number, in order of time.
 
     A value that falls is damage, and counts as no movement.
     """
-    t_ns, cpu_ns = (np.minimum(read[name], np.uint64(MAX_NS)).astype(np.int64) for name in ("t_ns", "value"))
-    found = by_key(read["thread"], t_ns, cpu_ns)
+    own = is_clock(records)
+    t_ns, cpu_ns = (np.minimum(records[name][own], np.uint64(MAX_NS)).astype(np.int64) for name in ("t_ns", "value"))
+    found = by_key(records["thread"][own], t_ns, cpu_ns)
     return {number: (at_ns, np.maximum.accumulate(used_ns)) for number, (at_ns, used_ns) in found.items()}
+
+
+def columns_of(description: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the columns in the order of their numbers; "" for one that has none that may be used."""
+    columns = description.get("columns")
+    names = [
+        column.get("name") if isinstance(column, dict) else None
+        for column in (columns[:MAX_COLUMNS] if isinstance(columns, list) else [])
+    ]
+    return tuple(name if isinstance(name, str) and is_column_name(name) else "" for name in names)
+
+
+def by_key(key: NDArray[Any], t_ns: Times, *others: NDArray[Any]) -> dict[int, tuple[NDArray[Any], ...]]:
+    """Return times and other columns by their key; in order of time, then as they came."""
+    order = np.lexsort((t_ns, key))
+    numbers, first = np.unique(key[order], return_index=True)
+    split = zip(*(np.split(one[order], first[1:]) for one in (t_ns, *others)), strict=True)
+    return dict(zip(numbers.tolist(), split, strict=False))
+
+
+def read_counts(
+    records: Records, columns: Sequence[str], clocks: Mapping[int, tuple[Times, Times]]
+) -> dict[int, NativeCounts]:
+    """Return by thread the counts at those of its readings that have all its columns; none where no reading has.
+
+    Parameters
+    ----------
+    records : of counts, in the order of the file
+    columns
+        As from `columns_of`.
+    clocks : times and CPU time of the threads' readings, by number
+    """
+    if not any(columns):
+        return {}
+    read: dict[int, dict[str, tuple[NDArray[Any], ...]]] = {}
+    for key, one in by_key(*_entries(records, columns)).items():
+        if key >> _PLACE_BITS in clocks:
+            read.setdefault(key >> _PLACE_BITS, {})[columns[key & _PLACES]] = one
+    found = {number: _at_readings(clocks[number][0], own) for number, own in read.items()}
+    return {number: counts for number, counts in found.items() if len(counts.at)}
+
+
+def _at_readings(readings_ns: Times, columns: Mapping[str, tuple[NDArray[Any], ...]]) -> NativeCounts:
+    """Return the counts at readings, from times in order, counts and whether these are scaled, by column."""
+    known = {}
+    for name, (t_ns, *counted) in columns.items():
+        # The last reading of this time: two may have the same.
+        place = np.searchsorted(readings_ns, t_ns, side="right") - 1
+        good = np.flatnonzero(readings_ns[place] == t_ns)
+        good = good[np.append(place[good][1:] != place[good][:-1], True)[: len(good)]]
+        known[name] = place[good], *(one[good] for one in counted)
+    at = reduce(np.intersect1d, [place for place, *_ in known.values()])
+    values, scaled = {}, np.zeros(len(at), bool)
+    for name, (place, value, is_scaled) in known.items():
+        own = np.isin(place, at)
+        values[name], scaled = np.maximum.accumulate(value[own]), scaled | is_scaled[own]
+    return NativeCounts(at, values, scaled)
+
+
+def _entries(own: Records, columns: Sequence[str]) -> tuple[Times, Times, Times, NDArray[np.bool_]]:
+    """Return thread and column as one number, time, count and whether it is scaled, of columns with a name."""
+    pair = np.flatnonzero(own["flags"] & NativeFlag.PAIR)
+    second = own["tid"][pair].astype(np.uint64) & _LOW | own["task"][pair].astype(np.uint64) << _HALF
+    place = np.concatenate((own["part"].astype(np.int64), own["part"][pair].astype(np.int64) + 1))
+    named = np.append([name != "" for name in columns], False)[np.minimum(place, len(columns))]
+    # In the order of the records.
+    record = np.concatenate((np.arange(len(own)), pair))
+    order = np.argsort(record, kind="stable")
+    order = order[named[order]]
+    thread, t_ns, flags = (own[name][record[order]] for name in ("thread", "t_ns", "flags"))
+    value = np.concatenate((own["value"], second))[order]
+    key = thread.astype(np.int64) << _PLACE_BITS | place[order]
+    return key, *(np.minimum(one, _MOST).astype(np.int64) for one in (t_ns, value)), flags & NativeFlag.SCALED != 0
 
 
 def _thread_of(
@@ -338,6 +437,13 @@ def _with_text(text: bytes) -> Records:
     return np.frombuffer((b"\0" * 8 + text).ljust(layout.NATIVE.itemsize, b"\0"), layout.NATIVE).copy()
 
 
+def _record(kind: NativeKind, t_ns: int, **values: int) -> Records:
+    record = np.zeros(1, layout.NATIVE)
+    for name, value in {"kind": kind, "t_ns": t_ns, **values}.items():
+        record[name] = value
+    return record
+
+
 def _records_of(thread: NativeThread, number: int, libraries: dict[str, int], columns: Sequence[str]) -> Records:
     clock = np.zeros(len(thread.t_ns), layout.NATIVE)
     clock["t_ns"], clock["value"], clock["kind"] = thread.t_ns, thread.cpu_ns, NativeKind.CLOCK
@@ -346,25 +452,56 @@ def _records_of(thread: NativeThread, number: int, libraries: dict[str, int], co
     if thread.counts is not None:
         parts.append(records_of_counts(thread.counts, clock["t_ns"].astype(np.int64), columns))
     if thread.created_ns is not None:
-        creator = np.zeros(1, layout.NATIVE)
-        creator["t_ns"], creator["tid"] = thread.created_ns, thread.creator_tid or 0
-        creator["value"] = thread.creator_instance or 0
-        creator["task"] = layout.NO_TASK if thread.creator_task is None else thread.creator_task
-        creator["kind"] = NativeKind.CREATOR
-        parts.append(creator)
+        task = layout.NO_TASK if thread.creator_task is None else thread.creator_task
+        tid, instance = thread.creator_tid or 0, thread.creator_instance or 0
+        parts.append(_record(NativeKind.CREATOR, thread.created_ns, tid=tid, value=instance, task=task))
     if thread.name:
         name = _with_text(thread.name.encode("utf-8", "replace")[:TEXT_BYTES])
         name["t_ns"], name["kind"] = thread.t_ns[0], NativeKind.NAME
         parts.append(name)
     if thread.library:
-        begin = np.zeros(1, layout.NATIVE)
-        begin["t_ns"], begin["value"], begin["kind"] = thread.t_ns[0], libraries[thread.library], NativeKind.BEGIN
-        parts.append(begin)
+        parts.append(_record(NativeKind.BEGIN, thread.t_ns[0], value=libraries[thread.library]))
     if thread.ended_ns is not None:
-        end = np.zeros(1, layout.NATIVE)
-        end["t_ns"], end["value"], end["kind"] = thread.ended_ns, thread.cpu_ns[-1], NativeKind.END
-        end["flags"] = NativeFlag.JOINED if thread.joined else 0
-        parts.append(end)
+        flags = NativeFlag.JOINED if thread.joined else 0
+        parts.append(_record(NativeKind.END, thread.ended_ns, value=thread.cpu_ns[-1], flags=flags))
     records = np.concatenate(parts)
     records["thread"] = number
     return records
+
+
+def check_counts(where: str, counts: NativeCounts | None, readings: int) -> NativeCounts | None:
+    """Return counts to write, with arrays of whole numbers. Raises UsageError."""
+    if counts is None:
+        return None
+    refuse_if(not isinstance(counts, NativeCounts), f"{where}: counts must be a tprof.trace.NativeCounts")
+    at = whole(where, "counts.at", counts.at)
+    inside = bool(((at >= 0) & (at < readings)).all()) and bool((at[1:] > at[:-1]).all())
+    refuse_if(not inside, f"{where}: counts.at must be increasing indices of its {readings} readings")
+    refuse_if(not 0 < len(counts.values) <= MAX_COLUMNS, f"{where}: counts has from 1 to {MAX_COLUMNS} columns")
+    values = {}
+    for name, given in counts.values.items():
+        refuse_if(not is_column_name(name), f"{where}: counts: {name!r} is no name of a column")
+        values[name] = whole(where, f"counts of {name}", given, len(at))
+        falls = bool((values[name] < 0).any() or (values[name][1:] < values[name][:-1]).any())
+        refuse_if(falls, f"{where}: counts of {name} must not be negative or decrease")
+    scaled = np.asarray(counts.scaled, bool)
+    refuse_if(scaled.shape != at.shape, f"{where}: counts.scaled needs one value for each index")
+    return replace(counts, at=at, values=values, scaled=scaled)
+
+
+def records_of_counts(counts: NativeCounts, t_ns: Times, columns: Sequence[str]) -> Records:
+    """Return the file records of one thread's counts, one for each column; the thread's number is left to the caller.
+
+    Parameters
+    ----------
+    counts : of the thread
+    t_ns : (n,) its readings
+    columns
+        Of the file.
+    """
+    records = np.zeros((len(counts.values), len(counts.at)), layout.NATIVE)
+    records["kind"], records["t_ns"] = NativeKind.COUNTS, t_ns[counts.at]
+    records["flags"] = np.where(counts.scaled, NativeFlag.SCALED, 0)
+    for record, (name, values) in zip(records, counts.values.items(), strict=True):
+        record["part"], record["value"] = columns.index(name), values
+    return records.reshape(-1)

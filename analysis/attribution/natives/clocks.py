@@ -35,7 +35,6 @@ TOGETHER_NS = 1_000_000
 """Threads are read one after the other within this time."""
 LATEST_NS = 20_000_000
 """A new thread is found within this time, also where no other thread's clock moves."""
-MOST_GENERATIONS = 8
 SPINS_NS = (
     ("openblas", 150_000_000),
     ("libgomp", 20_000_000),
@@ -99,7 +98,6 @@ def members_of(
     model : power model
     """
     by_id = {(one.pid, one.tid): one for one in sampled}
-    by_tid = {(one.pid, one.tid): one for one in threads}
     of_process: dict[int, list[Times]] = {}
     for one in threads:
         of_process.setdefault(one.pid, []).append(one.t_ns)
@@ -110,7 +108,7 @@ def members_of(
         if clock is None:
             continue
         is_short = born_ns is not None and one.ended_ns is not None and one.ended_ns - born_ns < SHORT_NS
-        yield Member(one, clock, _creator(one, by_tid, by_id), is_short)
+        yield Member(one, clock, by_id.get((one.pid, one.creator_tid or -1)), is_short)
 
 
 def _born_ns(one: NativeThread, reads_ns: Sequence[Times], start_ns: int) -> int | None:
@@ -131,34 +129,19 @@ def _clock(one: NativeThread, born_ns: int | None, sampled_ns: int | None, power
 
     `power` is that between its readings.
     """
-    t_ns, cpu_ns, power = one.t_ns, one.cpu_ns, np.full(len(one.t_ns) - 1, np.nan) if power is None else power
+    t_ns, cpu_ns = one.t_ns, one.cpu_ns
     if born_ns is not None and born_ns < t_ns[0]:
-        t_ns, cpu_ns, power = np.append(born_ns, t_ns), np.append(0, cpu_ns), np.append(np.nan, power)
+        t_ns, cpu_ns = np.append(born_ns, t_ns), np.append(0, cpu_ns)
+        power = None if power is None else np.append(np.nan, power)
     stop = len(t_ns) if sampled_ns is None else int(np.searchsorted(t_ns, sampled_ns, side="right"))
-    later = t_ns[1:stop] > np.maximum.accumulate(t_ns[:stop])[:-1]
-    good = np.flatnonzero(np.append(True, later)[:stop])
-    t_ns, cpu_ns, power = t_ns[good], cpu_ns[good], power[good[1:] - 1]
+    t_ns, cpu_ns = t_ns[:stop], cpu_ns[:stop]
+    later = np.diff(np.maximum.accumulate(t_ns)) > 0
+    if not later.all():
+        good = np.flatnonzero(np.append(True, later))
+        t_ns, cpu_ns, power = t_ns[good], cpu_ns[good], None if power is None else power[good[1:] - 1]
     # More than all of a core is damage.
     used_ns = np.clip(np.diff(cpu_ns), 0, 1.1 * np.diff(t_ns) + 1e6)
     return Clock(t_ns, np.append(0.0, np.cumsum(used_ns)) * 1e-9, power) if (used_ns > 0).any() else None
-
-
-def _creator(
-    one: NativeThread, by_tid: Mapping[tuple[int, int], NativeThread], by_id: Mapping[tuple[int, int], Reach]
-) -> Reach | None:
-    """Return the thread with samples that created a thread, or its creator."""
-    at = one
-    for _ in range(MOST_GENERATIONS):
-        if at.creator_tid is None:
-            break
-        found = by_id.get((at.pid, at.creator_tid))
-        if found is not None:
-            return found
-        parent = by_tid.get((at.pid, at.creator_tid))
-        if parent is None or parent is at:
-            break
-        at = parent
-    return None
 
 
 def library_of(one: NativeThread) -> str:

@@ -95,12 +95,19 @@ class Usage:
         """The times of all reads, increasing."""
         return np.sort(np.concatenate([one.t_ns for one in self.clocks]))
 
+    @property
+    def busy_ns(self) -> tuple[Times, Times]:
+        """When the times begin and end in which any thread used CPU time."""
+        used = [(one.t_ns, np.diff(one.cpu_s) > 0) for one in self.clocks]
+        begins_ns, ends_ns = zip(*((t_ns[:-1][which], t_ns[1:][which]) for t_ns, which in used), strict=True)
+        return np.concatenate(begins_ns), np.concatenate(ends_ns)
+
     @cached_property
     def spells(self) -> tuple[Times, Times]:
         """When the pool works: at any time between is some thread between two such reads."""
-        busy = self.busy(*EVER)
-        order = np.argsort(busy.begin_ns)
-        begin_ns, end_ns = busy.begin_ns[order], np.maximum.accumulate(busy.end_ns[order])
+        begin_ns, end_ns = self.busy_ns
+        order = np.argsort(begin_ns)
+        begin_ns, end_ns = begin_ns[order], np.maximum.accumulate(end_ns[order])
         cut = np.flatnonzero(begin_ns[1:] > end_ns[:-1])
         return np.append(begin_ns[:1], begin_ns[cut + 1]), np.append(end_ns[cut], end_ns[-1:])
 
@@ -178,7 +185,7 @@ class CutSums:
     cpu_s, unexplained_s : CPU seconds, and those that calls do not explain
     by_task : (3, tasks + 1) modelled energy by counters, CPU seconds that were counted, and all, by task
     beside_s : (tasks,) CPU seconds while each task ran
-    served, spins_after : tasks that got CPU time, and that the pool span after
+    spins_after : tasks that the pool span after
     is_unidentified : whether any segment may be one of several tasks'
     low_s, length_s : seconds in which the pool was idle, and all
     outside, on : seconds and CPU seconds while no task ran, and while one did
@@ -189,7 +196,7 @@ class CutSums:
         """Begin without segments."""
         self.cpu_s = self.unexplained_s = self.low_s = self.length_s = 0.0
         self.by_task, self.beside_s = np.zeros((3, parts.tasks + 1)), np.zeros(parts.tasks)
-        self.served, self.spins_after = set[int](), set[int]()
+        self.spins_after = set[int]()
         self.is_unidentified = self._works = False
         self.outside, self.on, self.begins = np.zeros(2), np.zeros(2), 0
         self._grid_ns, self._used_s, self._known = parts.grid_ns, np.zeros(len(parts.grid_ns)), 0
@@ -210,9 +217,7 @@ class CutSums:
         tasks = len(self.beside_s)
         self.by_task += cut.by_task((cut.counted, cut.counted_s, cut.cpu_s), tasks)
         self.beside_s += cut.beside(cut.cpu_s, tasks)
-        works = cut.cpu_s > 0
-        self.served |= set(cut.task[(cut.kind == OF_TASK) & works].tolist())
-        self.spins_after |= set(cut.after[(cut.kind == SPINNING) & works].tolist())
+        self.spins_after |= set(cut.after[(cut.kind == SPINNING) & (cut.cpu_s > 0)].tolist())
         self.is_unidentified |= bool((cut.kind == UNIDENTIFIED).any())
         low, on, outside = cut.cpu_s < IDLE * length_s, cut.running > 0, cut.kind == OUTSIDE
         self.low_s += float(length_s[low].sum())
@@ -246,6 +251,7 @@ class PoolCut:
     usage, source, rules, parts : of the pool, and of the recording: what users ran in a time; how it is cut
     tasks : that ran while the pool worked
     whole, sums : over all segments, and over those in the time in which pools count
+    late : instances, in which part of the recording they ended, and a later one in which the pool spins after them
     """
 
     def __init__(self, usage: Usage, source: Source, rules: Rules, parts: Parts) -> None:
@@ -258,7 +264,7 @@ class PoolCut:
         self._extremes_s = np.zeros((2, parts.tasks))
         self._life_ns = self._reached(int(usage.reads_ns[0]), int(usage.reads_ns[-1]))
         self._histories = [History(Runs.none(), -LONG_NS, -LONG_NS)]
-        self._late: list[tuple[int, int, int]] = []
+        self.late: list[tuple[int, int, int]] = []
         for number, (begin_ns, end_ns) in enumerate(pairwise((*parts.begins_ns.tolist(), parts.end_ns))):
             self._add(number, begin_ns, end_ns)
 
@@ -291,23 +297,13 @@ class PoolCut:
         ended = np.maximum(np.searchsorted(self.parts.begins_ns, own.ended_ns[spins], side="right") - 1, 0)
         late = ended < number
         known = zip(own.instance[spins][late].tolist(), ended[late].tolist(), strict=True)
-        self._late += [(instance, part, number) for instance, part in dict.fromkeys(known)]
-
-    def spun_after(self) -> list[set[int]]:
-        """Return for each part of the recording the instances that ended by then, and after which the pool spins later.
-
-        They are in all parts up to the last one in which it spins.
-        """
-        found: list[set[int]] = [set() for _ in self.parts.begins_ns]
-        for instance, first, last in self._late:
-            for part in found[first:last]:
-                part.add(instance)
-        return found
+        self.late += [(instance, part, number) for instance, part in dict.fromkeys(known)]
 
     def _add_extremes(self, found: NativeSegments, begin_ns: int, end_ns: int) -> None:
         """Add what tasks used at least and at most of the CPU time between reads of which the first is in a part."""
         busy = self.usage.busy(begin_ns, end_ns)
-        busy = Busy(*(one[(busy.begin_ns >= begin_ns) & (busy.begin_ns < end_ns)] for one in busy))
+        own = (busy.begin_ns >= begin_ns) & (busy.begin_ns < end_ns)
+        busy = Busy._make(one[own] for one in busy)
         begun, ended = (np.searchsorted(found.t_ns, one) for one in (busy.begin_ns, busy.end_ns))
         count, length_ns = len(found.cpu_s), np.diff(found.t_ns)
         runs = found.runs
@@ -365,7 +361,7 @@ class PoolCut:
         reads_ns = self.usage.reads_ns[max(until - 1, 0) : stop]
         t_ns = np.concatenate((reads_ns, runs.begin_ns, runs.end_ns, [history.begin_ns]))
         first_ns = int(np.max(t_ns[t_ns <= first_ns], initial=self._life_ns[0]))
-        t_ns = np.unique(np.append(t_ns[(t_ns > first_ns) & (t_ns < last_ns)], (first_ns, last_ns)))
+        t_ns = distinct(np.append(t_ns[(t_ns > first_ns) & (t_ns < last_ns)], (first_ns, last_ns)))
         if len(t_ns) < 2:
             return None, history
         starts_ns, count = t_ns[:-1], len(t_ns) - 1
@@ -397,6 +393,12 @@ class PoolCut:
         )  # fmt: skip
         before = max(int(np.searchsorted(starts_ns, end_ns)) - 1, 0)
         return found, History(_latest(ended, end_ns), int(starts_ns[before]), int(rested_ns[before]))
+
+
+def distinct(t_ns: Times) -> Times:
+    """Return different times in order: `numpy.unique` takes longer where most of them differ."""
+    t_ns = np.sort(t_ns)
+    return np.asarray(t_ns[np.append(True, np.diff(t_ns) > 0)])
 
 
 def over(first: Numbers, last: Numbers, count: int, weights: NDArray[Any] | None = None) -> Floats:
@@ -442,7 +444,7 @@ def long_spells(idle: Marks, edges_ns: Times, least_ns: int) -> Marks:
     """Return the idle times, (n,) between edges, (n + 1,), that are part of a longer one of at least this length."""
     begins = np.flatnonzero(np.append(True, idle[1:] != idle[:-1])[: len(idle)])
     ends = np.append(begins[1:], len(idle))[: len(begins)]
-    return idle & np.repeat(edges_ns[ends] - edges_ns[begins] >= least_ns, ends - begins)
+    return np.asarray(idle & np.repeat(edges_ns[ends] - edges_ns[begins] >= least_ns, ends - begins))
 
 
 def _latest(ended: Runs, t_ns: int) -> Runs:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.attribution.survey import Survey
-    from tprof.analysis.attribution.windows import IndexedThread
     from tprof.analysis.engine.instance_table import InstanceTable
 
     from tprof.trace import Trace
@@ -142,7 +141,7 @@ class PoolJoules:
         """Return how many threads live at some reads."""
         t_ns = self._reads_ns[np.clip(at, 0, len(self._reads_ns) - 1)]
         begun = np.searchsorted(self._begun_ns, t_ns, side="right")
-        return np.maximum(begun - np.searchsorted(self._ended_ns, t_ns), 1)
+        return np.asarray(np.maximum(begun - np.searchsorted(self._ended_ns, t_ns), 1))
 
 
 def survey_pools(found: Survey, windows: Sequence[Window], read: Read, samples: int) -> StreamedPools | None:
@@ -160,29 +159,25 @@ def survey_pools(found: Survey, windows: Sequence[Window], read: Read, samples: 
     TraceError
         If a file cannot be read.
     """
-    where, powers, windows_read, within_ns = found, _TaskPowers(found), windows, None
+    powers, within_ns, trace = _TaskPowers(found), None, found.trace
+
+    def read_own(window: Window) -> Sequence[Segments | None]:
+        segments = read(window)
+        powers.add(segments, window)
+        return segments
+
     begins_ns = {window.own_ns[0] for window in windows}
-    if found.around is not None:
-        where, within_ns = found.around, found.trace.reach_ns
-        windows_read = cut_windows(where.threads, [], samples)
-        outside = {one.own_ns[0] for one in windows_read if not within_ns[0] <= one.own_ns[0] < within_ns[1]}
-        begins_ns = {max(t_ns, within_ns[0]) for t_ns in begins_ns} | outside | {within_ns[1]}
+    if found.around is None:
+        ran = _runs_in(found, windows, read_own)
+    else:
+        around, within_ns, trace = found.around, trace.reach_ns, found.around.trace
         for window in windows if found.model.columns else ():
-            powers.add(read(window), window)
-    parts_of: list[list[Runs]] = [[] for _ in where.threads]
-    for window in windows_read:
-        segments = read(window) if where is found else by_number(where.by_cpu_time.read(window), len(parts_of))
-        if where is found:
-            powers.add(segments, window)
-        for some, one in zip(parts_of, segments, strict=True):
-            if one is not None:
-                some.append(Runs.of(one, window.own_ns))
-    ran: dict[Reach, Runs] = {}
-    for thread, some in zip(where.threads, parts_of, strict=True):
-        reach = _reach(where, thread)
-        ran[reach] = Runs.joined([ran.get(reach, Runs.none()), *some]).merged()
+            read_own(window)
+        others = cut_windows(around.threads, [], samples)
+        ran = _runs_in(around, others, lambda one: by_number(around.by_cpu_time.read(one), len(around.threads)))
+        outside = {one.own_ns[0] for one in others if not within_ns[0] <= one.own_ns[0] < within_ns[1]}
+        begins_ns = {max(t_ns, within_ns[0]) for t_ns in begins_ns} | outside | {within_ns[1]}
     parts = Parts(np.array(sorted(begins_ns), np.int64), within_ns, len(found.trace.tasks), found.hidden.t_ns)
-    trace = where.trace
     given = trace.native_threads, trace.native_calls, settings_of(trace.manifest), trace.start_ns, found.model
     pools = find_pools(Recorded(*given, ran, parts))
     pools = [one for one in pools if one.cut.sums.cpu_s > 0 or within_ns is None]
@@ -190,15 +185,33 @@ def survey_pools(found: Survey, windows: Sequence[Window], read: Read, samples: 
         return None
     by_task = powers.found()
     power = tuple(power_of_pool(by_task, *one.cut.sums.by_task[:2]) for one in pools)
-    spun = [set[int]().union(*some) for some in zip(*(one.cut.spun_after() for one in pools), strict=True)]
-    first = int(np.searchsorted(parts.begins_ns, max(windows[0].own_ns[0], (within_ns or EVER)[0])))
-    held = [np.array(sorted(one), np.uint64) for one in (*spun[first : first + len(windows) - 1], set[int]())]
-    return StreamedPools(tuple(pools), power, len(found.packages) > 1, tuple(held))
+    lead = int(np.searchsorted(parts.begins_ns, max(windows[0].own_ns[0], (within_ns or EVER)[0])))
+    return StreamedPools(tuple(pools), power, len(found.packages) > 1, _held(pools, lead, len(windows)))
 
 
-def _reach(found: Survey, one: IndexedThread) -> Reach:
+def _runs_in(found: Survey, windows: Sequence[Window], read: Read) -> dict[Reach, Runs]:
+    """Return what each thread with samples ran in all windows."""
     begin_ns, end_ns = found.trace.reach_ns
-    return Reach(one.thread.pid, one.thread.tid, max(int(one.t_ns[0]), begin_ns), min(one.end_ns, end_ns))
+    parts_of: list[list[Runs]] = [[] for _ in found.threads]
+    for window in windows:
+        for some, one in zip(parts_of, read(window), strict=True):
+            if one is not None:
+                some.append(Runs.of(one, window.own_ns))
+    ran: dict[Reach, Runs] = {}
+    for thread, some in zip(found.threads, parts_of, strict=True):
+        reach_ns = max(int(thread.t_ns[0]), begin_ns), min(thread.end_ns, end_ns)
+        reach = Reach(thread.thread.pid, thread.thread.tid, *reach_ns)
+        ran[reach] = Runs.joined([ran.get(reach, Runs.none()), *some]).merged()
+    return ran
+
+
+def _held(pools: Sequence[FoundPool], lead: int, windows: int) -> tuple[Ids, ...]:
+    """Return for each window, before which so many parts lie, the instances after which a pool spins in later ones."""
+    held = [set[int]() for _ in range(windows)]
+    for instance, first, last in (one for pool in pools for one in pool.cut.late):
+        for some in held[max(first - lead, 0) : max(min(last - lead, windows - 1), 0)]:
+            some.add(instance)
+    return tuple(np.array(sorted(one), np.uint64) for one in held)
 
 
 class _TaskPowers:
