@@ -278,7 +278,7 @@ def _edges(usage: Usage) -> Times:
     pieces = np.clip(np.round(np.diff(passes_ns) / usual_ns), 1, MOST_STILL).astype(np.int64)
     before = np.append(0, np.cumsum(pieces))
     since_ns = np.interp(np.arange(before[-1] + 1), before, passes_ns - passes_ns[0])
-    return distinct(since_ns.astype(np.int64)) + passes_ns[0]
+    return np.asarray(distinct(since_ns.astype(np.int64)) + passes_ns[0])
 
 
 def _idle(usage: Usage, edges_ns: Times) -> NDArray[np.bool_]:
