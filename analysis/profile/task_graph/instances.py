@@ -136,15 +136,13 @@ def _read_runs(profile: Profile, ids: pd.Index[int]) -> pd.DataFrame:
             parts.append(_joined(np.full(len(row), one.thread.ordinal), row, t_ns[:-1], t_ns[1:]))
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     by_thread = np.argsort(columns[0], kind="stable")
-    thread, row, begin_ns, end_ns = _joined(*(column[by_thread] for column in columns))
-    inside = row >= 0
-    thread, row, begin_ns, end_ns = thread[inside], row[inside], begin_ns[inside], end_ns[inside]
-    order = np.lexsort((begin_ns, row))
-    place = np.empty(len(order), np.intp)
-    place[order] = np.arange(len(order))
-    before = np.where(np.diff(thread, prepend=-1) != 0, -1, np.roll(place, 1))
-    columns_by_name = {"row": row, "begin_ns": begin_ns, "end_ns": end_ns, "thread": thread, "before": before}
-    return pd.DataFrame(columns_by_name).iloc[order].reset_index(drop=True)
+    names = "thread", "row", "begin_ns", "end_ns"
+    runs = pd.DataFrame(dict(zip(names, _joined(*(column[by_thread] for column in columns)), strict=True)))
+    runs = runs[runs["row"] >= 0].reset_index(drop=True)
+    order = runs.sort_values(["row", "begin_ns"]).index.to_numpy()
+    place_before = np.roll(np.argsort(order), 1)
+    before = np.where(runs["thread"] == runs["thread"].shift(), place_before, -1)
+    return runs.assign(before=before).iloc[order].reset_index(drop=True)
 
 
 def _joined(thread: Times, row: Rows, begin_ns: Times, end_ns: Times) -> tuple[NDArray[Any], ...]:
