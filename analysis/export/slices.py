@@ -87,7 +87,7 @@ def share_slices(
     instances = profile.host_instances
     trace, windows = profile.trace, instances.segments()
     crossing = _crossing(instances, trace.start_ns, progress)
-    found = pd.Index(crossing["instance"].to_numpy())
+    found = _rows_by_id(crossing["instance"].to_numpy())
     ends_ns = {one.ordinal: thread_end_ns(trace, one) for one in trace.threads}
     so_far: dict[int, _SoFar] = {}
 
@@ -105,7 +105,7 @@ def share_slices(
     def add(piece: Piece) -> None:
         own_ns, segments = next(windows)
         ids = np.concatenate([np.empty(0, np.uint64), *(one.rows.instance for one in segments)])
-        rows = found.get_indexer(np.unique(ids))
+        rows = _rows_of(found, np.unique(ids))
         ended = _kept(piece.tasks)
         tasks = pd.concat([ended, crossing.iloc[rows[rows >= 0]]], ignore_index=True)
         take(tasks, parts(segments, own_ns, _Table(tasks, trace.start_ns, len(ended))))
@@ -145,7 +145,18 @@ class _Table:
 
     def __init__(self, tasks: pd.DataFrame, begin_ns: int, ended: int = 0) -> None:
         ids = tasks["instance"].to_numpy()
-        self.places, self.first_ns, self.ended = pd.Index(ids), _start_ns(tasks, begin_ns), ids[:ended]
+        self.places, self.first_ns, self.ended = _rows_by_id(ids), _start_ns(tasks, begin_ns), ids[:ended]
+
+
+def _rows_by_id(ids: NDArray[np.uint64]) -> pd.Series[int]:
+    """Return the row of each id, of one that is there again the first."""
+    rows = pd.Series(np.arange(len(ids)), ids)
+    return rows[~rows.index.duplicated()]
+
+
+def _rows_of(rows: pd.Series[int], ids: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the row of each id, -1 if it is not there."""
+    return rows.reindex(ids, fill_value=-1).to_numpy()
 
 
 class _Events(NamedTuple):
@@ -190,7 +201,7 @@ class _SoFar:
         at, row = np.array(events.at, np.int64), np.array(events.row, np.int64)
         t_ns, cpu_ns = segments.t_ns[own.start : own.stop + 1][at], np.rint(total_s * 1e9).astype(np.int64)[at]
         begins = np.flatnonzero(row >= 0)
-        row[begins] = table.places.get_indexer(ids[row[begins]])
+        row[begins] = _rows_of(table.places, ids[row[begins]])
         continues = np.frombuffer(events.again, bool).copy()
         # A piece that is not where the instance began follows another, on whichever thread.
         continues[begins] |= np.abs(t_ns[begins] - table.first_ns[row[begins]]) > 1
@@ -223,7 +234,7 @@ class _SoFar:
     ) -> tuple[NDArray[np.uint64], _Events]:
         """Return ids, and begins (with the number of an id) and ends that nest, at indices of `own` segments."""
         ids, around = self._known(segments.rows)
-        parent: list[int] = pd.Index(ids).get_indexer(around).tolist()
+        parent: list[int] = _rows_of(_rows_by_id(ids), around).tolist()
         numbers = {one: number for number, one in enumerate(ids.tolist())} if self.stack or self.parents else {}
         walk = _Walk(parent, [False] * len(ids), [numbers[one] for one in self.stack])
         for one in (*self.stack, *self.parents):
@@ -243,7 +254,7 @@ class _SoFar:
         ids = np.concatenate((rows.instance, known[~np.isin(known, rows.instance)]))
         around = np.concatenate((rows.parent, np.zeros(len(ids) - len(rows), np.uint64)))
         # A row does not name its parent unless it has the begin.
-        around[pd.Index(ids).get_indexer(known[: len(self.parents)])] = list(self.parents.values())
+        around[_rows_of(_rows_by_id(ids), known[: len(self.parents)])] = list(self.parents.values())
         return ids, around
 
 
