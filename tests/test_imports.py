@@ -25,7 +25,7 @@ APART = ("analysis.attribution", "analysis.engine", "analysis.operating_points",
 ALLOWED = {
     "__main__": "cli",
     "analysis": "attribution engine errors lazy_names log operating_points trace",
-    "attribution": "engine trace",
+    "attribution": "engine errors trace",
     "benchmarks": (
         "analysis counters errors frequency lazy_names operating_points runtime sensors session theory tprof trace"
     ),

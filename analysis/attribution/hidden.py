@@ -153,7 +153,8 @@ def machine_busy_s(readings: Iterable[Readings], edges_ns: NDArray[np.int64]) ->
 
 def _since_first(counts: Sequence[CpuCount], t_ns: NDArray[np.int64]) -> Floats:
     total_s = sum_at(counts, t_ns)
-    return total_s - total_s[0]
+    since_s: Floats = total_s - total_s[0]
+    return since_s
 
 
 def _shares(busy_s: Mapping[int | None, float]) -> dict[int | None, float]:

@@ -62,7 +62,8 @@ def find_delay(readings: Readings, threads: Iterable[Thread]) -> MeterDelay:
     usual_s = float(np.median(np.maximum(np.diff(t_ns), 0))) * 1e-9
     step_s = max(usual_s, SHORTEST_STEP_S, length_s / MOST_POINTS)
     grid_s = np.arange(0.0, length_s, step_s)
-    joules = _at(grid_s, [(_since_s(t_ns, begin_ns), readings.value[~readings.missing] * readings.unit)])
+    value = readings.value[~readings.missing].astype(np.float64)
+    joules = _at(grid_s, [(_since_s(t_ns, begin_ns), value * readings.unit)])
     watts = np.diff(joules) / step_s
     load = np.diff(_cpu_s(threads, grid_s, begin_ns)) / step_s
     delay_s, correlation = _shift(watts, load, step_s)

@@ -7,12 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tprof.analysis.long_arrays import empty, stored
 
 from tprof.trace.bounds import is_calculated
 from tprof.trace.increments import STILL_NS, USUAL_UPDATES, Counter, Fault
 from tprof.trace.kinds import ReadingFlag
 from tprof.trace.plain_values import counted
+
+from .long_arrays import empty, stored
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -156,7 +156,7 @@ def _rows_by_id(ids: NDArray[np.uint64]) -> pd.Series[int]:
 
 def _rows_of(rows: pd.Series[int], ids: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return the row of each id, -1 if it is not there."""
-    return rows.reindex(ids, fill_value=-1).to_numpy()
+    return np.asarray(rows.reindex(ids, fill_value=-1), np.int64)
 
 
 class _Events(NamedTuple):

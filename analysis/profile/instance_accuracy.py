@@ -74,7 +74,8 @@ def _replay(plan: Sharing, ran: JoinedSegments, fit: Fit | None, tasks: int) -> 
     seconds = np.diff(quanta.edges_ns) * 1e-9
     static_w = float((quanta.energy_j - plan.dynamic_j).sum() / seconds.sum())
     edges_ns = _drawn_edges(quanta, random)
-    drawn_j = sum(spread(replace(one, edges_ns=edges_ns)) for one in true)[1:-1] + static_w * np.diff(edges_ns) * 1e-9
+    drawn_j = np.sum([spread(replace(one, edges_ns=edges_ns)) for one in true], axis=0)[1:-1]
+    drawn_j += static_w * np.diff(edges_ns) * 1e-9
     energy_j = np.maximum(_counted(drawn_j, quanta.unit_j) - static_w * seconds, 0.0)
     assumed = true
     if fit is not None:

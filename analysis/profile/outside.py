@@ -69,7 +69,7 @@ def _is_mostly_before_tasks(profile: Profile) -> bool:
     times_ns = np.array([trace.start_ns, min(t_ns for t_ns, _ in firsts), trace.end_ns])
     begin_s, first_s, end_s = sum_at(counts, times_ns).tolist()
     before_s = max(first_s - begin_s, sum(cpu_s for _, cpu_s in firsts))
-    return before_s > 0 and before_s >= (end_s - begin_s - profile.sums.cpu_s) / 2
+    return bool(before_s > 0 and before_s >= (end_s - begin_s - profile.sums.cpu_s) / 2)
 
 
 def _first_instances(trace: Trace) -> list[tuple[int, float]]:

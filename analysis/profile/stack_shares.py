@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.stack_samples import ThreadStacks
     from tprof.analysis.attribution.windows import Window
 
-    from .streamed_fit import Planned
+    from .fits import Planned
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tprof.analysis.long_arrays import temporary_folder
+from tprof.analysis.attribution.long_arrays import temporary_folder
 
 from tprof.errors import TprofError
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import many_readings, traces
 from support.properties import examples
-from tprof.analysis import long_arrays
+from tprof.analysis.attribution import long_arrays
 from tprof.analysis.attribution.quanta import Quanta, build_quanta
 from tprof.analysis.models.fitted.edges import UNINFORMATIVE, posterior
 
@@ -157,7 +157,7 @@ def _full(*_: int) -> None:
 MANY_FILES = """
 import resource, sys
 import numpy as np
-from tprof.analysis import long_arrays
+from tprof.analysis.attribution import long_arrays
 long_arrays.MOST_HELD = 1
 resource.setrlimit(resource.RLIMIT_NOFILE, (32, int(sys.argv[1])))
 kept = [long_arrays.stored(np.full(10, number)) for number in range(100)]

@@ -52,7 +52,7 @@ def test_the_figures_are_those_of_the_whole(trace) -> None:
 
 def test_threads_that_follow_each_other_do_not_count_together() -> None:
     def lived(begin_ns, end_ns):
-        return IndexedThread(None, np.array([begin_ns]), 4096, end_ns)
+        return IndexedThread(None, np.array([begin_ns]), 4096, end_ns, 0)
 
     assert most_at_once([lived(0, 10), lived(10, 20), lived(20, 30)]) == 1
     assert most_at_once([lived(0, 11), lived(10, 20), lived(5, 30)]) == 3

@@ -21,7 +21,7 @@ FORBIDDEN_CALLS = {
 CALLS_ON_A_CLUSTER = "pickles what dask is about to pickle, to refuse it by its name; unpickles nothing"
 ALLOWED = {
     ("tprof/launch/program.py", "exec"): "`tprof run` executes the user's own program, as Python would",
-    ("analysis/long_arrays.py", "mmap"): "its own file without a name, which nobody can cut short",
+    ("analysis/attribution/long_arrays.py", "mmap"): "its own file without a name, which nobody can cut short",
     ("runtime/cluster/remote.py", "pickle"): CALLS_ON_A_CLUSTER,
     ("runtime/cluster/remote.py", "cloudpickle"): CALLS_ON_A_CLUSTER,
     ("scripts/pages/examples.py", "shell=True"): "pages show what is typed into a shell, and are tried so",

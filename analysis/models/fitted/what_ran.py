@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution.load import part_on
+from tprof.analysis.attribution.long_arrays import concatenated
 from tprof.analysis.attribution.natives.segments import NativeSegments
 from tprof.analysis.attribution.segment_energy import sum_by
-from tprof.analysis.long_arrays import concatenated
 
 from .equations import Work, log_length
 
@@ -33,14 +33,14 @@ class _Part(NamedTuple):
     ----------
     t_ns : (n + 1,) int64
     modelled, task : (n,) as of `Work`
-    ends : the packages on which they begin and end, (n,) each; empty with one package
+    ends : the packages on which they begin and end, (n,) each; None with one package
     cpu, instance : (n,) of a thread
     """
 
     t_ns: NDArray[np.int64]
     modelled: Floats
     task: NDArray[np.int32]
-    ends: tuple[NDArray[np.int16], ...]
+    ends: tuple[NDArray[np.int16], NDArray[np.int16]] | None
     cpu: NDArray[np.uint16] | None = None
     instance: NDArray[np.uint64] | None = None
 
@@ -97,7 +97,9 @@ class WhatRan:
         own = slice(*np.searchsorted(one.t_ns[:-1], own_ns).tolist())
         task, modelled = one.task_numbers(self.tasks)[own], one.modelled[own].copy()  # a window's arrays are used again
         self.modelled += sum_by(task, modelled, self.tasks + 1)[: self.tasks]
-        ends = tuple(end[own].copy() for end in (one.package, one.package_end) if end is not None)
+        ends = None
+        if one.package is not None and one.package_end is not None:
+            ends = one.package[own].copy(), one.package_end[own].copy()
         return own, _Part(one.t_ns[own.start : own.stop + 1].copy(), modelled, task, ends)
 
     @cached_property
@@ -124,7 +126,7 @@ class WhatRan:
         return [*work, *(self._pool_work(one.t_ns, self._on(package, one), one.task, package) for one in pools)]
 
     def _on(self, package: int | None, one: _Part) -> Floats:
-        weight = part_on(*one.ends, package, self.packages) if one.ends else None
+        weight = None if one.ends is None else part_on(*one.ends, package, self.packages)
         return one.modelled if weight is None else one.modelled * weight
 
     def _pool_work(
@@ -151,14 +153,15 @@ class WhatRan:
 
 def _joined(parts: Sequence[_Part]) -> _Thread:
     t_ns = concatenated([*(one.t_ns[:-1] for one in parts), parts[-1].t_ns[-1:]])
-    ends = tuple(map(concatenated, zip(*(one.ends for one in parts), strict=True)))
+    begins, ends = ([one.ends[side] for one in parts if one.ends is not None] for side in (0, 1))
     modelled, task, cpu, instance = (
         concatenated([getattr(one, name) for one in parts]) for name in ("modelled", "task", "cpu", "instance")
     )
     distinct, place = np.unique(instance, return_inverse=True)
-    own_s = np.bincount(place, weights=np.diff(t_ns), minlength=len(distinct)) * 1e-9
+    own_s = np.asarray(np.bincount(place, weights=np.diff(t_ns), minlength=len(distinct)) * 1e-9, np.float64)
     lengths = np.where(distinct == 0, np.float32(0), log_length(own_s))
-    return _Thread(_Part(t_ns, modelled, task, ends, cpu), lengths[place])
+    packages = (concatenated(begins), concatenated(ends)) if begins else None
+    return _Thread(_Part(t_ns, modelled, task, packages, cpu), lengths[place])
 
 
 def _mean_lengths(work: Iterable[Work], tasks: int) -> NDArray[np.float32]:
