@@ -131,7 +131,7 @@ class KnownCounts:
     def _find_before(self, number: int, end_ns: int) -> Known | None:
         """Return the last known sample before one. Raises TraceError."""
         for begin in range(number - PIECE, -PIECE, -PIECE):
-            samples = self._read(max(begin, 0), begin + PIECE)
+            samples = self.thread.read_part(max(begin, 0), begin + PIECE)
             good = np.flatnonzero(~are_lost(samples["flags"]))
             if len(good):
                 return self._known(samples[good[-1]], end_ns)
@@ -142,7 +142,7 @@ class KnownCounts:
         if number in self._looked:
             return self._after
         for begin in range(number, self.thread.count, PIECE):
-            samples = self._read(begin, begin + PIECE)
+            samples = self.thread.read_part(begin, begin + PIECE)
             good = np.flatnonzero(~are_lost(samples["flags"]))
             if len(good):
                 self._after, self._looked = (
@@ -152,7 +152,3 @@ class KnownCounts:
                 return self._after
         self._after, self._looked = None, range(number, self.thread.count + 1)
         return None
-
-    def _read(self, begin: int, end: int) -> Samples:
-        first = self.thread.first
-        return self.thread.stream.read_part(self.thread.dtype, first + begin, first + min(end, self.thread.count))

@@ -187,6 +187,11 @@ def _task_numbers(rows: InstanceRows, slot: NDArray[np.int32], tasks: int) -> ND
     return np.asarray(numbers.astype(np.int32)[slot])
 
 
+def begun_in(t_ns: NDArray[np.int64], own_ns: tuple[int, int]) -> slice:
+    """Return which segments begin in a window's own time; `t_ns` are their begins, and last the end."""
+    return slice(*np.searchsorted(t_ns[:-1], own_ns).tolist())
+
+
 def by_number(found: JoinedSegments, count: int) -> list[Segments | None]:
     """Return the segments of each of so many threads; None where it has none."""
     segments: list[Segments | None] = [None] * count

@@ -64,6 +64,10 @@ class IndexedThread:
         cpu_ns = int(samples["cpu_ns"][0]) if "cpu_ns" in thread.columns else 0
         return cls(thread, np.maximum.accumulate(limited_ns), step, end_ns, cpu_ns)
 
+    def within(self, begin_ns: int, end_ns: int) -> tuple[int, int]:
+        """Return from when to when of some time it was there."""
+        return max(int(self.t_ns[0]), begin_ns), min(self.end_ns, end_ns)
+
     def before(self, t_ns: int) -> int:
         """Return a sample that is before a time, and one more; the first one, if there is none."""
         return max(self.step * (int(self.t_ns.searchsorted(t_ns)) - 1) - 1, 0)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from tprof.analysis.attribution.segments import thread_end_ns
+from tprof.analysis.attribution.segments import begun_in, thread_end_ns
 from tprof.analysis.names import shown
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def share_slices(
         for one in sorted(segments, key=lambda one: _place(one.thread)):
             ordinal = one.thread.ordinal
             is_last = ends_ns[ordinal] < own_ns[1]
-            own = slice(*np.searchsorted(one.t_ns[:-1], own_ns).tolist())
+            own = begun_in(one.t_ns, own_ns)
             events = so_far.setdefault(ordinal, _SoFar()).part(one, own, table, is_last=is_last)
             if is_last:
                 del so_far[ordinal]

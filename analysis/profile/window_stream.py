@@ -161,14 +161,14 @@ class WindowStream:
 
     def begin_stacks(self) -> StackShares:
         """Read the sampled stacks, none of them weighed yet."""
-        (first_ns, last_ns), files = self.trace.reach_ns, self.trace.stack_files
+        files = self.trace.stack_files
         reaches = [
             ThreadReach(
-                of.ordinal, of.process, of.tid, max(int(one.t_ns[0]), first_ns), min(one.end_ns, last_ns),
-                "cpu_ns" in of.columns,
+                of.ordinal, of.process, of.tid, *one.within(*self.trace.reach_ns), has_clock="cpu_ns" in of.columns
             )
-            for one in self.found.threads for of in [one.thread]
-        ]  # fmt: skip
+            for one in self.found.threads
+            for of in [one.thread]
+        ]
         processes = {one.pid: one.process for one in files}
         python = (one for pool in (self.pools.pools if self.pools else ()) for one in pool.python)
         reaches += [ThreadReach(one, processes.get(one.pid, -1), *one[1:], has_clock=True) for one in python]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution.segment_energy import sum_by
-from tprof.analysis.attribution.segments import by_number
+from tprof.analysis.attribution.segments import begun_in, by_number
 from tprof.analysis.attribution.windows import Window, cut_windows
 
 from tprof.trace.metadata import MAX_NS
@@ -191,7 +191,6 @@ def survey_pools(found: Survey, windows: Sequence[Window], read: Read, samples: 
 
 def _runs_in(found: Survey, windows: Sequence[Window], read: Read) -> dict[Reach, Runs]:
     """Return what each thread with samples ran in all windows."""
-    begin_ns, end_ns = found.trace.reach_ns
     parts_of: list[list[Runs]] = [[] for _ in found.threads]
     for window in windows:
         for some, one in zip(parts_of, read(window), strict=True):
@@ -199,8 +198,7 @@ def _runs_in(found: Survey, windows: Sequence[Window], read: Read) -> dict[Reach
                 some.append(Runs.of(one, window.own_ns))
     ran: dict[Reach, Runs] = {}
     for thread, some in zip(found.threads, parts_of, strict=True):
-        reach_ns = max(int(thread.t_ns[0]), begin_ns), min(thread.end_ns, end_ns)
-        reach = Reach(thread.thread.pid, thread.thread.tid, *reach_ns)
+        reach = Reach(thread.thread.pid, thread.thread.tid, *thread.within(*found.trace.reach_ns))
         ran[reach] = Runs.joined([ran.get(reach, Runs.none()), *some]).merged()
     return ran
 
@@ -226,7 +224,7 @@ class _TaskPowers:
         for one in segments if self._is_needed else ():
             if one is None:
                 continue
-            own = slice(*np.searchsorted(one.t_ns[:-1], window.own_ns).tolist())
+            own = begun_in(one.t_ns, window.own_ns)
             number, lasts = one.task_numbers(self._tasks)[own], (one.t_ns[1:] > one.t_ns[:-1])[own]
             for target, values in ((self._modelled, one.modelled), (self._cpu_s, one.cpu_s)):
                 target[:] += sum_by(number, np.where(lasts, values[own], 0.0), self._tasks + 1)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.attribution.segment_energy import sum_by
+from tprof.analysis.attribution.segments import begun_in
 
 from tprof.trace.layout import NO_TASK
 
@@ -58,7 +59,7 @@ class Runs:
     @classmethod
     def of(cls, one: Segments, own_ns: tuple[int, int]) -> Runs:
         """Return the runs of tasks on a thread, in order, as of its segments that begin between two times."""
-        at = slice(*np.searchsorted(one.t_ns[:-1], own_ns).tolist())
+        at = begun_in(one.t_ns, own_ns)
         row = one.slot[at].astype(np.int64) - 1
         task = np.append(one.rows.task, np.uint32(NO_TASK))[row].astype(np.int64)
         instance = np.append(one.rows.instance, np.uint64(0))[row]

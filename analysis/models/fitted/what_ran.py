@@ -12,6 +12,7 @@ from tprof.analysis.attribution.load import part_on
 from tprof.analysis.attribution.long_arrays import concatenated
 from tprof.analysis.attribution.natives.segments import NativeSegments
 from tprof.analysis.attribution.segment_energy import sum_by
+from tprof.analysis.attribution.segments import begun_in
 
 from .equations import Work, log_length
 
@@ -94,7 +95,7 @@ class WhatRan:
         self._pools += (self._own(pool.segments, own_ns)[1] for pool in activity.pools)
 
     def _own(self, one: Segments | NativeSegments, own_ns: tuple[int, int]) -> tuple[slice, _Part]:
-        own = slice(*np.searchsorted(one.t_ns[:-1], own_ns).tolist())
+        own = begun_in(one.t_ns, own_ns)
         task, modelled = one.task_numbers(self.tasks)[own], one.modelled[own].copy()  # a window's arrays are used again
         self.modelled += sum_by(task, modelled, self.tasks + 1)[: self.tasks]
         ends = None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from tprof.analysis.attribution.segments import begun_in
 from tprof.analysis.profile.memory import GRAPH_BYTES, lacking
 
 from tprof.errors import UsageError
@@ -129,7 +130,7 @@ def _read_runs(profile: Profile, ids: pd.Index[int]) -> pd.DataFrame:
     parts: list[tuple[NDArray[Any], ...]] = [(np.empty(0, np.int64),) * 4]
     for own_ns, segments in profile.host_instances.segments():
         for one in segments:
-            own = slice(*np.searchsorted(one.t_ns[:-1], own_ns).tolist())
+            own = begun_in(one.t_ns, own_ns)
             t_ns = one.t_ns[own.start : own.stop + 1] - start_ns
             # What is in slot 0 is outside all instances.
             row = np.append(ids.get_indexer(pd.Index(one.rows.instance)), -1)[one.slot[own] - 1]

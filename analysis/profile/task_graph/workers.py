@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
+from tprof.analysis.attribution.segments import begun_in
 from tprof.analysis.names import shown
 
 from tprof.trace import EventKind, layout
@@ -122,7 +123,7 @@ class ServedSegments:
         """Add on which processors the segments ran that begin between two times."""
         for number, place, served_ns in self._served(segments):
             one = segments[place]
-            own = slice(*np.searchsorted(one.t_ns[:-1], own_ns).tolist())
+            own = begun_in(one.t_ns, own_ns)
             runs = (one.slot[own] > 0) & (one.cpu[own] != layout.NO_CPU)
             more = pd.Series(served_ns[own][runs]).groupby(one.cpu[own][runs]).sum()
             self.on_cpu_ns[number] = self.on_cpu_ns[number].add(more, fill_value=0.0)
