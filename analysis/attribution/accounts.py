@@ -163,14 +163,13 @@ def settle(
 ) -> Shared:
     """Distribute one domain's joules in a block; adds to `native` and `edges` if the domain counts."""
     rows = ran.instances.count
-    row_of_slot = np.concatenate((np.zeros(1, np.int32), ran.parts["row"] + np.int32(1)))
     dynamic_j, static_j = np.zeros((2, rows + 1))
     load = sharing.load.located[0]
     apart = None if edges is None else edges.given(sharing.owner)
-    _engine.share(load.course, load.modelled, sharing.rate, (ran.slot, row_of_slot, dynamic_j, apart))
+    _engine.share(load.course, load.modelled, sharing.rate, (ran.slot, dynamic_j, apart))
     if sharing.static_rate is not None:
         busy = sharing.static_load.busy_segments(0)
-        _engine.share(busy.course, busy.modelled, sharing.static_rate, (ran.slot, row_of_slot, static_j, None))
+        _engine.share(busy.course, busy.modelled, sharing.static_rate, (ran.slot, static_j, None))
     tasks_j, runtime_j = float(dynamic_j[1:].sum() + static_j[1:].sum()), float(dynamic_j[0] + static_j[0])
     found, kinds_j = Shared(dynamic_j[1:], static_j[1:], np.zeros(6)), np.zeros(4)
     for number, pool in enumerate(pools):

@@ -17,7 +17,7 @@ from tprof.analysis.engine.instance_table import InstanceTable
 from tprof.trace.metadata import MAX_NS
 
 from .known_counts import KnownCounts
-from .segments import PART, JoinedSegments, Joints
+from .segments import JoinedSegments, Joints
 from .windows import IndexedThread, Window
 
 if TYPE_CHECKING:
@@ -58,16 +58,13 @@ class Arrays:
         self.cpu = np.empty(room, np.uint16)
         self.package, self.package_end = np.empty((2, room), np.int16)
         self.increments = np.empty((columns, room))
-        self.parts = np.empty(room, PART)
-        self._bytes = self.parts.view(np.uint8)
-        self.count = self.part_count = 0
+        self.count = 0
 
     @property
     def given(self) -> tuple[Any, ...]:
         """What the loops take."""
         return (
-            self.t_ns, self.slot, self.cpu_s, self.cpu, self.package, self.package_end, self.increments,
-            self._bytes, self.count, self.part_count,
+            self.t_ns, self.slot, self.cpu_s, self.cpu, self.package, self.package_end, self.increments, self.count,
         )  # fmt: skip
 
     @property
@@ -78,7 +75,7 @@ class Arrays:
     def with_room(self, count: int) -> Arrays:
         """Return arrays without segments that have room for so many: these, if they have it."""
         found = self if len(self.t_ns) >= count else Arrays(count + count // 4, len(self.increments))
-        found.count = found.part_count = 0
+        found.count = 0
         return found
 
     def follow(
@@ -92,9 +89,8 @@ class Arrays:
 
         There is room for an instance of each of their samples, and of each thread.
         """
-        places = np.zeros((len(threads), 5), np.int64)
-        instances.begin_block()
-        instances.count, self.count, self.part_count = _engine.follow(
+        places = np.zeros((len(threads), 4), np.int64)
+        instances.count, self.count = _engine.follow(
             tuple(threads), before.given, places, (block, instances.given, self.given)
         )
         return places.tolist()
@@ -102,15 +98,14 @@ class Arrays:
     def forget(self, instances: InstanceTable, is_over: NDArray[np.bool_]) -> None:
         """Forget some instances, of which no later block has a segment."""
         if is_over.any():
-            rows = instances.keep(~is_over)
-            parts = self.parts[: self.part_count]
-            parts["row"] = rows[parts["row"]]
+            slots = np.append(np.int32(0), instances.keep(~is_over) + np.int32(1))
+            self.slot[: self.count] = slots[self.slot[: self.count]]
 
     def joined(
         self,
         threads: Sequence[Thread],
         numbers: Sequence[int],
-        places: Sequence[tuple[int, int, int]],
+        places: Sequence[tuple[int, int]],
         modelled: NDArray[np.float64],
         instances: InstanceTable,
         *,
@@ -118,9 +113,9 @@ class Arrays:
         earlier_s: Sequence[float],
         packages: bool,
     ) -> JoinedSegments:
-        """Return what was written; `places` are of each thread its first segment, its end and its first part."""
+        """Return what was written; `places` are of each thread its first segment and its end."""
         at = slice(0, max(self.count - 1, 0))
-        begin, end, part = np.array(places, np.int64).reshape(-1, 3).T
+        begin, end = np.array(places, np.int64).reshape(-1, 2).T
         t_ns, cpu_s, joints = self.t_ns[: self.count], self.cpu_s[at], Joints(begin.copy(), end.copy())
         if len(modelled):
             # A segment of no length lies in no quantum; its counts stay with its instance.
@@ -130,7 +125,7 @@ class Arrays:
         package, package_end = (one[at] if packages else None for one in (self.package, self.package_end))
         return JoinedSegments(
             threads, numbers, joints, t_ns, self.slot[at], cpu_s, modelled, counted, self.cpu[at], package, package_end,
-            self.parts[: self.part_count], [*part.tolist(), self.part_count], instances, earlier_s,
+            instances, earlier_s,
         )  # fmt: skip
 
 
@@ -145,7 +140,6 @@ class _Course:
     known : fills in counts; None: it has none
     at : number of its next sample
     begin, fresh, end : where its segments in the block are, and the first that the block before did not have
-    part : its first part there
     sums : modelled energy and CPU seconds of its segments, if its end may not be known
     is_read : whether no sample of it comes after those that were read
     is_over, is_guessed : whether it has ended, and whether its last segment is a guess
@@ -160,7 +154,6 @@ class _Course:
     begin: int = 0
     fresh: int = 0
     end: int = 0
-    part: int = 0
     sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(2))
     is_read: bool = False
     is_over: bool = False
@@ -310,7 +303,7 @@ class BlockReader:
         self._arrays = arrays
         self.instances.make_room(count + len(numbers))
         threads = [self._given(number, one, read) for number, one, read in zip(numbers, courses, samples, strict=True)]
-        block = (window.own_ns[0], window.until_ns, *window.own_ns, *self.trace.reach_ns)
+        block = (window.own_ns[0], window.until_ns, *self.trace.reach_ns)
         places = arrays.follow(self.instances, threads, before, block)
         for number, one, read, place in zip(numbers, courses, samples, places, strict=True):
             self._went_on(number, one, read, place)
@@ -338,7 +331,7 @@ class BlockReader:
 
     def _went_on(self, number: int, one: _Course, samples: Samples, place: Sequence[int]) -> None:
         """Note where a thread is after a block, and whether it ended there."""
-        one.begin, one.fresh, one.end, one.part, done = place
+        one.begin, one.fresh, one.end, done = place
         if one.known is not None:
             one.known.passed(samples[:done], int(self._states["end_ns"][number]))
         one.at += done
@@ -359,7 +352,7 @@ class BlockReader:
         modelled = modelled.copy() if modelled is cpu_s else modelled
         self._complete(courses, counted, cpu_s, modelled)
         return arrays.joined(
-            [one.thread for one in courses], numbers, [(one.begin, one.end, one.part) for one in courses], modelled,
+            [one.thread for one in courses], numbers, [(one.begin, one.end) for one in courses], modelled,
             self.instances, counted=counted,
             earlier_s=[int(self._states["earlier_ns"][number]) * 1e-9 for number in numbers], packages=self.packages,
         )  # fmt: skip

@@ -297,7 +297,7 @@ class GpuShares:
         for thread, at in zip(ran.threads, ran.joints.parts(), strict=True):
             runs[at] = launchers is None or thread.process in launchers
         runs &= ran.slot > 0
-        row = ran.parts["row"][ran.slot[runs] - 1]
+        row = ran.slot[runs] - 1
         edges_ns = np.append(before_ns, edges_ns[own.start : own.stop + 1])
         work = Work.of(row, ran.t_ns[:-1][runs], ran.t_ns[1:][runs], edges_ns)
         only = work.only(ran.instances.records["task"][work.owner].astype(np.int64), len(edges_ns) - 1)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tprof.trace.layout import NO_TASK
 from tprof.trace.metadata import MAX_NS, process_cpu_ns
-
-from .instances import InstanceRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,14 +21,6 @@ if TYPE_CHECKING:
     from tprof.trace.native import NativeThread
 
 Floats = NDArray[np.float64]
-PART = np.dtype(
-    [
-        ("start_ns", "<i8"), ("end_ns", "<i8"), ("last_ns", "<i8"), ("own_s", "<f8"), ("cpu_s", "<f8"), ("row", "<i4"),
-        ("cpu", "<u2"), ("package", "<i2"), ("begun", "?"), ("failed", "?"), ("ended", "?"), ("", "V5"),
-    ]
-)  # fmt: skip
-"""What a thread has of an instance in a block: begin, end and begin of its last segment; seconds of those that begin in
-the block's own time; `row` of the instance."""
 
 
 class Model(Protocol):
@@ -44,6 +35,24 @@ class Model(Protocol):
         """Return the modelled energy of segments, (n,), from their counts and CPU seconds."""
 
 
+class Owners(NamedTuple):
+    """The instance of each slot of segments, (slots,): 0 and `NO_TASK` of the first one, which is none's.
+
+    `parent` is the instance around it, where a sample shows it.
+    """
+
+    instance: NDArray[np.uint64]
+    parent: NDArray[np.uint64]
+    task: NDArray[np.uint32]
+
+    @classmethod
+    def of(cls, instances: InstanceTable) -> Owners:
+        """Copy those of the instances that may run on."""
+        of, none = instances.records, np.zeros(1, np.uint64)
+        instance, parent = (np.concatenate((none, of[name])) for name in ("instance", "parent"))
+        return cls(instance, parent, np.concatenate((np.array([NO_TASK], np.uint32), of["task"])))
+
+
 @dataclass
 class Segments:
     """The segments of one thread.
@@ -51,11 +60,12 @@ class Segments:
     Attributes
     ----------
     t_ns : (n + 1,) int64, nanoseconds, not decreasing
-    slot : (n,) int32: 0 no task, else 1 + row in `rows`
+    slot : (n,) int32: 0 no task, else 1 + row of the instance
     cpu_s : (n,) float64, CPU seconds; wall seconds of instances where `cpu_ns` was not recorded
     modelled : (n,) float64, modelled energy
     cpu : (n,) uint16, where the segment begins, 65535 unknown
     package, package_end : (n,) int16 or None if the machine has one package; -1 unknown
+    owners : whose each slot is
     earlier_s : CPU seconds of the thread before its first sample; 0 if unknown
     """
 
@@ -68,12 +78,12 @@ class Segments:
     cpu: NDArray[np.uint16]
     package: NDArray[np.int16] | None
     package_end: NDArray[np.int16] | None
-    rows: InstanceRows
+    owners: Owners
     earlier_s: float
 
     def task_numbers(self, tasks: int) -> NDArray[np.int32]:
         """Return the task of each segment; `tasks` between tasks and for tasks that are not in a table."""
-        return _task_numbers(self.rows, self.slot, tasks)
+        return np.minimum(self.owners.task[self.slot], tasks).astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -106,11 +116,8 @@ class JoinedSegments:
     threads, numbers : those that have any; their numbers among all that are read
     joints : where the segments of each are
     t_ns, cpu_s, modelled, cpu, package, package_end : as of `Segments`; nothing runs between two threads
-    slot : (n,) int32: 0 no task, else 1 + number of the part
     counted : of each thread, whether it has the model's counters
-    parts : what each thread has of an instance here, of `PART`, one thread after the other
-    bounds : where each thread's parts begin and end, (threads + 1,)
-    instances : all that may run on, of which `parts` name rows
+    instances : all that may run on
     earlier_s : of each thread, its CPU seconds before the first segment
     """
 
@@ -125,49 +132,34 @@ class JoinedSegments:
     cpu: NDArray[np.uint16]
     package: NDArray[np.int16] | None
     package_end: NDArray[np.int16] | None
-    parts: NDArray[np.void]
-    bounds: Sequence[int]
     instances: InstanceTable
     earlier_s: Sequence[float]
 
     @cached_property
-    def rows(self) -> InstanceRows:
-        """The parts as instances, with the ends that the threads have here."""
-        parts, of = self.parts, self.instances.records[self.parts["row"]]
-        numbers = np.repeat(np.array(self.numbers, np.int32), np.diff(self.bounds))
-        begins_ns = np.where(of["thread"] == numbers, of["start_ns"], parts["start_ns"])
-        return InstanceRows(
-            of["instance"], of["parent"], of["task"], parts["cpu"], begins_ns, parts["end_ns"], parts["failed"],
-            parts["own_s"], parts["cpu_s"], {}, parts["begun"], parts["ended"], parts["last_ns"],
-            package=None if self.package is None else parts["package"], thread=numbers,
-        )  # fmt: skip
+    def owners(self) -> Owners:
+        """Whose each slot is."""
+        return Owners.of(self.instances)
 
-    def task_numbers(self, tasks: int) -> NDArray[np.int32]:
-        """Return the task of each segment; `tasks` between tasks and for tasks that are not in a table."""
-        return _task_numbers(self.rows, self.slot, tasks)
+    task_numbers = Segments.task_numbers
 
     def apart(self) -> Iterator[Segments]:
-        """Yield those of each thread, whose arrays are views but for the slots."""
+        """Yield those of each thread, whose arrays are views."""
         for place, (thread, at) in enumerate(zip(self.threads, self.joints.parts(), strict=True)):
             package, package_end = (None if one is None else one[at] for one in (self.package, self.package_end))
-            first, last = self.bounds[place : place + 2]
             yield Segments(
-                thread, self.t_ns[at.start : at.stop + 1], np.maximum(self.slot[at] - np.int32(first), 0),
-                self.cpu_s[at], self.modelled[at], self.counted[place], self.cpu[at], package, package_end,
-                self.rows.view(slice(first, last)), self.earlier_s[place],
+                thread, self.t_ns[at.start : at.stop + 1], self.slot[at], self.cpu_s[at], self.modelled[at],
+                self.counted[place], self.cpu[at], package, package_end, self.owners, self.earlier_s[place],
             )  # fmt: skip
 
     def replaced(self, pieces: Sequence[Segments]) -> JoinedSegments:
-        """Return the same threads and parts with other segments, which are given for each thread."""
+        """Return the same threads with other segments, which are given for each thread."""
         ends = np.cumsum([len(one.t_ns) for one in pieces]) - 1
         begins = ends - np.array([len(one.slot) for one in pieces], np.int64)
-        firsts = self.bounds[:-1]
-        slots = (np.where(one.slot > 0, one.slot + first, 0) for one, first in zip(pieces, firsts, strict=True))
         return replace(
             self,
             joints=Joints(begins, ends),
             t_ns=np.concatenate([one.t_ns for one in pieces]),
-            slot=_joined(slots).astype(np.int32),
+            slot=_joined(one.slot for one in pieces),
             cpu_s=_joined(one.cpu_s for one in pieces),
             modelled=_joined(one.modelled for one in pieces),
             cpu=_joined(one.cpu for one in pieces),
@@ -180,11 +172,6 @@ def _joined(parts: Iterable[NDArray[Any] | None]) -> NDArray[Any]:
     """Return the values of the segments of threads, with a zero between each two."""
     every = [one for part in parts if part is not None for one in (part, np.zeros(1, part.dtype))]
     return np.concatenate(every[:-1])
-
-
-def _task_numbers(rows: InstanceRows, slot: NDArray[np.int32], tasks: int) -> NDArray[np.int32]:
-    numbers = np.concatenate(([tasks], np.minimum(rows.task.astype(np.int64), tasks)))
-    return np.asarray(numbers.astype(np.int32)[slot])
 
 
 def begun_in(t_ns: NDArray[np.int64], own_ns: tuple[int, int]) -> slice:

@@ -2,7 +2,7 @@
 
 All arrays are contiguous; those that are written overlap no other one. ValueError says what is wrong with one.
 
-Records are given as bytes (uint8): of samples as `layout` says, of `THREAD`, `INSTANCE` and `PART`. Layouts, blocks,
+Records are given as bytes (uint8): of samples as `layout` says, of `THREAD` and `INSTANCE`. Layouts, blocks,
 tables, segments, courses and owners are tuples of the fields of the structs in `csrc/engine.h`, in their order.
 """
 
@@ -48,15 +48,15 @@ def follow(
     places: NDArray[np.int64],
     place: tuple[tuple[int, ...], tuple[Any, ...], tuple[Any, ...]],
     /,
-) -> tuple[int, int, int]:
-    """Let threads go on to the end of a block, one after the other; returns the instances, segments and parts there.
+) -> tuple[int, int]:
+    """Let threads go on to the end of a block, one after the other; returns the instances and segments there.
 
     Each thread is a tuple: its state, its layout, its samples, where its segments in the block before, `before`, began
     and ended, and what comes after its samples: 0: it runs on; 1: it ends then, or runs on if that is after the block;
     2: it ends; 3: more samples, which are not needed. Then come a time after its samples, its CPU clock at that, -1 if
     it is not known, the most seconds that it then took, and its counts at its end or None. `place` has a block, a table
-    and segments. `places`, (threads, 5), are set to where the segments of each begin, where the new ones do, where they
-    end, its first part, and how many samples were taken: those up to the first that is not before the block's end.
+    and segments. `places`, (threads, 4), are set to where the segments of each begin, where the new ones do, where they
+    end, and how many samples were taken: those up to the first that is not before the block's end.
     """
 
 def gather(
@@ -72,12 +72,12 @@ def share(
     course: tuple[Any, ...],
     values: NDArray[np.float64],
     rates: NDArray[np.float64],
-    owners: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64], tuple[Any, ...] | None],
+    owners: tuple[NDArray[np.int32], NDArray[np.float64], tuple[Any, ...] | None],
     /,
 ) -> None:
     """Add values times rates to the energies of owners.
 
-    `owners` are the slot of each segment, the row of each slot, (rows,) energies, and what is wanted apart: the number
+    `owners` are the row of each segment, (rows,) energies, and what is wanted apart: the number
     of each interval (or None), the first and the last one of each row, and their (rows,) energies.
     """
 

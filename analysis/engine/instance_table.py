@@ -24,7 +24,7 @@ INSTANCE = np.dtype(
     [
         ("instance", "<u8"), ("parent", "<u8"), ("start_ns", "<i8"), ("end_ns", "<i8"), ("last_ns", "<i8"),
         ("own_s", "<f8"), ("cpu_s", "<f8"), ("dynamic_j", "<f8"), ("static_j", "<f8"),
-        ("thread", "<i4"), ("task", "<u4"), ("part", "<i4"), ("part_thread", "<i4"), ("cpu", "<u2"), ("package", "<i2"),
+        ("thread", "<i4"), ("task", "<u4"), ("cpu", "<u2"), ("package", "<i2"),
         ("begun", "?"), ("failed", "?"), ("ended", "?"), ("", "V1"),
     ]
 )  # fmt: skip
@@ -89,10 +89,6 @@ class InstanceTable:
             self._sums[name][: self.count] = values[: self.count]
         self._index = np.empty(2 * room, np.int32)
         _engine.fill_index(self.given)
-
-    def begin_block(self) -> None:
-        """Let no instance have a part yet."""
-        self.records["part"] = -1
 
     def find(self, ids: NDArray[np.uint64]) -> NDArray[np.int32]:
         """Return the row of each id, -1 without."""

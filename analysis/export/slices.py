@@ -25,7 +25,6 @@ from tprof.analysis.names import shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tprof.analysis.attribution.instances import InstanceRows
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.profile import Profile
     from tprof.analysis.profile.instances import Instances
@@ -104,7 +103,7 @@ def share_slices(
 
     def add(piece: Piece) -> None:
         own_ns, segments = next(windows)
-        ids = np.concatenate([np.empty(0, np.uint64), *(one.rows.instance for one in segments)])
+        ids = np.concatenate([np.empty(0, np.uint64), *(one.owners.instance[np.unique(one.slot)] for one in segments)])
         rows = _rows_of(found, np.unique(ids))
         ended = _kept(piece.tasks)
         tasks = pd.concat([ended, crossing.iloc[rows[rows >= 0]]], ignore_index=True)
@@ -233,13 +232,15 @@ class _SoFar:
         self, segments: Segments, own: slice, table: _Table, *, is_marked: bool, is_last: bool
     ) -> tuple[NDArray[np.uint64], _Events]:
         """Return ids, and begins (with the number of an id) and ends that nest, at indices of `own` segments."""
-        ids, around = self._known(segments.rows)
+        slots, number = np.unique(segments.slot[own], return_inverse=True)
+        ran = slots[slots > 0]
+        ids, around = self._known(segments.owners.instance[ran], segments.owners.parent[ran])
         parent: list[int] = _rows_of(_rows_by_id(ids), around).tolist()
         numbers = {one: number for number, one in enumerate(ids.tolist())} if self.stack or self.parents else {}
         walk = _Walk(parent, [False] * len(ids), [numbers[one] for one in self.stack])
         for one in (*self.stack, *self.parents):
             walk.begun[numbers[one]] = True
-        walk.over(segments.slot[own].astype(np.int64) - 1, is_marked=is_marked)
+        walk.over(number - (len(slots) - len(ran)), is_marked=is_marked)
         if is_last:
             walk.end(own.stop - own.start, is_marked=is_marked)
         else:
@@ -248,12 +249,14 @@ class _SoFar:
             self.stack = ids[walk.stack].tolist()
         return ids, walk.events
 
-    def _known(self, rows: InstanceRows) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Return the ids of a part's rows and of those that go on, and for each that of the instance around it."""
+    def _known(
+        self, ran: NDArray[np.uint64], parents: NDArray[np.uint64]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+        """Return the ids of what a part ran and of those that go on, and for each that of the instance around it."""
         known = np.array([*self.parents, *(one for one in self.stack if one not in self.parents)], np.uint64)
-        ids = np.concatenate((rows.instance, known[~np.isin(known, rows.instance)]))
-        around = np.concatenate((rows.parent, np.zeros(len(ids) - len(rows), np.uint64)))
-        # A row does not name its parent unless it has the begin.
+        ids = np.concatenate((ran, known[~np.isin(known, ran)]))
+        around = np.concatenate((parents, np.zeros(len(ids) - len(ran), np.uint64)))
+        # An instance does not name its parent unless it has the begin.
         around[_rows_of(_rows_by_id(ids), known[: len(self.parents)])] = list(self.parents.values())
         return ids, around
 

@@ -87,7 +87,7 @@ def _replay(plan: Sharing, ran: JoinedSegments, fit: Fit | None, tasks: int) -> 
     given_j = _shared(replace(quanta, energy_j=energy_j), assumed, fit)
     # Without those that the ends of the window may cut.
     cut = ran.slot[np.concatenate((ran.joints.begin, ran.joints.end - 1))]
-    count, length_s = len(ran.parts) + 1, np.where(ran.slot > 0, np.diff(ran.t_ns) * 1e-9, 0.0)
+    count, length_s = ran.instances.count + 1, np.where(ran.slot > 0, np.diff(ran.t_ns) * 1e-9, 0.0)
     own_s, true_j, found_j = (sum_by(ran.slot, one, count) for one in (length_s, true[0].modelled, given_j))
     whole = (own_s > 0) & (true_j > 0)
     whole[np.append(cut, 0)] = False

@@ -166,7 +166,7 @@ def _of_thread(
     own = (t_ns >= window.own_ns[0]) & (t_ns < window.own_ns[1])
     found = pd.DataFrame({
         "thread": one.thread.ordinal, "begin_ns": one.t_ns[segment], "t_ns": t_ns, "until_ns": piece_end_ns,
-        "instance": np.append(np.uint64(0), one.rows.instance)[one.slot[segment]], "stack": stacks.stack[cut.sample],
+        "instance": one.owners.instance[one.slot[segment]], "stack": stacks.stack[cut.sample],
         "joules": piece_j[at], "times": times * own, "seconds": gap_s * own, "count": own.astype(float),
     })  # fmt: skip
     # Segments that are in other windows too may have stacks there.

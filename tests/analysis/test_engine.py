@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support import nested_runs, traces
 from support.properties import examples
 from tprof.analysis.attribution.segment_energy import LocatedSegments, gather, spread
-from tprof.analysis.attribution.segments import PART, Joints, by_number
+from tprof.analysis.attribution.segments import Joints, by_number
 from tprof.analysis.attribution.survey import survey
 from tprof.analysis.attribution.windows import Window, cut_windows
 from tprof.analysis.engine import _engine
@@ -77,21 +77,20 @@ def test_values_are_spread_over_intervals_and_gathered_from_them_by_time(drawn) 
 def test_owners_get_their_joules_and_those_where_segments_begin_and_end_apart(drawn) -> None:
     (t_ns, *_), (values, *_), edges_ns, rng = drawn
     rows, width = 4, len(edges_ns) + 1
-    rate, slot = rng.random(width), rng.integers(0, 3, len(values)).astype(np.int32)
-    row = rng.integers(0, rows, 3).astype(np.int32)
+    rate, slot = rng.random(width), rng.integers(0, rows, len(values)).astype(np.int32)
     piece_of = np.sort(rng.integers(0, width, width)).astype(np.int32)
     first, last = rng.integers(-1, width, (2, rows)).astype(np.int32)
     energy_j, first_j, last_j = np.zeros((3, rows))
 
     course = LocatedSegments(t_ns, values, edges_ns).course
-    _engine.share(course, values, rate, (slot, row, energy_j, (piece_of, first, last, first_j, last_j)))
+    _engine.share(course, values, rate, (slot, energy_j, (piece_of, first, last, first_j, last_j)))
 
     joules, ends = slowly(t_ns, values, edges_ns) * rate, np.zeros((len(values), width), bool)
     ends[np.arange(len(values)), np.searchsorted(edges_ns, t_ns[:-1], side="right")] = True
     ends[np.arange(len(values)), np.searchsorted(edges_ns, t_ns[1:], side="right")] = True
     for number in range(rows):
-        assert energy_j[number] == pytest.approx(joules[row[slot] == number].sum())
-        own = (joules * ends)[row[slot] == number].sum(axis=0)
+        assert energy_j[number] == pytest.approx(joules[slot == number].sum())
+        own = (joules * ends)[slot == number].sum(axis=0)
         assert first_j[number] == pytest.approx(own[piece_of == first[number]].sum())
         assert last_j[number] == pytest.approx(own[piece_of == last[number]].sum())
 
@@ -187,18 +186,18 @@ def test_tables_find_their_instances_after_others_were_forgotten() -> None:
         ({"values": 1}, "the values must have 2 elements, got 1"),
         ({"rates": 2}, "the rates must have 3 elements, got 2"),
         ({"slot": 5}, "a key is negative"),
-        ({"row": -1}, "a key is negative"),
+        ({"slot": -1}, "a key is negative"),
         ({"begins": 3}, "threads must have places among the segments"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(changed, problem) -> None:
     begins = None if "begins" not in changed else np.array([changed["begins"]])
     course = np.array([0, 1, 2]), begins, None if begins is None else np.array([4]), np.array([0, 5])
-    slot, row = np.array([0, changed.get("slot", 0)], np.int32), np.array([changed.get("row", 0)], np.int32)
+    slot = np.array([0, changed.get("slot", 0)], np.int32)
 
     with pytest.raises(ValueError, match=problem):
         _engine.share(
-            course, np.ones(changed.get("values", 2)), np.ones(changed.get("rates", 3)), (slot, row, np.zeros(1), None)
+            course, np.ones(changed.get("values", 2)), np.ones(changed.get("rates", 3)), (slot, np.zeros(1), None)
         )
 
 
@@ -207,4 +206,3 @@ def test_bytes_that_are_no_records_are_refused() -> None:
 
     with pytest.raises(ValueError, match=f"records of {INSTANCE.itemsize} bytes"):
         _engine.fill_index(table)
-    assert PART.itemsize == 56

@@ -330,7 +330,7 @@ def sampled_at(t_ns, clock_ns):
 def segments_of(t_ns):
     count = len(t_ns) - 1
     values = np.arange(1.0, count + 1)
-    unknown = dict.fromkeys(("thread", "package", "package_end", "rows"))
+    unknown = dict.fromkeys(("thread", "package", "package_end", "owners"))
     return Segments(
         t_ns=t_ns,
         slot=np.ones(count, np.int32),

@@ -135,14 +135,20 @@ class KeptSums:
 
     def _add(self, block: sharing.Block) -> None:
         """Add what a block gave."""
-        ran, records, parts = block.ran, block.records, block.ran.parts
-        of_parts = self._keyed(
-            block, np.repeat(np.array(ran.numbers, np.int64), np.diff(ran.bounds)), records["task"][parts["row"]]
-        )
-        of_parts["cpu_s"], of_parts["own_s"] = parts["cpu_s"], parts["own_s"]
+        ran, records = block.ran, block.records
+        # What each thread ran of a task, of segments that begin in the block.
+        thread = np.zeros(len(ran.slot), np.int64)
+        for number, at in zip(ran.numbers, ran.joints.parts(), strict=True):
+            thread[at] = number
+        own = (ran.slot > 0) & (ran.t_ns[:-1] >= block.own_ns[0]) & (ran.t_ns[:-1] < block.own_ns[1])
+        pairs, place = np.unique(np.stack((thread, ran.owners.task[ran.slot])), axis=1, return_inverse=True)
+        of_parts, place = self._keyed(block, *pairs), place.ravel()
+        sums = {"cpu_s": np.where(own, ran.cpu_s, 0.0), "own_s": np.where(own, np.diff(ran.t_ns) * 1e-9, 0.0)}
         for _, plan, _ in block.shared:
             for name, values in zip(("energy_j", "dynamic_j"), joules_of_segments(plan), strict=True):
-                of_parts[name] += np.bincount(ran.slot, weights=values, minlength=len(parts) + 1)[1:]
+                sums[name] = sums.get(name, 0.0) + np.where(ran.slot > 0, values, 0.0)
+        for name, values in sums.items():
+            of_parts[name] = np.bincount(place, weights=values, minlength=len(of_parts))
         begun, ended = (self._keyed(block, records["thread"], records["task"]) for _ in range(2))
         begun["begun"] = block.new & (records["start_ns"] > (-1 if self._resume_ns is None else self._resume_ns))
         duration_s = (records["end_ns"] - records["start_ns"]) * 1e-9
@@ -159,7 +165,7 @@ class KeptSums:
 
     def _keyed(self, block: sharing.Block, thread: NDArray[np.integer], task: NDArray[np.uint32]) -> Table:
         rows, processes = np.zeros(len(task), TASK_SUMS), self._meter.processes
-        rows["span"], rows["task"] = self._span_of(block.begin_ns), task
+        rows["span"], rows["task"] = self._span_of(block.own_ns[0]), task
         rows["process"] = [processes[one] for one in thread.tolist()]
         rows["thread"] = thread if self._by_thread else NO_THREAD
         return rows

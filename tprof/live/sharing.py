@@ -80,7 +80,7 @@ class Block:
 
     Attributes
     ----------
-    begin_ns : of the block
+    own_ns : when it begins and ends
     ran : the segments
     table, records : the instances, with all joules so far
     energy_j, dynamic_j : joules of the block
@@ -88,7 +88,7 @@ class Block:
     shared : how each domain that has quanta here was shared: its number, the rates, and what bounds need
     """
 
-    begin_ns: int
+    own_ns: tuple[int, int]
     ran: JoinedSegments
     table: InstanceTable
     energy_j: Floats
@@ -195,7 +195,7 @@ class LiveSharing:
         accounts.add_tasks(task[known], energy_j[known], (new & records["begun"])[known])
         accounts.own_task_j = added(accounts.own_task_j, task[known & own], energy_j[known & own])
         for listener in self.listeners:
-            listener(Block(own_ns[0], ran, table, energy_j, dynamic_j, new, blocks.over(), shared))
+            listener(Block(own_ns, ran, table, energy_j, dynamic_j, new, blocks.over(), shared))
 
     def _others_outside(self, plan: Sharing, ran: JoinedSegments) -> float:
         """Return the joules of other processes' threads outside tasks, where one of them is this process."""

@@ -255,16 +255,16 @@ class LiveBlocks:
         before, self._arrays = self._arrays, self._spare.with_room(self._arrays.count + samples + 4 * len(threads) + 4)
         self._spare, arrays = before, self._arrays
         self.instances.make_room(samples + len(threads) + 1)
-        block = (self._own_end_ns, until_ns, self._own_end_ns, end_ns, self._begin_ns, MAX_NS)
+        block = (self._own_end_ns, until_ns, self._begin_ns, MAX_NS)
         given = [one.ahead(until_ns, now_ns, packages=self._packages) for one in threads]
         places = arrays.follow(self.instances, given, before, block)
-        for one, (begin, _, end, _, done) in zip(threads, places, strict=True):
+        for one, (begin, _, end, done) in zip(threads, places, strict=True):
             one.went_on(begin, end, done)
         self._own_end_ns = end_ns
         there = [one for one in threads if one.end > one.begin]
         self._ran = arrays.joined(
             [one.thread for one in there], [one.ordinal for one in there],
-            [(begin, end, part) for begin, _, end, part, _ in places if end > begin], arrays.segments_s.copy(),
+            [(begin, end) for begin, _, end, _ in places if end > begin], arrays.segments_s.copy(),
             self.instances, counted=[True] * len(there), earlier_s=[0.0] * len(there), packages=self._packages,
         )  # fmt: skip
         return self._ran

@@ -60,9 +60,7 @@ class Runs:
     def of(cls, one: Segments, own_ns: tuple[int, int]) -> Runs:
         """Return the runs of tasks on a thread, in order, as of its segments that begin between two times."""
         at = begun_in(one.t_ns, own_ns)
-        row = one.slot[at].astype(np.int64) - 1
-        task = np.append(one.rows.task, np.uint32(NO_TASK))[row].astype(np.int64)
-        instance = np.append(one.rows.instance, np.uint64(0))[row]
+        task, instance = one.owners.task[one.slot[at]].astype(np.int64), one.owners.instance[one.slot[at]]
         begin_ns, end_ns = one.t_ns[:-1][at], one.t_ns[1:][at]
         return cls(begin_ns, end_ns, instance, task).kept((task != NO_TASK) & (end_ns > begin_ns)).merged()
 

@@ -39,23 +39,10 @@ struct tprof_engine_instance {
     double dynamic_j, static_j;
     int32_t thread;
     uint32_t task;
-    int32_t part, part_thread; /* its last part in this block, -1: none, and the thread of that */
     uint16_t cpu;
     int16_t package;
     bool begun, failed, ended;
     uint8_t unused;
-};
-
-/* What a thread has of an instance in a block; mirrored by PART of attribution/segments.py. Seconds are of segments
- * that begin in the block's own time. */
-struct tprof_engine_part {
-    int64_t start_ns, end_ns, last_ns;
-    double own_s, cpu_s;
-    int32_t row;
-    uint16_t cpu;
-    int16_t package;
-    bool begun, failed, ended;
-    uint8_t unused[5];
 };
 
 /* The instances, and a table of places that finds them by id; -1 is free. `places` is a power of 2 and at least
@@ -71,14 +58,12 @@ struct tprof_engine_table {
 /* The segments of a block, thread after thread; after those of each thread comes one more, which is none. */
 struct tprof_engine_segments {
     int64_t *t_ns; /* where each begins, and after the last one of a thread its end */
-    int32_t *slot; /* 0: no task, else 1 + part */
+    int32_t *slot; /* 0: no task, else 1 + row of the instance */
     double *cpu_s;
     uint16_t *cpu;
     int16_t *package, *package_end;
     double *increments; /* (columns, room) */
     size_t count, room;
-    struct tprof_engine_part *parts;
-    size_t part_count, part_room;
 };
 
 /* How records are read: offsets in bytes; `cpu_ns` and `columns` may be -1, absent. */
@@ -96,7 +81,6 @@ struct tprof_engine_layout {
 struct tprof_engine_block {
     int64_t since_ns; /* segments that end before are not needed, though those that end then */
     int64_t until_ns; /* segments that begin before are needed */
-    int64_t own_ns[2]; /* segments that begin between count in the seconds of parts */
     int64_t reach_ns[2]; /* segments are cut here */
 };
 
@@ -123,12 +107,12 @@ struct tprof_engine_step {
     const uint64_t *end_counts; /* at its end; NULL: those of its last sample */
 };
 
-#define TPROF_ENGINE_PLACES 5
+#define TPROF_ENGINE_PLACES 4
 
 /* Let a thread go on to the end of a block: begin with those segments of the block before that this one needs too, take
  * its samples up to the first that is not before `until_ns`, and let the last one before that run on, or close it.
- * `places` are set to where its segments begin, where those are that the block before did not have, where they end, its
- * first part, and how many samples were taken. Returns false without room, or if places of segments are none. */
+ * `places` are set to where its segments begin, where those are that the block before did not have, where they end, and
+ * how many samples were taken. Returns false without room, or if places of segments are none. */
 bool tprof_engine_follow(struct tprof_engine_step *step, int64_t places[TPROF_ENGINE_PLACES]);
 
 /* Fill the index anew. Returns false if it is too small. */
@@ -168,9 +152,8 @@ void tprof_engine_find_ends(const struct tprof_engine_instance *instances, size_
 
 /* Whose a segment is, and where an owner's joules are added: those of no owner first. */
 struct tprof_engine_owners {
-    const int32_t *slot; /* of each segment, less than `slots` */
-    const int32_t *row;  /* of each slot, less than `rows` */
-    size_t slots, rows;
+    const int32_t *slot; /* of each segment, less than `rows` */
+    size_t rows;
     const int32_t *piece_of; /* (edges + 1,) the number of each interval in `first` and `last`; NULL: its own */
     const int32_t *first,
         *last; /* (rows,) intervals whose joules are wanted apart, of segments that begin in one or end
@@ -178,7 +161,7 @@ struct tprof_engine_owners {
     double *energy_j, *first_j, *last_j; /* (rows,) */
 };
 
-/* Add values times rates to the energies of owners. Returns false at a slot or a row that is none. */
+/* Add values times rates to the energies of owners. Returns false at a slot that is none. */
 bool tprof_engine_share(const struct tprof_engine_course *course, const double *values, const double *rates,
                         const struct tprof_engine_owners *owners);
 

@@ -3,8 +3,7 @@
 #include "engine.h"
 
 static_assert(sizeof(struct tprof_engine_thread) == 104, "THREAD of blocks.py");
-static_assert(sizeof(struct tprof_engine_instance) == 96, "INSTANCE of instance_table.py");
-static_assert(sizeof(struct tprof_engine_part) == 56, "PART of segments.py");
+static_assert(sizeof(struct tprof_engine_instance) == 88, "INSTANCE of instance_table.py");
 
 /* From so many bytes of samples on other threads may run: to get the interpreter's lock back may take milliseconds, of
  * each of many threads that ran little. */
@@ -76,12 +75,12 @@ static void take_table(struct tprof_arrays *arrays, PyObject *given, struct tpro
 static void take_segments(struct tprof_arrays *arrays, PyObject *given, size_t columns,
                           struct tprof_engine_segments *to)
 {
-    PyObject *t_ns, *slot, *cpu_s, *cpu, *package, *package_end, *increments, *parts;
-    Py_ssize_t count, part_count;
-    if (!tprof_arrays_parse(arrays, given, "OOOOOOOOnn", &t_ns, &slot, &cpu_s, &cpu, &package, &package_end,
-                            &increments, &parts, &count, &part_count))
+    PyObject *t_ns, *slot, *cpu_s, *cpu, *package, *package_end, *increments;
+    Py_ssize_t count;
+    if (!tprof_arrays_parse(arrays, given, "OOOOOOOn", &t_ns, &slot, &cpu_s, &cpu, &package, &package_end, &increments,
+                            &count))
         return;
-    *to = (struct tprof_engine_segments){.count = (size_t)count, .part_count = (size_t)part_count};
+    *to = (struct tprof_engine_segments){.count = (size_t)count};
     to->t_ns = tprof_arrays_take_any(arrays, t_ns, "the times", INT64, WRITABLE, &to->room);
     const Py_ssize_t room = (Py_ssize_t)to->room;
     to->slot = tprof_arrays_take(arrays, slot, "the slots", INT32, WRITABLE, room);
@@ -91,9 +90,8 @@ static void take_segments(struct tprof_arrays *arrays, PyObject *given, size_t c
     to->package_end = tprof_arrays_take(arrays, package_end, "the packages", "h", WRITABLE, room);
     to->increments =
         tprof_arrays_take(arrays, increments, "the increments", FLOAT64, WRITABLE, room * (Py_ssize_t)columns);
-    to->parts = tprof_arrays_take_records(arrays, parts, "the parts", sizeof *to->parts, &to->part_room);
-    if (count < 0 || to->count > to->room || part_count < 0 || to->part_count > to->part_room)
-        tprof_arrays_refuse(arrays, "there is no room for so many segments, or parts");
+    if (count < 0 || to->count > to->room)
+        tprof_arrays_refuse(arrays, "there is no room for so many segments");
 }
 
 /* Take a thread, and what it has in a block. */
@@ -128,16 +126,15 @@ static bool take_thread(struct tprof_arrays *arrays, PyObject *thread, struct tp
 static PyObject *follow(PyObject *self, PyObject *args)
 {
     PyObject *threads, *of_before, *of_places, *of_table, *of_segments;
-    long long since_ns, until_ns, own_begin_ns, own_end_ns, begin_ns, end_ns;
+    long long since_ns, until_ns, begin_ns, end_ns;
     struct tprof_arrays arrays;
     struct tprof_engine_step step;
     bool good = true;
     (void)self;
-    if (!tprof_arrays_begin(&arrays, args, "O!OO((LLLLLL)OO)", &PyTuple_Type, &threads, &of_before, &of_places,
-                            &since_ns, &until_ns, &own_begin_ns, &own_end_ns, &begin_ns, &end_ns, &of_table,
-                            &of_segments))
+    if (!tprof_arrays_begin(&arrays, args, "O!OO((LLLL)OO)", &PyTuple_Type, &threads, &of_before, &of_places, &since_ns,
+                            &until_ns, &begin_ns, &end_ns, &of_table, &of_segments))
         return NULL;
-    step.block = (struct tprof_engine_block){since_ns, until_ns, {own_begin_ns, own_end_ns}, {begin_ns, end_ns}};
+    step.block = (struct tprof_engine_block){since_ns, until_ns, {begin_ns, end_ns}};
     take_table(&arrays, of_table, &step.table);
     take_segments(&arrays, of_segments, step.table.columns, &step.segments);
     take_segments(&arrays, of_before, step.table.columns, &step.before);
@@ -157,8 +154,7 @@ static PyObject *follow(PyObject *self, PyObject *args)
     if (!good)
         tprof_arrays_refuse(&arrays, "there is no room for more segments, or places of segments are none");
     return tprof_arrays_release(&arrays, true)
-               ? Py_BuildValue("nnn", (Py_ssize_t)step.table.count, (Py_ssize_t)step.segments.count,
-                               (Py_ssize_t)step.segments.part_count)
+               ? Py_BuildValue("nn", (Py_ssize_t)step.table.count, (Py_ssize_t)step.segments.count)
                : NULL;
 }
 
@@ -272,12 +268,11 @@ static PyObject *gather(PyObject *self, PyObject *args)
 static void take_owners(struct tprof_arrays *arrays, PyObject *given, const struct tprof_engine_course *course,
                         struct tprof_engine_owners *to)
 {
-    PyObject *slot, *row, *energy_j, *edges, *piece_of, *first, *last, *first_j, *last_j;
-    *to = (struct tprof_engine_owners){.slots = 0};
-    if (!tprof_arrays_parse(arrays, given, "OOOO", &slot, &row, &energy_j, &edges))
+    PyObject *slot, *energy_j, *edges, *piece_of, *first, *last, *first_j, *last_j;
+    *to = (struct tprof_engine_owners){.rows = 0};
+    if (!tprof_arrays_parse(arrays, given, "OOO", &slot, &energy_j, &edges))
         return;
     to->slot = tprof_arrays_take(arrays, slot, "the slots", INT32, READ, (Py_ssize_t)course->count);
-    to->row = tprof_arrays_take_any(arrays, row, "the rows", INT32, READ, &to->slots);
     to->energy_j = tprof_arrays_take_any(arrays, energy_j, "the energies", FLOAT64, WRITABLE, &to->rows);
     const Py_ssize_t rows = (Py_ssize_t)to->rows;
     if (edges == Py_None || !tprof_arrays_parse(arrays, edges, "OOOOO", &piece_of, &first, &last, &first_j, &last_j))

@@ -78,40 +78,11 @@ static int32_t row_of(struct tprof_engine_step *step, int64_t begin_ns)
     }
     const int32_t row = (int32_t)table->count++;
     struct tprof_engine_instance *one = &table->instances[row];
-    *one = (struct tprof_engine_instance){
-        .instance = thread->instance, .part = -1, .end_ns = INT64_MIN, .last_ns = INT64_MIN};
+    *one = (struct tprof_engine_instance){.instance = thread->instance, .end_ns = INT64_MIN, .last_ns = INT64_MIN};
     begin_instance(one, thread, step->number, begin_ns);
     memset(table->counts + (size_t)row * table->columns, 0, table->columns * sizeof *table->counts);
     table->index[place] = row;
     return row;
-}
-
-/* Return the slot of an instance in the thread's part of the block; there is room. */
-static int32_t slot_of(struct tprof_engine_instance *one, int32_t row, int32_t number, int64_t begin_ns, uint16_t cpu,
-                       int16_t package, struct tprof_engine_segments *segments)
-{
-    if (one->part < 0 || one->part_thread != number) {
-        one->part = (int32_t)segments->part_count++;
-        one->part_thread = number;
-        segments->parts[one->part] =
-            (struct tprof_engine_part){.row = row,
-                                       .start_ns = begin_ns,
-                                       .cpu = cpu,
-                                       .package = package,
-                                       .begun = one->begun && one->thread == number && one->start_ns == begin_ns};
-    }
-    return one->part + 1;
-}
-
-static void add_to_part(struct tprof_engine_part *part, const struct tprof_engine_block *block, int64_t begin_ns,
-                        int64_t end_ns, double cpu_s)
-{
-    part->end_ns = end_ns;
-    part->last_ns = begin_ns;
-    if (begin_ns >= block->own_ns[0] && begin_ns < block->own_ns[1]) {
-        part->own_s += (double)(end_ns - begin_ns) * 1e-9;
-        part->cpu_s += cpu_s;
-    }
 }
 
 /* Write a segment; there is room. */
@@ -158,8 +129,7 @@ static struct cut cut_to(const struct span *span, const int64_t reach_ns[2])
 static bool has_room(const struct tprof_engine_step *step)
 {
     const struct tprof_engine_segments *segments = &step->segments;
-    return step->table.count < step->table.room && segments->count + 2 < segments->room &&
-           segments->part_count < segments->part_room;
+    return step->table.count < step->table.room && segments->count + 2 < segments->room;
 }
 
 #define MOST_NS INT64_C(9007199254740992) /* a double has all before it exactly */
@@ -202,17 +172,14 @@ static void add_segment(struct tprof_engine_step *step, const uint64_t *until, c
     if (thread->instance != 0) {
         const int32_t row = row_of(step, cut.begin_ns);
         struct tprof_engine_instance *one = &table->instances[row];
-        slot = slot_of(one, row, step->number, cut.begin_ns, thread->cpu, thread->package, segments);
-        struct tprof_engine_part *part = &segments->parts[slot - 1];
-        add_to_part(part, block, cut.begin_ns, cut.end_ns, cpu_s);
+        slot = row + 1;
         one->own_s += (double)(cut.end_ns - cut.begin_ns) * 1e-9;
         one->cpu_s += cpu_s;
         one->end_ns = cut.end_ns > one->end_ns ? cut.end_ns : one->end_ns;
         one->last_ns = cut.begin_ns > one->last_ns ? cut.begin_ns : one->last_ns;
         if (end_kind == FINISH) {
-            one->ended = part->ended = true;
+            one->ended = true;
             one->failed |= (end_flags & FAILED) != 0;
-            part->failed |= (end_flags & FAILED) != 0;
         }
         of_instance = table->counts + (size_t)row * table->columns;
         thread->moved += span->package_end != thread->package;
@@ -377,7 +344,7 @@ static bool retain(struct tprof_engine_step *step)
     struct tprof_engine_thread *thread = step->thread;
     const struct tprof_engine_block *block = &step->block;
     const struct tprof_engine_segments *before = &step->before;
-    struct tprof_engine_table *table = &step->table;
+    const struct tprof_engine_table *table = &step->table;
     struct tprof_engine_segments *segments = &step->segments;
     if (step->end > step->begin && step->end >= before->count)
         return false;
@@ -387,18 +354,10 @@ static bool retain(struct tprof_engine_step *step)
             thread->earlier_ns = later(thread->earlier_ns, before->cpu_s[at]);
             continue;
         }
-        int32_t slot = before->slot[at];
+        const int32_t slot = before->slot[at];
         const size_t to = segments->count;
-        if (!has_room(step) || slot < 0 || (size_t)slot > before->part_count)
+        if (!has_room(step) || slot < 0 || (size_t)slot > table->count)
             return false;
-        if (slot > 0) {
-            const int32_t row = before->parts[slot - 1].row;
-            if (row < 0 || (size_t)row >= table->count)
-                return false;
-            slot = slot_of(&table->instances[row], row, step->number, begin_ns, before->cpu[at], before->package[at],
-                           segments);
-            add_to_part(&segments->parts[slot - 1], block, begin_ns, end_ns, before->cpu_s[at]);
-        }
         write(segments, begin_ns, end_ns, slot, before->cpu_s[at], before->cpu[at], before->package[at],
               before->package_end[at]);
         for (size_t column = 0; column < table->columns; column++)
@@ -422,7 +381,7 @@ static void end_part(struct tprof_engine_segments *segments, size_t columns)
 bool tprof_engine_follow(struct tprof_engine_step *step, int64_t places[TPROF_ENGINE_PLACES])
 {
     struct tprof_engine_segments *segments = &step->segments;
-    const size_t begin = segments->count, part = segments->part_count;
+    const size_t begin = segments->count;
     if (!retain(step))
         return false;
     const size_t fresh = segments->count, taken = take(step);
@@ -432,7 +391,7 @@ bool tprof_engine_follow(struct tprof_engine_step *step, int64_t places[TPROF_EN
         if (step->thread->is_running && step->then != TPROF_ENGINE_IS_THERE)
             go_on(step);
     }
-    const size_t found[TPROF_ENGINE_PLACES] = {begin, fresh, segments->count, part, taken};
+    const size_t found[TPROF_ENGINE_PLACES] = {begin, fresh, segments->count, taken};
     for (size_t at = 0; at < TPROF_ENGINE_PLACES; at++)
         places[at] = (int64_t)found[at];
     if (segments->count > begin && segments->count >= segments->room)

@@ -137,9 +137,7 @@ static bool share_piece(void *context, size_t segment, size_t interval, double v
 {
     const struct sharing *from = context;
     const struct tprof_engine_owners *owners = from->owners;
-    if ((uint32_t)owners->slot[segment] >= owners->slots)
-        return false;
-    const int32_t row = owners->row[owners->slot[segment]];
+    const int32_t row = owners->slot[segment];
     if ((uint32_t)row >= owners->rows)
         return false;
     const double joules = value * from->rates[interval];

@@ -89,8 +89,7 @@ class WhatRan:
         """Add the segments that begin in a window."""
         for one in activity.segments:
             own, part = self._own(one, own_ns)
-            instance = np.concatenate((np.zeros(1, np.uint64), one.rows.instance))[one.slot[own]]
-            part = part._replace(cpu=one.cpu[own].copy(), instance=instance)
+            part = part._replace(cpu=one.cpu[own].copy(), instance=one.owners.instance[one.slot[own]])
             self._parts.setdefault(one.thread.ordinal, []).append(part)
         self._pools += (self._own(pool.segments, own_ns)[1] for pool in activity.pools)
 

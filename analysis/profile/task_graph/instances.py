@@ -132,8 +132,7 @@ def _read_runs(profile: Profile, ids: pd.Index[int]) -> pd.DataFrame:
         for one in segments:
             own = begun_in(one.t_ns, own_ns)
             t_ns = one.t_ns[own.start : own.stop + 1] - start_ns
-            # What is in slot 0 is outside all instances.
-            row = np.append(ids.get_indexer(pd.Index(one.rows.instance)), -1)[one.slot[own] - 1]
+            row = ids.get_indexer(pd.Index(one.owners.instance[one.slot[own]]))
             parts.append(_joined(np.full(len(row), one.thread.ordinal), row, t_ns[:-1], t_ns[1:]))
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
     by_thread = np.argsort(columns[0], kind="stable")
