@@ -15,10 +15,14 @@ import sys
 import tempfile
 import tomllib
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import arm64
 from boot import pack, start
 from debian import CACHE, LaboratoryError, output, pool_library, unpack_kernel
+
+if TYPE_CHECKING:
+    from report import Report
 
 HERE = Path(__file__).resolve().parent
 SCENARIOS = tomllib.loads((HERE / "scenarios.toml").read_text())
@@ -150,10 +154,11 @@ def _driver(scenario: dict[str, object]) -> str:
     return {"powercap": "intel_rapl_msr", "perf": "rapl", "none": "perf's core"}.get(scenario.get("sensor"), "all")
 
 
-def _run_scenarios(names: list[str], keep: Path | None, *, table: bool) -> int:
+def _reports(names: list[str], keep: Path | None) -> dict[str, Report]:
+    """Run scenarios and compare their figures with the truth."""
     from compare import compare  # noqa: PLC0415 - it imports tprof's analysis, which --list and --fetch do not need
 
-    reports = {}
+    reports: dict[str, Report] = {}
     for group in _together(names):
         with tempfile.TemporaryDirectory(dir=CACHE) as directory:
             share = Path(directory)
@@ -170,13 +175,26 @@ def _run_scenarios(names: list[str], keep: Path | None, *, table: bool) -> int:
             if status:
                 print((share / "output").read_text(), file=sys.stderr)
             reports |= {name: compare(name, SCENARIOS[name], share / name) for name in group}
+    return reports
+
+
+def _run_scenarios(names: list[str], keep: Path | None, *, table: bool) -> int:
+    """Run scenarios, those beyond their bounds once more; return 1 if one is beyond them both times, else 0.
+
+    Readings come when they come, so that a figure is beyond a bound now and then; a fault of tprof is in each run.
+    """
+    reports = _reports(names, keep)
     failed = [name for name, report in reports.items() if not report.good]
+    if failed:
+        print(f"beyond their bounds, so they are run once more: {', '.join(failed)}")
+        reports |= _reports(failed, keep)
+        failed = [name for name in failed if not reports[name].good]
     if table:
         print("\n| scenario | driver | nearest to its bound | tprof | truth | bound | |\n|---|---|---|---|---|---|---|")
         print(*(report.row(name, _driver(SCENARIOS[name])) for name, report in reports.items()), "", sep="\n")
     print(f"{len(reports) - len(failed)} of {len(reports)} scenarios within their bounds")
     if failed:
-        print(f"beyond them: {', '.join(failed)}")
+        print(f"beyond them twice: {', '.join(failed)}")
     return bool(failed)
 
 
