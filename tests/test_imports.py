@@ -24,7 +24,7 @@ CHECKOUT_ONLY = ("__main__", "overhead", "peers", "published", "simulator", "val
 APART = ("analysis.attribution", "analysis.engine", "analysis.operating_points", "analysis.theory")
 ALLOWED = {
     "__main__": "cli",
-    "analysis": "attribution engine errors lazy_names log operating_points trace",
+    "analysis": "attribution errors lazy_names log operating_points trace",
     "attribution": "engine errors trace",
     "benchmarks": (
         "analysis counters errors frequency lazy_names operating_points runtime sensors session theory tprof trace"

@@ -7,18 +7,18 @@ dynamic energy. The model shares the quanta between them; the bounds do not incl
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from tprof.analysis.engine import _engine
 
-from .segment_energy import Shares, sum_by
+from .instance_bounds import given
+from .segment_energy import gather, sum_by
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .instance_bounds import EdgeJoules
     from .natives.pools import CutPool
     from .natives.segments import NativeSegments
     from .segments import JoinedSegments
@@ -27,85 +27,20 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 
-@dataclass
-class Totals:
-    """Joules of each instance, summed over the domains that count; `covered` if any quantum holds it.
-
-    `native` is what native threads add, `gpu` what GPUs do (not in the other sums); None if none is known.
-    """
-
-    dynamic_j: Floats
-    static_j: Floats
-    low_j: Floats
-    high_j: Floats
-    covered: NDArray[np.bool_]
-    native: NativeTotals | None
-    gpu: GpuTotals | None = None
-
-    def add_gpu(self, more: GpuTotals, covered: NDArray[np.bool_]) -> None:
-        """Add one GPU's joules, and which instances it covers."""
-        self.gpu = more if self.gpu is None else self.gpu.plus(more)
-        self.covered |= covered
-
-    def view(self, which: NDArray[np.bool_]) -> Totals:
-        """Return those of some instances."""
-        low_j, high_j, covered = self.low_j[which], self.high_j[which], self.covered[which]
-        native = None if self.native is None else self.native.view(which)
-        gpu = None if self.gpu is None else self.gpu.view(which)
-        return Totals(self.dynamic_j[which], self.static_j[which], low_j, high_j, covered, native, gpu)
-
-    @classmethod
-    def zeros(cls, rows: int, native: NativeTotals | None = None) -> Totals:
-        """Start with zeros."""
-        return cls(np.zeros(rows), np.zeros(rows), np.zeros(rows), np.zeros(rows), np.zeros(rows, bool), native)
-
-
-@dataclass(frozen=True)
-class GpuTotals:
-    """Joules of GPUs of each instance, (rows,), and their bounds."""
-
-    joules: Floats
-    least: Floats
-    most: Floats
-
-    def view(self, which: NDArray[np.bool_]) -> GpuTotals:
-        """Return those of some instances."""
-        return GpuTotals(self.joules[which], self.least[which], self.most[which])
-
-    def plus(self, other: GpuTotals) -> GpuTotals:
-        """Return the sums with another GPU's."""
-        return GpuTotals(self.joules + other.joules, self.least + other.least, self.most + other.most)
+NATIVE = ("native_cpu_s", "native_j", "spin_j", "native_low_j", "native_high_j")
+"""What native threads add to an instance: `native_j`, within its bounds, is part of its energy, `spin_j` is not."""
 
 
 @dataclass
 class NativeTotals:
-    """What native threads add.
+    """What native threads add in a block.
 
     Attributes
     ----------
-    cpu_s, joules, spin_j : (rows,) of each instance; `joules` is part of its energy, `spin_j` is not
-    least_j, most_j : (rows,) bounds of `joules`
+    sums : (5, rows) of each instance, as `NATIVE`
     """
 
-    cpu_s: Floats
-    joules: Floats
-    spin_j: Floats
-    least_j: Floats
-    most_j: Floats
-
-    @property
-    def of_rows(self) -> Floats:
-        """All sums of instances: (5, rows)."""
-        return np.stack([self.cpu_s, self.joules, self.spin_j, self.least_j, self.most_j])
-
-    @classmethod
-    def of_instances(cls, of_rows: Floats) -> NativeTotals:
-        """Take sums of instances, without notes."""
-        return cls(*map(np.ascontiguousarray, of_rows))
-
-    def view(self, which: NDArray[np.bool_]) -> NativeTotals:
-        """Return the sums of some instances."""
-        return NativeTotals.of_instances(self.of_rows[:, which])
+    sums: Floats
 
     def add(self, number: int, native: NativeSegments, energy_j: Floats, own_j: Floats) -> None:  # noqa: ARG002
         """Add the joules of a pool in one domain.
@@ -117,8 +52,8 @@ class NativeTotals:
         energy_j : their joules
         own_j : those of each instance
         """
-        self.joules += own_j
-        self.spin_j += native.spinning(energy_j, len(own_j))
+        self.sums[NATIVE.index("native_j")] += own_j
+        self.sums[NATIVE.index("spin_j")] += native.spinning(energy_j, len(own_j))
 
 
 @dataclass(frozen=True)
@@ -159,14 +94,23 @@ def settle(
     ran: JoinedSegments,
     pools: Sequence[CutPool],
     native: NativeTotals | None,
-    edges: EdgeJoules | None,
+    kept: Floats | None = None,
+    before: int = 0,
 ) -> Shared:
-    """Distribute one domain's joules in a block; adds to `native` and `edges` if the domain counts."""
+    """Distribute one domain's joules in a block.
+
+    Parameters
+    ----------
+    sharing, ran, pools : how, and among what
+    native : what native threads add, to which it is added if the domain counts
+    kept : what is kept for bounds of instances, to which it is added; None if the domain does not count
+    before : how many quanta come before those that are shared
+    """
     rows = ran.instances.count
     dynamic_j, static_j = np.zeros((2, rows + 1))
     load = sharing.load.located[0]
-    apart = None if edges is None else edges.given(sharing.owner)
-    _engine.share(load.course, load.modelled, sharing.rate, (ran.slot, dynamic_j, apart))
+    edges = None if kept is None else given(sharing, before, kept)
+    _engine.share(load.course, load.modelled, sharing.rate, (ran.slot, dynamic_j, edges))
     if sharing.static_rate is not None:
         busy = sharing.static_load.busy_segments(0)
         _engine.share(busy.course, busy.modelled, sharing.static_rate, (ran.slot, static_j, None))
@@ -189,25 +133,21 @@ def _settle_pool(
     native: NativeSegments,
     found: Shared,
     totals: NativeTotals | None,
-    edges: EdgeJoules | None,
+    edges: tuple[Any, ...] | None,
 ) -> Floats:
     """Distribute the joules of one pool and return those of each kind."""
-    shares = Shares.of(sharing.load.located[1 + number], sharing.rate)
-    static_j = None
+    located = sharing.load.located[1 + number]
+    energy_j = gather(located, sharing.rate)
+    own_j = np.zeros(len(found.dynamic_j) + 1)
+    for parts, slot in native.of_instances(located):
+        _engine.share(parts.course, parts.modelled, sharing.rate, (slot, own_j, edges))
+    own_j = own_j[1:]
+    found.dynamic_j += own_j
     if sharing.static_rate is not None:
-        static_j = Shares.of(sharing.static_load.busy_segments(1 + number), sharing.static_rate).energy_j
-    energy_j = shares.energy_j if static_j is None else shares.energy_j + static_j
-    kinds_j = sum_by(native.kind, energy_j, 4)
-    if totals is None:
-        return kinds_j
-    rows = len(found.dynamic_j)
-    own_j = np.zeros(rows)
-    for values, total_j in ((shares.energy_j, found.dynamic_j), (static_j, found.static_j)):
-        if values is not None:
-            of_rows = native.by_row(values, rows)
-            np.add(total_j, of_rows, out=total_j)
-            own_j += of_rows
-    totals.add(number, native, energy_j, own_j)
-    if edges is not None:
-        edges.add_native(native, sharing.quantum(1 + number), shares)
-    return kinds_j
+        more_j = gather(sharing.static_load.busy_segments(1 + number), sharing.static_rate)
+        of_rows = native.by_row(more_j, len(own_j))
+        found.static_j += of_rows
+        energy_j, own_j = energy_j + more_j, own_j + of_rows
+    if totals is not None:
+        totals.add(number, native, energy_j, own_j)
+    return sum_by(native.kind, energy_j, 4)

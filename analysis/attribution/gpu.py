@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from .accounts import Account, GpuTotals
+from .accounts import Account
 from .quanta import GPU
 from .segment_energy import rates, sum_by
 from .windows import Reach
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from tprof.trace import Trace
     from tprof.trace.gpu import GpuSegments, GpuUsers
 
-    from .instances import InstanceRows
     from .quanta import Quanta
     from .segments import JoinedSegments
 
@@ -317,11 +316,11 @@ class GpuShares:
         claims[["first", "last"]] += own.start
         self._claims = pd.concat([self._claims, claims]).groupby(level=0).agg(CLAIMS)
 
-    def take(self, rows: InstanceRows) -> tuple[GpuTotals, Mask]:
-        """Return the joules of instances that have ended, and which of them a valid quantum covers in part or whole."""
-        at = self._claims.index.get_indexer(pd.Index(rows.instance))
+    def take(self, records: np.ndarray[Any, Any]) -> tuple[Floats, Mask]:
+        """Return joules and bounds of ended instances, (3, rows), and which of them a valid quantum covers."""
+        at = self._claims.index.get_indexer(pd.Index(records["instance"]))
         is_known = at >= 0
-        mine, found = self._claims.iloc[at[is_known]], np.zeros((3, len(rows)))
+        mine, found = self._claims.iloc[at[is_known]], np.zeros((3, len(records)))
         first, last = (mine[name].to_numpy(np.int64) for name in ("first", "last"))
         joules, least, most = (mine[name].to_numpy(float) for name in ("joules", "least", "most"))
         spanned_j = self._total_j[last + 1] - self._total_j[first]
@@ -330,9 +329,9 @@ class GpuShares:
             self._claims = self._claims.drop(mine.index)
         self._took_j += float(joules.sum())
         self._found += len(mine)
-        first = np.searchsorted(self.gpu.quanta.edges_ns, rows.start_ns, side="right")
-        last = np.maximum(np.searchsorted(self.gpu.quanta.edges_ns, rows.end_ns), first)
-        return GpuTotals(*found), self._valid[last] > self._valid[np.maximum(first - 1, 0)]
+        first = np.searchsorted(self.gpu.quanta.edges_ns, records["start_ns"], side="right")
+        last = np.maximum(np.searchsorted(self.gpu.quanta.edges_ns, records["end_ns"]), first)
+        return found, self._valid[last] > self._valid[np.maximum(first - 1, 0)]
 
     def settled(self) -> tuple[Account, list[str]]:
         """Return the GPU's account and warnings; joules of instances that are not there stay in `runtime`."""

@@ -9,7 +9,6 @@ that segments overlap) for any number of threads.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,11 +44,6 @@ class LocatedSegments:
     modelled: Floats
     edges_ns: NDArray[np.int64]
     joints: Joints | None = None
-
-    @cached_property
-    def quantum(self) -> NDArray[np.int32]:
-        """In which each begins, and the last ends, (n + 1,): 0 before the first edge, k + 1 after the last."""
-        return locate(self.t_ns, self.edges_ns)
 
     @property
     def course(self) -> tuple[Any, ...]:
@@ -104,27 +98,6 @@ def gather(segments: LocatedSegments, rate: Floats) -> Floats:
     energy_j = np.zeros(len(segments.modelled))
     _engine.gather(segments.course, np.ascontiguousarray(segments.modelled, np.float64), rate, energy_j)
     return energy_j
-
-
-@dataclass(frozen=True)
-class Shares:
-    """Energies of the segments of one pool, and the parts at both ends of those that cross an edge."""
-
-    energy_j: Floats
-    at: NDArray[np.intp]
-    head_j: Floats
-    tail_j: Floats
-
-    @classmethod
-    def of(cls, segments: LocatedSegments, rate: Floats) -> Shares:
-        """Share by the rate of the quanta, padded."""
-        quantum, t_ns, edges_ns = segments.quantum, segments.t_ns, segments.edges_ns
-        at = np.flatnonzero(quantum[:-1] != quantum[1:])
-        first, last = quantum[at], quantum[at + 1]
-        per_ns = segments.modelled[at] / (t_ns[at + 1] - t_ns[at])
-        head_j = per_ns * (edges_ns[first] - t_ns[at]) * rate[first]
-        tail_j = per_ns * (t_ns[at + 1] - edges_ns[last - 1]) * rate[last]
-        return cls(gather(segments, rate), at, head_j, tail_j)
 
 
 def rates(energy_j: Floats, modelled: Floats) -> Floats:

@@ -108,11 +108,6 @@ class Sharing:
     unseen_j: float
     idle_j: float
 
-    def quantum(self, number: int) -> NDArray[np.int32]:
-        """Return the measured quantum of each sample of a group, padded."""
-        quantum = self.load.located[number].quantum
-        return quantum if self.owner is None else self.owner[quantum]
-
     def energies(self) -> Iterator[Floats]:
         """Yield the joules of the segments of each thread, then of each pool."""
         for number, one in enumerate(self.load.located):

@@ -146,7 +146,8 @@ def cut_windows(threads: Sequence[IndexedThread], domains: Sequence[Reach], samp
     for one, place in zip(domains, places, strict=True):
         at = place[1:-1]
         inside = at > 0
-        until_ns[:-1][inside] = np.maximum(until_ns[:-1][inside], one.end_ns[at[inside] - 1])
+        # What is at the very end of a quantum, without length, is its too.
+        until_ns[:-1][inside] = np.maximum(until_ns[:-1][inside], one.end_ns[at[inside] - 1] + 1)
     begins_ns = np.concatenate(([0], cuts_ns, [MAX_NS]))
     return [
         Window(

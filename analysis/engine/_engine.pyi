@@ -24,24 +24,6 @@ def fill_index(table: tuple[Any, ...], /) -> None:
 def find(table: tuple[Any, ...], ids: NDArray[np.uint64], rows: NDArray[np.int32], /) -> None:
     """Set `rows`, (n,), to those of instances, -1 where they are not there."""
 
-def find_ends(
-    instances: NDArray[np.uint8],
-    edges_ns: NDArray[np.int64],
-    before: int,
-    kept: NDArray[np.float64],
-    begin: int,
-    width: int,
-    first: NDArray[np.int32],
-    last: NDArray[np.int32],
-    /,
-) -> None:
-    """Find in which intervals instances, (rows,), begin and end.
-
-    `before` intervals come before those between the edges. `kept`, (rows, width), has four numbers of each instance
-    from `begin` on: those of both intervals plus 1, which are set if they are known, and the joules in these. `first`
-    and `last`, (rows,), are set to places among these intervals, from 1, or -1.
-    """
-
 def follow(
     threads: tuple[tuple[Any, ...], ...],
     before: tuple[Any, ...],
@@ -77,8 +59,9 @@ def share(
 ) -> None:
     """Add values times rates to the energies of owners.
 
-    `owners` are the row of each segment, (rows,) energies, and what is wanted apart: the number
-    of each interval (or None), the first and the last one of each row, and their (rows,) energies.
+    `owners` are the row of each segment, (rows,) energies, of which the first is no owner's, and None or what is wanted
+    of their first and last intervals: the number of each interval, -1 if it does not count, the most that any may have
+    there, and what is kept of each row but the first, (rows - 1, `WIDTH` of `instance_bounds`).
     """
 
 def spread(

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from tprof.analysis.attribution.load import idle_power_w
 from tprof.analysis.attribution.natives.pools import cut_by_natives, surroundings, survey_pools
+from tprof.analysis.attribution.segment_energy import sum_by
 from tprof.analysis.attribution.segments import by_number
 from tprof.analysis.attribution.survey import survey
 from tprof.analysis.attribution.windows import PER_THREAD, STEP, Reach, cut_windows, most_at_once
@@ -33,7 +34,7 @@ from .recipe import prepare
 from .stored_instances import Piece
 from .tables import settled_joules
 from .task_graph import services_of
-from .task_sums import TaskSums, limits_j
+from .task_sums import OPTIONAL, TaskSums, limits_j
 from .window_gpus import WindowGpus, without_gpus
 from .window_stream import WindowStream
 
@@ -41,8 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
-    from tprof.analysis.attribution.accounts import Totals
-    from tprof.analysis.attribution.instances import InstanceRows
+    from tprof.analysis.attribution.instances import Ended
     from tprof.analysis.attribution.natives.pools import StreamedPools
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.segments import Segments
@@ -184,49 +184,47 @@ class _Summed:
 
     Attributes
     ----------
-    total : of all windows
     last : the instances of the last window
     """
 
-    total: TaskSums
     last: Piece
+    _sums: TaskSums
 
     def __init__(self, stream: WindowStream) -> None:
         self._stream, tasks = stream, stream.trace.tasks
         names, places_of = places([shown(entry.name) for entry in tasks])
         self._names, self._code = tuple(names), np.append(places_of, -1).astype(np.int32)
         self._limit_j = limits_j(names, tasks)
-        self._threads = [(one.pid, one.tid, shown(one.name) or f"thread-{one.ordinal}") for one in stream.threads]
+        self._threads = stream.threads
+        self._thread_s = np.zeros(len(stream.threads))
 
-    def add(self, rows: InstanceRows, totals: Totals, *, is_last: bool) -> None:
+    def add(self, ended: Ended, *, is_last: bool) -> None:
         """Add the instances that ended with a window."""
         if is_last:
-            self.last = self._stream.table(rows, totals.view(np.ones(len(rows), bool)))
-        energy_j, half_j = settled_joules(rows, totals, *self._stream.limits)
+            self.last = self._stream.table(ended.copy())
+        energy_j, half_j = settled_joules(ended, *self._stream.limits)
+        start_ns, end_ns, cpu_s = (ended.column(name) for name in ("start_ns", "end_ns", "cpu_s"))
         figures = {
-            "duration_s": np.multiply(rows.end_ns - rows.start_ns, 1e-9),
-            "cpu_s": rows.cpu_s,
-            "own_s": rows.own_s,
+            "duration_s": np.multiply(end_ns - start_ns, 1e-9),
+            "cpu_s": cpu_s,
+            "own_s": ended.column("own_s"),
             "energy_j": energy_j,
-            "dynamic_j": totals.dynamic_j,
+            "dynamic_j": ended.joules["dynamic_j"],
             "half_j": half_j,
         }
-        if totals.native is not None:
-            native = totals.native
-            figures |= {"native_cpu_s": native.cpu_s, "native_j": native.joules, "spin_j": native.spin_j}
-        if totals.gpu is not None:
-            figures["gpu_j"] = totals.gpu.joules
-        code = self._code.take(rows.task, mode="clip")
-        sums = TaskSums.of(self._names, code, figures, self._by_thread(rows), self._limit_j)
-        self.total = self.total.plus(sums) if "total" in vars(self) else sums
+        figures |= {name: ended.joules[name] for name in OPTIONAL if name in ended.joules}
+        code = self._code.take(ended.records["task"], mode="clip")
+        sums = TaskSums.of(self._names, code, figures, self._limit_j)
+        self._sums = self._sums.plus(sums) if "_sums" in vars(self) else sums
+        self._thread_s += sum_by(ended.records["thread"], np.nan_to_num(cpu_s), len(self._thread_s))
 
-    def _by_thread(self, rows: InstanceRows) -> dict[tuple[int, int, str], float]:
-        sums_s: dict[tuple[int, int, str], float] = {}
-        of_threads = np.bincount(rows.numbers, weights=np.nan_to_num(rows.cpu_s))
-        for number in np.flatnonzero(np.bincount(rows.numbers)).tolist():
-            key = self._threads[number]
-            sums_s[key] = sums_s.get(key, 0.0) + float(of_threads[number])
-        return sums_s
+    @property
+    def total(self) -> TaskSums:
+        """The sums of all windows."""
+        of = ((one.pid, one.tid, shown(one.name) or f"thread-{one.ordinal}") for one in self._threads)
+        by_thread = pd.DataFrame(of, columns=["pid", "tid", "name"]).assign(cpu_s=self._thread_s)
+        sums_s = by_thread.groupby(["pid", "tid", "name"])["cpu_s"].sum()
+        return replace(self._sums, by_thread=sums_s[sums_s > 0])
 
 
 def _cut(

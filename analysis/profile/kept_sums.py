@@ -238,7 +238,7 @@ def _task_sums(trace: SumsTrace, rows: Table, quality: str) -> TaskSums:
         **{name: of[name] for name in ("energy_j", "dynamic_j", "own_s", "cpu_s")},
         **{name: of[name] * scale for name in ("energy_m2", "duration_m2", "both_m2")},
     }
-    return TaskSums(tuple(names), columns, int(begun.sum()), float(of["own_s"].sum()), float(of["cpu_s"].sum()), {})
+    return TaskSums(tuple(names), columns, int(begun.sum()), float(of["own_s"].sum()), float(of["cpu_s"].sum()))
 
 
 def _accounts(described: Sequence[dict[str, Any]], domains: Table, left_out: float) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.accounts import NativeTotals
+from tprof.analysis.attribution.accounts import NATIVE, NativeTotals
 from tprof.analysis.attribution.natives.clocks import PYTHON
 from tprof.analysis.attribution.natives.pools import PoolJoules
 from tprof.analysis.attribution.natives.segments import OF_TASK, OUTSIDE, SPINNING, UNIDENTIFIED
@@ -78,14 +78,14 @@ class WindowNativeTotals(NativeTotals):
     ----------
     cuts : the pools that have segments in the window
     own_ns : from when to when runs begin that count in the window
-    sums : over all windows, to which those of this one are added
+    of_pools : sums over all windows, to which those of this one are added
     known : those sums if all windows were shared before
     domain : number of the counted domain that is shared
     """
 
     cuts: Sequence[CutPool]
     own_ns: tuple[int, int]
-    sums: PoolSums
+    of_pools: PoolSums
     known: PoolSums | None
     domain: int = 0
 
@@ -95,19 +95,18 @@ class WindowNativeTotals(NativeTotals):
     ) -> WindowNativeTotals:
         """Begin with the CPU seconds that count in the window, of so many instances."""
         begin_ns, end_ns = own_ns
-        cpu_s = np.zeros(rows)
+        found = np.zeros((len(NATIVE), rows))
         for one in cuts:
             native = one.segments
             own = (native.t_ns[:-1] >= begin_ns) & (native.t_ns[:-1] < end_ns)
-            cpu_s += native.by_row(np.where(own, native.cpu_s, 0.0), rows)
-        joules, spin_j, least_j, most_j = np.zeros((4, rows))
-        return cls(cpu_s, joules, spin_j, least_j, most_j, cuts, own_ns, sums, known)
+            found[0] += native.by_row(np.where(own, native.cpu_s, 0.0), rows)
+        return cls(found, cuts, own_ns, sums, known)
 
     def add_nothing(self) -> None:
         """Add a domain without quanta in the window; what its runs may have used lies in other windows."""
         for number, one in enumerate(self.cuts):
             native = one.segments
-            self.add(number, native, np.zeros(len(native.cpu_s)), np.zeros(len(self.joules)))
+            self.add(number, native, np.zeros(len(native.cpu_s)), np.zeros(self.sums.shape[1]))
 
     def add(self, number: int, native: NativeSegments, energy_j: Floats, own_j: Floats) -> None:
         """Add the joules of a pool in one domain, to the sums of tasks and pools too."""
@@ -118,10 +117,8 @@ class WindowNativeTotals(NativeTotals):
             own = (native.runs.begin_ns >= begin_ns) & (native.runs.begin_ns < end_ns)
             # The joules of runs that begin here may lie in other windows.
             bounds_j = self.known.joules[self.domain][pool.number].bounds(native.runs.kept(own))
-            least_j, most_j = (sum_by(native.run_row[own], part_j, len(own_j)) for part_j in bounds_j)
-            self.least_j += least_j
-            self.most_j += most_j
-        self.sums.add(self.domain, pool.number, native, energy_j)
+            self.sums[3:] += [sum_by(native.run_row[own], part_j, len(own_j)) for part_j in bounds_j]
+        self.of_pools.add(self.domain, pool.number, native, energy_j)
 
 
 class PoolSums:

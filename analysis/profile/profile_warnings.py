@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from tprof.analysis.attribution.load import losses
+from tprof.analysis.attribution.segment_energy import spread
 from tprof.analysis.names import shown
 from tprof.analysis.operating_points.scales import NORMAL_95
 
@@ -38,12 +40,9 @@ MOST_NAMES = 10
 
 def ran_in(plan: Sharing) -> NDArray[np.bool_]:
     """Return in which quanta segments with power ran: from where they begin to where they end, (k,)."""
-    begun = np.zeros(len(plan.measured) + 3, np.int64)
-    for number, one in enumerate(plan.load.located):
-        at, quantum = np.flatnonzero(one.modelled > 0), plan.quantum(number)
-        np.add.at(begun, quantum[at], 1)
-        np.subtract.at(begun, quantum[at + 1] + 1, 1)
-    return np.cumsum(begun)[1:-2] > 0
+    measured = plan.measured
+    ran = (spread(replace(one, edges_ns=measured.edges_ns)) for one in plan.load.located)
+    return np.asarray(sum(ran, np.zeros(len(measured) + 2))[1:-1] > 0)
 
 
 def stuck_sensor_warnings(quanta: Quanta, ran: NDArray[np.bool_], start_ns: int) -> list[str]:

@@ -192,15 +192,15 @@ def _runtime(seen: _Seen) -> Iterator[Remedy]:
 def _uneven(seen: _Seen) -> Iterator[Remedy]:
     """One thread that works much longer than the others, and for most of the run."""
     by, duration_s = seen.profile.sums.by_thread, float(seen.profile.info["duration_s"])
-    if seen.profile.runtime is not None or not duration_s > 0:
+    if seen.profile.runtime is not None or not duration_s > 0 or by is None or by.empty:
         return
-    most_s = max(by.values(), default=0.0)
-    busy = [cpu_s for cpu_s in by.values() if cpu_s > 0.01 * most_s]
-    if len(busy) > 1 and most_s >= UNEVEN * np.mean(busy) and most_s > LOW_CPU * duration_s:
-        _, _, name = max(by, key=by.__getitem__)
+    most_s = by.max()
+    busy = by[by > 0.01 * most_s]
+    if len(busy) > 1 and most_s >= UNEVEN * busy.mean() and most_s > LOW_CPU * duration_s:
+        _, _, name = by.idxmax()
         yield Remedy(
             "uneven",
-            f"The busiest of {len(busy)} threads ({name}) worked {three_digits(float(most_s / np.mean(busy)))} times "
+            f"The busiest of {len(busy)} threads ({name}) worked {three_digits(float(most_s / busy.mean()))} times "
             "as long in tasks as their mean: evening out their work would end the run sooner.",
             None,
         )

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
-    from tprof.analysis.attribution.accounts import GpuTotals, Totals
-    from tprof.analysis.attribution.instances import InstanceRows
+    from tprof.analysis.attribution.instances import Ended
     from tprof.analysis.attribution.quanta import Quanta
 
     from tprof.trace import Thread, Trace
@@ -38,91 +37,83 @@ DECISION_COLUMNS = (
     "quality",
 )
 
+_JOULES = {
+    "energy_j": "energy_j",
+    "dynamic_j": "dynamic_j",
+    "static_j": "static_j",
+    "energy_low_j": "low_j",
+    "energy_high_j": "high_j",
+}
+"""Columns of the table, and what they are among an instance's joules."""
+_OPTIONAL = ("native_cpu_s", "native_j", "native_high_j", "spin_j", "gpu_j")
 
-def settled_joules(
-    rows: InstanceRows, totals: Totals, watts: WattsError, most_w: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the joules of instances, NaN where not resolved; `totals` get bounds instead of parts of them.
+
+def settled_joules(ended: Ended, watts: WattsError, most_w: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the joules of instances, NaN where not resolved; their `low_j` and `high_j` become bounds.
 
     `most_w` is what an instance's own thread draws at most while it runs it, infinite if unknown. Also returns half the
     width of the bounds that the sensor alone gives.
     """
-    gpu, native = totals.gpu, totals.native
-    energy_j = totals.dynamic_j + totals.static_j
-    totals.low_j += energy_j
-    totals.high_j += energy_j
-    if np.isfinite(most_w):
-        most_j = most_w * rows.own_s
-        np.minimum(totals.high_j, most_j if native is None else most_j + native.joules, out=totals.high_j)
+    of = ended.joules
+    energy_j = of["dynamic_j"] + of["static_j"]
     # Rounding may move a bound to the wrong side by the last digit.
-    np.clip(totals.low_j, 0.0, energy_j, out=totals.low_j)
-    np.maximum(totals.high_j, energy_j, out=totals.high_j)
-    half_j = (totals.high_j - totals.low_j) / 2
-    if native is not None:
+    low_j = np.clip(energy_j + of["low_j"], 0.0, energy_j)
+    high_j = energy_j + of["high_j"]
+    if np.isfinite(most_w):
+        high_j = np.minimum(high_j, most_w * ended.column("own_s") + of.get("native_j", 0.0))
+    high_j = np.maximum(high_j, energy_j)
+    half_j = (high_j - low_j) / 2
+    if "native_j" in of:
         # Bounds of runs hold what they took in all windows, which other pools may have given them.
-        native.least_j, native.most_j = (
-            np.minimum(native.least_j, native.joules),
-            np.maximum(native.most_j, native.joules),
-        )
-        totals.low_j = np.maximum(totals.low_j - (native.joules - native.least_j), 0.0)
-        totals.high_j += native.most_j - native.joules
-    if gpu is not None:
-        _add_gpu(totals, gpu, energy_j, half_j)
+        native_j, of["native_high_j"] = of["native_j"], np.maximum(of["native_high_j"], of["native_j"])
+        low_j = np.maximum(low_j - np.maximum(native_j - of["native_low_j"], 0.0), 0.0)
+        high_j = high_j + (of["native_high_j"] - native_j)
+    if "gpu_j" in of:
+        energy_j, of["dynamic_j"] = energy_j + of["gpu_j"], of["dynamic_j"] + of["gpu_j"]
+        low_j, high_j = low_j + of["gpu_low_j"], high_j + of["gpu_high_j"]
+        half_j = half_j + (of["gpu_high_j"] - of["gpu_low_j"]) / 2
     if not watts.is_none:
-        totals.low_j, totals.high_j = widened(totals.low_j, totals.high_j, totals.static_j, watts)
-    if not totals.covered.all():
-        resolved = [energy_j, totals.dynamic_j, totals.static_j, totals.low_j, totals.high_j]
-        resolved += [] if gpu is None else [gpu.joules]
-        resolved += [] if native is None else [native.joules, native.most_j, native.spin_j]
-        for values in resolved:
-            values[~totals.covered] = np.nan
+        low_j, high_j = widened(low_j, high_j, of["static_j"], watts)
+    of["energy_j"], of["low_j"], of["high_j"] = energy_j, low_j, high_j
+    if not of["covered"].all():
+        for name in {*_JOULES.values(), *_OPTIONAL} - {"native_cpu_s"}:
+            if name in of:
+                of[name][~of["covered"]] = np.nan
     return energy_j, half_j
 
 
 def tasks_table(
-    trace: Trace, threads: Sequence[Thread], rows: InstanceRows, totals: Totals, watts: WattsError, most_w: float
+    trace: Trace, threads: Sequence[Thread], ended: Ended, watts: WattsError, most_w: float
 ) -> pd.DataFrame:
-    """Build the table of instances; `watts` and `most_w` are those of `settled_joules`, which changes `totals`."""
-    thread = rows.numbers
-    energy_j, _ = settled_joules(rows, totals, watts, most_w)
-    gpu, native = totals.gpu, totals.native
-    power_w, of_gpu = divided(energy_j, rows.own_s), {}
-    if gpu is not None:
+    """Build the table of instances; `watts` and `most_w` are those of `settled_joules`, which changes their joules."""
+    energy_j, _ = settled_joules(ended, watts, most_w)
+    of, records, counts = ended.joules, ended.records, ended.counts
+    thread, cpu, own_s = records["thread"], records["cpu"], records["own_s"]
+    power_w = divided(energy_j, own_s)
+    if "gpu_j" in of:
         # What a GPU drew, it drew in another time than that of the instance's thread.
-        power_w, of_gpu = np.where(gpu.joules > 0, np.nan, power_w), {"gpu_j": gpu.joules}
+        power_w = np.where(of["gpu_j"] > 0, np.nan, power_w)
+    pids, tids = (np.array([getattr(one, name) for one in threads] or [0], np.int64) for name in ("pid", "tid"))
     columns: dict[str, object] = {
-        "task": _names(rows.task, [shown(entry.name) for entry in trace.tasks]),
-        "instance": rows.instance,
-        "parent": rows.parent,
-        "pid": np.array([t.pid for t in threads], np.int64)[thread] if threads else thread.astype(np.int64),
-        "tid": np.array([t.tid for t in threads], np.int64)[thread] if threads else thread.astype(np.int64),
+        "task": _names(records["task"], [shown(entry.name) for entry in trace.tasks]),
+        "instance": ended.column("instance"),
+        "parent": ended.column("parent"),
+        "pid": pids[thread],
+        "tid": tids[thread],
         "thread": _names(thread, [shown(t.name) or f"thread-{t.ordinal}" for t in threads]),
-        "cpu": np.where(rows.cpu == NO_CPU, np.int32(-1), rows.cpu).astype(np.int32),
-        "package": rows.package if rows.package is not None else _only_package(trace, len(rows)),
-        "start_s": (rows.start_ns - trace.start_ns) * 1e-9,
-        "duration_s": (rows.end_ns - rows.start_ns) * 1e-9,
-        "cpu_s": rows.cpu_s,
-        "energy_j": energy_j,
-        "dynamic_j": totals.dynamic_j,
-        "static_j": totals.static_j,
-        "energy_low_j": totals.low_j,
-        "energy_high_j": totals.high_j,
+        "cpu": np.where(cpu == NO_CPU, np.int32(-1), cpu).astype(np.int32),
+        "package": ended.column("package") if ended.has_packages else _only_package(trace, len(ended)),
+        "start_s": (records["start_ns"] - trace.start_ns) * 1e-9,
+        "duration_s": (records["end_ns"] - records["start_ns"]) * 1e-9,
+        "cpu_s": ended.column("cpu_s"),
+        **{name: of[place] for name, place in _JOULES.items()},
         "power_w": power_w,
+        **{name: of[name] for name in _OPTIONAL if name in of},
+        **counts,
     }
-    if native is not None:
-        columns |= {
-            "native_cpu_s": native.cpu_s,
-            "native_j": native.joules,
-            "native_high_j": native.most_j,
-            "spin_j": native.spin_j,
-        }
-    columns |= of_gpu
-    columns.update(rows.counts)
-    counted = {"instructions", "cycles"} <= set(rows.counts)
-    columns["ipc"] = (
-        divided(rows.counts["instructions"], rows.counts["cycles"]) if counted else np.full(len(rows), np.nan)
-    )
-    columns["failed"] = rows.failed
+    counted = {"instructions", "cycles"} <= set(counts)
+    columns["ipc"] = divided(counts["instructions"], counts["cycles"]) if counted else np.full(len(ended), np.nan)
+    columns["failed"] = ended.column("failed")
     columns |= _labels(trace, threads, thread)
     return pd.DataFrame(columns, copy=False)
 
@@ -140,15 +131,6 @@ def _labels(trace: Trace, threads: Sequence[Thread], thread: NDArray[Any]) -> di
         codes = np.append(places_of, -1)[codes]
         columns[f"label_{name}"] = pd.Categorical.from_codes(codes[thread], pd.Index(texts, dtype=object))
     return columns
-
-
-def _add_gpu(totals: Totals, gpu: GpuTotals, energy_j: NDArray[np.float64], half_j: NDArray[np.float64]) -> None:
-    """Add the joules of GPUs to those of instances, to their bounds, and to half their width."""
-    energy_j += gpu.joules
-    totals.dynamic_j += gpu.joules
-    totals.low_j += gpu.least
-    totals.high_j += gpu.most
-    half_j += (gpu.most - gpu.least) / 2
 
 
 def divided(above: NDArray[Any], below: NDArray[Any], none: float = np.nan) -> NDArray[np.float64]:

@@ -50,7 +50,7 @@ class TaskSums:
         cpu_own_s, cpu_native_s. over: instances over the task's budget
     rows : instances, those of unknown tasks too
     own_s, cpu_s : of these, the latter with that of native threads
-    by_thread : CPU seconds by pid, tid and name of the thread
+    by_thread : CPU seconds by pid, tid and name of the thread, as far as they are known
     """
 
     names: tuple[str, ...]
@@ -58,7 +58,7 @@ class TaskSums:
     rows: int
     own_s: float
     cpu_s: float
-    by_thread: dict[tuple[int, int, str], float]
+    by_thread: pd.Series[float] | None = None
 
     @classmethod
     def of(
@@ -66,7 +66,6 @@ class TaskSums:
         names: tuple[str, ...],
         code: NDArray[np.int32],
         figures: Mapping[str, Floats],
-        by_thread: dict[tuple[int, int, str], float],
         limit_j: Floats | None = None,
     ) -> TaskSums:
         """Sum instances.
@@ -78,7 +77,6 @@ class TaskSums:
         figures : each (n,) float64, by name: those of `FIGURES`; own_s, seconds in which each ran on its thread,
             without nested tasks or suspension; half_j, half the width of the bounds that the sensor gives; and those of
             `OPTIONAL` that there are
-        by_thread : CPU seconds of threads
         limit_j : (k,) budgets of the tasks, infinite without one
         """
         energy_j, duration_s, cpu_s, own_s = (figures[name] for name in ("energy_j", "duration_s", "cpu_s", "own_s"))
@@ -104,7 +102,7 @@ class TaskSums:
             "over": nothing if limit_j is None else good.over(energy_j, limit_j),
         }
         total_s = float(np.nansum(cpu_s)) + (0.0 if native_s is None else float(native_s.sum()))
-        return cls(names, columns, len(code), float(own_s.sum()), total_s, by_thread)
+        return cls(names, columns, len(code), float(own_s.sum()), total_s)
 
     def plus(self, other: TaskSums) -> TaskSums:
         """Return the sums of both; they are of the same tasks and have the same columns."""
@@ -113,12 +111,7 @@ class TaskSums:
         part = ours["resolved"] * theirs["resolved"] / np.maximum(joined["resolved"], 1.0)
         for first, second, name in _SQUARES:
             joined[name] = joined[name] + part * self._apart(other, first) * self._apart(other, second)
-        by_thread = dict(self.by_thread)
-        for thread, cpu_s in other.by_thread.items():
-            by_thread[thread] = by_thread.get(thread, 0.0) + cpu_s
-        return TaskSums(
-            self.names, joined, self.rows + other.rows, self.own_s + other.own_s, self.cpu_s + other.cpu_s, by_thread
-        )
+        return TaskSums(self.names, joined, self.rows + other.rows, self.own_s + other.own_s, self.cpu_s + other.cpu_s)
 
     def places_of(self, names: Sequence[str]) -> NDArray[np.intp]:
         """Return where these sums have tasks of other names: their number for one that they do not have."""
@@ -133,7 +126,7 @@ class TaskSums:
             name: np.append(self.columns[name], none.get(name, 0.0))[at] if name in self.columns else absent
             for name in columns
         }
-        return TaskSums(names, found, self.rows, self.own_s, self.cpu_s, {})
+        return TaskSums(names, found, self.rows, self.own_s, self.cpu_s)
 
     def _apart(self, other: TaskSums, name: str) -> Floats:
         """Return how far the means of both are apart."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
-    from tprof.analysis.attribution.accounts import Account, Totals
-    from tprof.analysis.attribution.instances import InstanceRows
+    from tprof.analysis.attribution.accounts import Account
+    from tprof.analysis.attribution.instances import Ended
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.segments import JoinedSegments
     from tprof.analysis.attribution.windows import Reach, Window
@@ -80,17 +80,20 @@ class GpuTally:
         for number, one in self._shares.items():
             one.share(window.quanta[number], ran)
 
-    def take(self, rows: InstanceRows, totals: Totals) -> None:
+    def take(self, ended: Ended) -> None:
         """Let the instances take their joules that have ended with a window, of the GPUs that count."""
         for one in self._shares.values():
-            found, covered = one.take(rows)
+            found, covered = one.take(ended.records)
             if one.gpu.quanta.counted:
-                totals.add_gpu(found, covered)
-        if totals.gpu is not None:
+                for name, more_j in zip(("gpu_j", "gpu_low_j", "gpu_high_j"), found, strict=True):
+                    ended.joules[name] = ended.joules.get(name, 0.0) + more_j
+                ended.joules["covered"] |= covered
+        if "gpu_j" in ended.joules:
             # An instance's bounds hold to 95 %.
-            at = np.flatnonzero(rows.task < len(self._codes))
-            error_j = (totals.gpu.most - totals.gpu.least)[at] / 2 / NORMAL_95
-            self.variance_j2 += sum_by(self._codes[rows.task[at]], error_j**2, len(self.variance_j2))
+            task = ended.records["task"]
+            at = np.flatnonzero(task < len(self._codes))
+            error_j = (ended.joules["gpu_high_j"] - ended.joules["gpu_low_j"])[at] / 2 / NORMAL_95
+            self.variance_j2 += sum_by(self._codes[task[at]], error_j**2, len(self.variance_j2))
 
     def settled(self) -> tuple[dict[str, Account], dict[str, list[str]]]:
         """Return the accounts and the warnings of all GPUs, by their names."""

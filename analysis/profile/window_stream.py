@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from tprof.analysis.attribution.accounts import Account, NativeTotals, Totals, settle
+from tprof.analysis.attribution.accounts import NATIVE, Account, settle
 from tprof.analysis.attribution.ended_ids import EndedIds
-from tprof.analysis.attribution.instance_bounds import WIDTH, EdgeJoules, InstanceBounds
-from tprof.analysis.attribution.instances import InstanceRows
+from tprof.analysis.attribution.instance_bounds import bounds, kept_of, widths_of
+from tprof.analysis.attribution.instances import Ended
 from tprof.analysis.attribution.sharing import plan_sharing
 from tprof.analysis.attribution.stack_samples import SampledStacks, ThreadReach
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.sharing import Sharing
     from tprof.analysis.attribution.survey import Survey
     from tprof.analysis.attribution.windows import Window
-    from tprof.analysis.engine.instance_table import Records
 
     from tprof.trace import Thread, Trace
     from tprof.trace.estimate import WattsError
@@ -47,9 +46,6 @@ if TYPE_CHECKING:
     from .recipe import Recipe
     from .stored_instances import Progress
     from .task_graph import Service
-
-NATIVE = 5
-"""Sums that native threads add to an instance, as `NativeTotals.of_rows`."""
 
 
 class SampleIndex(NamedTuple):
@@ -144,8 +140,8 @@ class WindowStream:
         The window's sampled stacks are stored too.
         """
 
-        def add(rows: InstanceRows, totals: Totals, *, is_last: bool) -> None:  # noqa: ARG001
-            piece = self.table(rows, totals)
+        def add(ended: Ended, *, is_last: bool) -> None:  # noqa: ARG001
+            piece = self.table(ended)
             sink(Piece(complete(piece.tasks), piece.own_s))
 
         self.run(add, None, progress, stacks)
@@ -155,9 +151,9 @@ class WindowStream:
         """What `limits_of` returns."""
         return limits_of(self.trace, self.recipe)
 
-    def table(self, rows: InstanceRows, totals: Totals) -> Piece:
-        """Return the table of some instances, without what their samples do not say; changes `totals`."""
-        return Piece(tasks_table(self.trace, self.threads, rows.copied(), totals, *self.limits), rows.own_s)
+    def table(self, ended: Ended) -> Piece:
+        """Return the table of some instances, without what their samples do not say; changes their joules."""
+        return Piece(tasks_table(self.trace, self.threads, ended, *self.limits), ended.column("own_s"))
 
     def begin_stacks(self) -> StackShares:
         """Read the sampled stacks, none of them weighed yet."""
@@ -197,16 +193,14 @@ class WindowStream:
 
         Parameters
         ----------
-        sink : takes the `InstanceRows` and `Totals` of the instances that ended with a window, all of whose arrays may
-            be changed, and `is_last`
+        sink : takes the instances that ended with a window, all of whose arrays may be changed, and `is_last`
         columns : counters of which instances need counts, besides those of the model; None: all
         progress : is told how many windows are done
         stacks : take the sampled stacks
         """
         run = _Run.of(self, columns)
         for number, window in enumerate(self.windows):
-            rows, totals = run.share(number, stacks)
-            sink(rows, totals, is_last=window.is_last)
+            sink(run.share(number, stacks), is_last=window.is_last)
             if progress is not None:
                 progress("instances", number + 1, len(self.windows))
         return run.found()
@@ -259,7 +253,6 @@ class _Run:
     stream: WindowStream
     reader: BlockReader
     domains: list[_Domain]
-    bounds: InstanceBounds
     served: ServedSegments
     pools: PoolSums | None
     gpus: GpuTally | None
@@ -270,18 +263,17 @@ class _Run:
         """Begin before the first window; `columns` are those of `WindowStream.run`."""
         domains = _Domain.every([stream.shared_quanta(one) for one in stream.domains])
         counted = [one.quanta for one in domains if one.number is not None]
-        widths = {"edges": WIDTH * len(counted)} | ({} if stream.pools is None else {"native": NATIVE})
+        widths = widths_of(len(counted)) | ({} if stream.pools is None else {"native": len(NATIVE)})
         return cls(
             stream,
             stream._reader(columns, widths),  # noqa: SLF001 - of this file
             domains,
-            InstanceBounds(counted),
             ServedSegments(stream.services),
             None if stream.pools is None else PoolSums(stream.pools, len(counted), len(stream.trace.tasks)),
             None if stream.gpus is None else GpuTally(stream.gpus),
         )
 
-    def share(self, number: int, stacks: StackShares | None) -> tuple[InstanceRows, Totals]:
+    def share(self, number: int, stacks: StackShares | None) -> Ended:
         """Share the joules of a window; returns the instances that ended with it."""
         stream, window, reader = self.stream, self.stream.windows[number], self.reader
         activity = stream.found.activity(reader, window, stream.pools)
@@ -293,15 +285,15 @@ class _Run:
             native = WindowNativeTotals.begin(window.own_ns, cuts, self.pools, stream.known, count)
         plans = self._share_domains(window, activity, native)
         if native is not None:
-            reader.instances.sums["native"] += native.of_rows.T
+            reader.instances.sums["native"] += native.sums.T
         if stacks is not None:
             stacks.add(window, activity, plans)
         if self.gpus is not None:
             self.gpus.share(window, activity.ran)
-        rows, totals = self._ended()
+        ended = self._ended()
         if self.gpus is not None:
-            self.gpus.take(rows, totals)
-        return rows, totals
+            self.gpus.take(ended)
+        return ended
 
     def _share_domains(self, window: Window, activity: Activity, native: WindowNativeTotals | None) -> list[Planned]:
         """Share the joules of all domains in a window; returns how, for those that count."""
@@ -316,67 +308,47 @@ class _Run:
                 if one.number is not None:
                     plans.append(plan)
                     self.served.add_joules(segments, plan.sharing)
-            elif one.number is not None:
-                self._settle_nothing(one, which, native)
+            elif one.number is not None and native is not None:
+                native.add_nothing()
         return plans
-
-    def _settle_nothing(self, one: _Domain, which: slice, native: WindowNativeTotals | None) -> None:
-        """Note in which quanta instances end that have none of a domain in a window."""
-        if len(one.quanta) and one.number is not None:
-            self._edges(one.number, one.quanta.part(which), which.start)
-        if native is not None:
-            native.add_nothing()
 
     def _settle(
         self, one: _Domain, window: Window, which: slice, activity: Activity, native: WindowNativeTotals | None
     ) -> Planned:
         """Share the joules of a domain in a window, and add them to the instances if it counts."""
         plan = self.stream.plan(one.quanta, which, activity, window)
-        measured, records = plan.sharing.measured, self.reader.instances.records
+        records, pools = self.reader.instances.records, activity.pools
         if one.number is None:
-            found = settle(plan.sharing, activity.ran, activity.pools, None, None)
+            found = settle(plan.sharing, activity.ran, pools, None)
         else:
-            edges = self._edges(one.number, measured, plan.before)
-            found = settle(plan.sharing, activity.ran, activity.pools, native, edges)
+            kept = kept_of(self.reader.instances, one.number)
+            found = settle(plan.sharing, activity.ran, pools, native, kept, plan.before)
             records["dynamic_j"] += found.dynamic_j
             records["static_j"] += found.static_j
-            edges.end(self._kept(one.number), found.dynamic_j)
-            self.bounds.note_dynamic(one.number, which, plan.sharing.dynamic_j[plan.own])
         one.sums += found.sums
-        if measured.stuck.any():
+        if plan.sharing.measured.stuck.any():
             one.ran[which] = ran_in(plan.sharing)[plan.own]
         return plan
 
-    def _edges(self, number: int, near: Quanta, before: int) -> EdgeJoules:
-        """Find the instances' first and last quanta, as far as these are among some, before which so many come."""
-        return EdgeJoules.begin(self.reader.instances, number, near, before)
-
-    def _kept(self, number: int) -> NDArray[np.float64]:
-        return self.reader.instances.sums["edges"][:, number * WIDTH : (number + 1) * WIDTH]
-
-    def _ended(self) -> tuple[InstanceRows, Totals]:
-        """Return the instances that ended with the window, and their joules."""
-        records, counts, sums = self.reader.instances.taken(self.reader.over())
-        rows = self._rows_of(records, counts)
-        native = NativeTotals.of_instances(sums["native"].T) if "native" in sums else None
-        totals = Totals.zeros(len(rows), native)
-        totals.dynamic_j, totals.static_j = records["dynamic_j"].copy(), records["static_j"].copy()
-        self.bounds.settle(sums["edges"], rows.start_ns, rows.end_ns, totals, packages=self.reader.packages)
-        if self.reader.guessed:
-            # Others of their process may have used all of it.
-            totals.low_j[np.isin(rows.instance, np.array(self.reader.guessed, np.uint64))] = -np.inf
-        self.ended.add(rows.instance)
-        return rows, totals
-
-    def _rows_of(self, records: Records, counts: NDArray[np.float64]) -> InstanceRows:
-        """Return instances as columns, which are views but for seconds; with counts if all are needed."""
-        of = {name: records[name] for name in records.dtype.names or () if name}
-        of |= {name: np.ascontiguousarray(records[name]) for name in ("own_s", "cpu_s")}
+    def _ended(self) -> Ended:
+        """Return the instances that ended with the window, and their joules; with counts if all are needed."""
         reader = self.reader
+        records, counts, sums = reader.instances.taken(reader.over())
+        counted = [one.quanta for one in self.domains if one.number is not None]
+        kept = [sums[name] for name in widths_of(len(counted))]
+        reaches_ns = [tuple(one.edges_ns[[0, -1]].tolist()) if len(one) else (0, 0) for one in counted]
+        low_j, high_j, covered = bounds(kept, reaches_ns, records, packages=reader.packages)
+        joules = {name: np.ascontiguousarray(records[name]) for name in ("dynamic_j", "static_j")}
+        joules |= {"low_j": low_j, "high_j": high_j, "covered": covered}
+        if "native" in sums:
+            joules |= dict(zip(NATIVE, np.ascontiguousarray(sums["native"].T), strict=True))
+        if reader.guessed:
+            # Others of their process may have used all of it.
+            low_j[np.isin(records["instance"], np.array(reader.guessed, np.uint64))] = -np.inf
+        self.ended.add(records["instance"])
         has_counts = reader.columns is None
         of_names = dict(zip(reader.names, np.ascontiguousarray(counts.T), strict=True)) if has_counts else {}
-        kept: dict[str, Any] = {one.name: of[one.name] for one in fields(InstanceRows) if one.name in of}
-        return InstanceRows(counts=of_names, **kept | {"package": of["package"] if reader.packages else None})
+        return Ended(records, of_names, joules, reader.packages)
 
     def found(self) -> SharedWindows:
         """Return what all windows found."""

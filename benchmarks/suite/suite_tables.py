@@ -157,7 +157,7 @@ def pooled(profiles: Sequence[Profile]) -> pd.DataFrame:
     figures = {name: tasks[name].to_numpy(float) for name in (*FIGURES, *OPTIONAL) if name in tasks}
     figures |= {"own_s": own_s, "half_j": half_widths(tasks, watts)}
     names, code = tuple(map(str, tasks["task"].cat.categories)), tasks["task"].cat.codes.to_numpy().astype(np.int32)
-    sums = TaskSums.of(names, code, figures, {})
+    sums = TaskSums.of(names, code, figures)
     table = summarize(sums, errors_of(sums, watts=watts), common=False)
     means, sums_j = (
         pd.concat([one[f"{figure}_high_j"] - one[f"{figure}_j"] for one in summaries]).groupby(level=0).mean()

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import nested_runs, traces
 from support.properties import examples
+from tprof.analysis.attribution.instance_bounds import WIDTH
 from tprof.analysis.attribution.segment_energy import LocatedSegments, gather, spread
 from tprof.analysis.attribution.segments import Joints, by_number
 from tprof.analysis.attribution.survey import survey
@@ -74,25 +75,37 @@ def test_values_are_spread_over_intervals_and_gathered_from_them_by_time(drawn) 
 
 @examples(100)
 @given(threads_in_intervals())
-def test_owners_get_their_joules_and_those_where_segments_begin_and_end_apart(drawn) -> None:
+def test_owners_get_their_joules_and_those_of_their_first_and_last_interval_apart(drawn) -> None:
+    """An interval without a number does not count; a segment that covers all of one is no end there."""
     (t_ns, *_), (values, *_), edges_ns, rng = drawn
     rows, width = 4, len(edges_ns) + 1
     rate, slot = rng.random(width), rng.integers(0, rows, len(values)).astype(np.int32)
-    piece_of = np.sort(rng.integers(0, width, width)).astype(np.int32)
-    first, last = rng.integers(-1, width, (2, rows)).astype(np.int32)
-    energy_j, first_j, last_j = np.zeros((3, rows))
+    number = np.sort(rng.integers(0, width, width)).astype(np.int32)
+    number[rng.random(width) < 0.3] = -1
+    most_j, energy_j, edges = rng.random(width), np.zeros(rows), np.zeros((rows - 1, WIDTH))
 
     course = LocatedSegments(t_ns, values, edges_ns).course
-    _engine.share(course, values, rate, (slot, energy_j, (piece_of, first, last, first_j, last_j)))
+    _engine.share(course, values, rate, (slot, energy_j, (number, most_j, edges)))
 
     joules, ends = slowly(t_ns, values, edges_ns) * rate, np.zeros((len(values), width), bool)
-    ends[np.arange(len(values)), np.searchsorted(edges_ns, t_ns[:-1], side="right")] = True
-    ends[np.arange(len(values)), np.searchsorted(edges_ns, t_ns[1:], side="right")] = True
-    for number in range(rows):
-        assert energy_j[number] == pytest.approx(joules[slot == number].sum())
-        own = (joules * ends)[slot == number].sum(axis=0)
-        assert first_j[number] == pytest.approx(own[piece_of == first[number]].sum())
-        assert last_j[number] == pytest.approx(own[piece_of == last[number]].sum())
+    begin, end, before_end = (
+        np.searchsorted(edges_ns, one, side="right") for one in (t_ns[:-1], t_ns[1:], t_ns[1:] - 1)
+    )
+    ends[np.arange(len(values)), begin] = ends[np.arange(len(values)), end] = True
+    inside = t_ns[1:] > t_ns[:-1]
+    for row in range(rows):
+        assert energy_j[row] == pytest.approx(joules[slot == row].sum())
+        own = (joules * ends)[slot == row].sum(axis=0)
+        if row == 0:
+            continue
+        starts, stops = set(), set()
+        for at in np.flatnonzero(slot == row):
+            starts |= set(number[begin[at] : before_end[at] + 1] if inside[at] else [number[begin[at]]])
+            stops |= set(number[begin[at] : before_end[at] + 1] if inside[at] else [number[before_end[at]]])
+        first, last = min(starts - {-1}, default=-1), max(stops, default=-1)
+        assert edges[row - 1, :2].tolist() == [first + 1, last + 1]
+        sums = [own[number == one].sum() if one >= 0 else 0.0 for one in (first, last)]
+        assert edges[row - 1, 2:4] == pytest.approx(sums)
 
 
 @examples(100)

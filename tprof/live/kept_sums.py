@@ -13,15 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tprof.analysis.attribution.instance_bounds import WIDTH
+from tprof.analysis.attribution.instance_bounds import bounds
 from tprof.analysis.attribution.instance_sums import joined, joined_domains
-from tprof.analysis.attribution.segment_energy import padded
 from tprof.errors import TraceError
 from tprof.trace.estimate import most_watts
 from tprof.trace.freeing import remove_records, remove_stream
 from tprof.trace.layout import NO_TASK
 from tprof.trace.manifest import read_manifest
-from tprof.trace.metadata import sound_manifest, start_ns_of
+from tprof.trace.metadata import MAX_NS, sound_manifest, start_ns_of
 from tprof.trace.metric_names import ACCOUNTS
 from tprof.trace.sums import DOMAIN_SUMS, NO_THREAD, TASK_SUMS, THREAD, THREADS, Block, SumsFile, SumsReader
 
@@ -144,7 +143,7 @@ class KeptSums:
         pairs, place = np.unique(np.stack((thread, ran.owners.task[ran.slot])), axis=1, return_inverse=True)
         of_parts, place = self._keyed(block, *pairs), place.ravel()
         sums = {"cpu_s": np.where(own, ran.cpu_s, 0.0), "own_s": np.where(own, np.diff(ran.t_ns) * 1e-9, 0.0)}
-        for _, plan, _ in block.shared:
+        for plan in block.plans:
             for name, values in zip(("energy_j", "dynamic_j"), joules_of_segments(plan), strict=True):
                 sums[name] = sums.get(name, 0.0) + np.where(ran.slot > 0, values, 0.0)
         for name, values in sums.items():
@@ -172,24 +171,13 @@ class KeptSums:
 
     def _bounds(self, block: sharing.Block, energy_j: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         """Return half the bounds of instances, as those of a profile, and whether any quantum holds them."""
-        sums, shape = block.table.sums, (len(energy_j), len(self._meter.domains.counted))
-        edges, most = sums["edges"].reshape(*shape, WIDTH), sums["most"].reshape(*shape, 2)
-        for number, plan, near in block.shared:
-            if near is not None:
-                whole_j = padded(plan.dynamic_j)
-                for column, place in enumerate((near.first, near.last)):
-                    most[place >= 0, number, column] = whole_j[place[place >= 0]]
-        first, last, first_j, last_j, all_j = (edges[:, :, column] for column in range(WIDTH))
-        spans = (last != first) & (last > 0)
-        edge_j = np.where(spans, first_j + last_j, all_j)
-        most_j = most[:, :, 0] + np.where(spans, most[:, :, 1], 0.0)
-        here = (edge_j > 0) | (len(self._meter.domains.packages) < 2)
-        inner_j = energy_j - edge_j.sum(axis=1)
-        high_j = inner_j + np.where(here, most_j, 0.0).sum(axis=1)
+        kept, domains = list(block.table.sums.values()), self._meter.domains
+        measured_ns = [(0, MAX_NS)] * len(kept)
+        low_j, high_j, covered = bounds(kept, measured_ns, block.records, packages=len(domains.packages) > 1)
+        high_j = energy_j + high_j
         if np.isfinite(self._most_w):
             high_j = np.minimum(high_j, self._most_w * block.records["own_s"])
-        half_j = (np.maximum(high_j, energy_j) - np.clip(inner_j, 0.0, energy_j)) / 2
-        return half_j, np.asarray((first > 1).any(axis=1))
+        return (np.maximum(high_j, energy_j) - np.clip(energy_j + low_j, 0.0, energy_j)) / 2, covered
 
     def remove_streams(self) -> None:
         """Remove all samples and readings, of which the sums are written."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tprof.analysis.attribution.accounts import NativeTotals
+from tprof.analysis.attribution.accounts import NATIVE, NativeTotals
 from tprof.analysis.attribution.natives.cuts import EVER, Parts
 from tprof.analysis.attribution.natives.pools import BY_CPU_TIME, StreamedPools
 from tprof.analysis.attribution.natives.segments import OUTSIDE, SPINNING, UNIDENTIFIED, Reach, Runs
@@ -126,8 +126,7 @@ class LivePools:
     def totals(self, rows: int) -> LiveNativeTotals:
         """Begin what the pools of the block add to so many instances."""
         is_own = [one.found.process == os.getpid() for one in self.cuts]
-        cpu_s, joules, spin_j, least_j, most_j = np.zeros((5, rows))
-        return LiveNativeTotals(cpu_s, joules, spin_j, least_j, most_j, is_own)
+        return LiveNativeTotals(np.zeros((len(NATIVE), rows)), is_own)
 
     def seen_at(self, t_ns: Times) -> Floats:
         """Return the CPU seconds of pools up to times that do not decrease, none before the last block."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tprof.analysis.attribution.accounts import settle
-from tprof.analysis.attribution.instance_bounds import WIDTH, EdgeJoules
+from tprof.analysis.attribution.instance_bounds import kept_of, widths_of
 from tprof.analysis.attribution.load import Activity
 from tprof.analysis.attribution.segment_energy import gather
 from tprof.analysis.attribution.sharing import dynamic_rates, plan_sharing, split_static, static_rates
@@ -85,7 +85,7 @@ class Block:
     table, records : the instances, with all joules so far
     energy_j, dynamic_j : joules of the block
     new, over : whether an instance began in it, and whether it ended
-    shared : how each domain that has quanta here was shared: its number, the rates, and what bounds need
+    plans : how each domain that has quanta here was shared
     """
 
     own_ns: tuple[int, int]
@@ -95,7 +95,7 @@ class Block:
     dynamic_j: Floats
     new: NDArray[np.bool_]
     over: NDArray[np.bool_]
-    shared: list[tuple[int, Sharing, EdgeJoules | None]]
+    plans: list[Sharing]
 
     @property
     def records(self) -> Records:
@@ -146,8 +146,7 @@ class LiveSharing:
     @property
     def widths(self) -> dict[str, int]:
         """What further sums of instances are needed."""
-        count = len(self._domains.counted)
-        return {"edges": WIDTH * count, "most": 2 * count} if self.with_bounds else {}
+        return widths_of(len(self._domains.counted)) if self.with_bounds else {}
 
     def step(self, blocks: LiveBlocks, ran: JoinedSegments, own_ns: tuple[int, int], pools: LivePools | None) -> None:
         """Share the quanta that begin in a block.
@@ -165,21 +164,18 @@ class LiveSharing:
         cuts = [] if pools is None else pools.cuts
         activity = Activity(ran, cuts, self._domains.hidden, tuple(self._domains.packages))  # type: ignore[arg-type]
         native = None if pools is None else pools.totals(rows)
-        shared: list[tuple[int, Sharing, EdgeJoules | None]] = []
+        plans: list[Sharing] = []
         for number, domain in enumerate(self._domains.counted):
             quanta = domain.take(own_ns[1])
             if not len(quanta):
                 continue
-            plan, edges = plan_sharing(activity.load(quanta), domain.static_w, 1.0), None
-            if self.with_bounds:
-                edges = EdgeJoules.begin(table, number, quanta, domain.taken - len(quanta))
-            found = settle(plan, ran, cuts, native, edges)
+            plan = plan_sharing(activity.load(quanta), domain.static_w, 1.0)
+            kept = kept_of(table, number) if self.with_bounds else None
+            found = settle(plan, ran, cuts, native, kept, domain.taken - len(quanta))
             accounts.add(domain.name, found.sums)
             energy_j += found.dynamic_j + found.static_j
             dynamic_j += found.dynamic_j
-            shared.append((number, plan, edges))
-            if edges is not None:
-                edges.end(table.sums["edges"][:, number * WIDTH : (number + 1) * WIDTH], found.dynamic_j)
+            plans.append(plan)
             accounts.own_j += found.sums[RUNTIME] - self._others_outside(plan, ran)
         for gpu in self._domains.gpus:
             parts_j = float(gpu.take(own_ns[1]).energy_j.sum()) * np.eye(len(ACCOUNTS))[RUNTIME]
@@ -195,7 +191,7 @@ class LiveSharing:
         accounts.add_tasks(task[known], energy_j[known], (new & records["begun"])[known])
         accounts.own_task_j = added(accounts.own_task_j, task[known & own], energy_j[known & own])
         for listener in self.listeners:
-            listener(Block(own_ns, ran, table, energy_j, dynamic_j, new, blocks.over(), shared))
+            listener(Block(own_ns, ran, table, energy_j, dynamic_j, new, blocks.over(), plans))
 
     def _others_outside(self, plan: Sharing, ran: JoinedSegments) -> float:
         """Return the joules of other processes' threads outside tasks, where one of them is this process."""

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tprof.analysis.attribution.segment_energy import sum_by
-from tprof.analysis.attribution.segments import begun_in
+from tprof.analysis.attribution.segment_energy import LocatedSegments, sum_by
+from tprof.analysis.attribution.segments import Joints, begun_in
 
 from tprof.trace.layout import NO_TASK
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from tprof.analysis.attribution.segment_energy import Shares
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.engine.instance_table import InstanceTable
 
@@ -26,6 +25,8 @@ Ids = NDArray[np.uint64]
 
 OUTSIDE, OF_TASK, SPINNING, UNIDENTIFIED = range(4)
 """What a pool's CPU time is: of the program outside tasks, of one task, after a user's end, of one of several tasks."""
+PARTS = 1_000_000
+"""Parts of segments that are shared at a time, about."""
 _OF_SEGMENTS = (
     "cpu_s", "counted_s", "counted", "kind", "task", "running", "instance", "after", "ended_ns",
 )  # fmt: skip
@@ -188,6 +189,20 @@ class NativeSegments:
         """Zeros: several instances may share a segment."""
         return np.zeros(len(self.cpu_s), np.int32)
 
+    def of_instances(self, located: LocatedSegments) -> Iterator[tuple[LocatedSegments, NDArray[np.int32]]]:
+        """Yield what instances have of the segments of `OF_TASK`, some runs at a time, and the slot of each part.
+
+        Each run stands for a thread, with its share of the segments in which it is one of several.
+        """
+        count, modelled = self.last - self.first + 1, np.append(self.of_task(located.modelled), 0.0)
+        for some in np.array_split(np.arange(len(count)), 1 + int(count.sum()) // PARTS):
+            end = np.cumsum(count[some])
+            at = np.arange(count[some].sum()) + np.repeat(self.first[some] - end + count[some], count[some])
+            parts = LocatedSegments(
+                located.t_ns[at], modelled[at][:-1], located.edges_ns, Joints(end - count[some], end - 1)
+            )
+            yield parts, np.repeat(self.run_row[some] + np.int32(1), count[some])[:-1]
+
     def task_numbers(self, tasks: int) -> NDArray[np.int32]:
         """Return the task of each segment; `tasks` if it is none's, or not known."""
         own = (self.kind == OF_TASK) & (self.task < tasks)
@@ -223,25 +238,6 @@ class NativeSegments:
         """Return the values of `SPINNING` by the instance that ended last: (rows,)."""
         at = (self.kind == SPINNING) & (self.row >= 0)
         return sum_by(self.row[at], values[at], rows)
-
-    def in_quantum(self, quantum: NDArray[np.int32], shares: Shares, number: NDArray[np.integer[Any]]) -> Floats:
-        """Return for each of `runs` its part of the joules of `OF_TASK` in one quantum.
-
-        Parameters
-        ----------
-        quantum : (n + 1,) in which segments begin and end
-        shares : their joules
-        number : of each run, the quantum
-        """
-        head_j, tail_j = shares.energy_j.copy(), np.zeros(len(self.kind))
-        head_j[shares.at], tail_j[shares.at] = shares.head_j, shares.tail_j
-        total_j = np.zeros(len(number))
-        for part_j, of_segment in ((head_j, quantum[:-1]), (tail_j, quantum[1:])):
-            sums = self._since_begin(self.of_task(part_j))
-            low = np.clip(np.searchsorted(of_segment, number), self.first, self.last)
-            high = np.clip(np.searchsorted(of_segment, number, side="right"), self.first, self.last)
-            total_j += (sums[high] - sums[low]).astype(np.float64)
-        return total_j
 
     def alone(self, values: Floats) -> Floats:
         """Return the values of one run that ran alone, 0 elsewhere."""

@@ -142,23 +142,21 @@ bool tprof_engine_spread(const struct tprof_engine_course *course, const double 
 void tprof_engine_gather(const struct tprof_engine_course *course, const double *values, const double *rates,
                          double *energies);
 
-/* Find in which of the intervals between edges instances begin and end, as far as these are known: numbers count the
- * intervals before the first edge too, of which there are `before`, and that before all. `kept` has `width` numbers
- * of each instance, of which the first two are 1 more than the first and the last interval, 0 as long as they lie
- * behind the edges; the fourth is set to 0 if the last one is another than before. `first` and `last` are set to
- * places among these intervals, from 1, or -1. */
-void tprof_engine_find_ends(const struct tprof_engine_instance *instances, size_t count, const int64_t *edges_ns,
-                            size_t edges, int64_t before, double *kept, size_t width, int32_t *first, int32_t *last);
+/* The first and the last interval in which an instance ran, by numbers from 1, 0 as long as it ran in none: its joules
+ * in each, and the most that any could have there; and 1 if it ran in one whose joules are known. Mirrored by WIDTH of
+ * attribution/instance_bounds.py. */
+struct tprof_engine_edges {
+    double first, last, first_j, last_j, first_most_j, last_most_j, is_covered;
+};
 
 /* Whose a segment is, and where an owner's joules are added: those of no owner first. */
 struct tprof_engine_owners {
     const int32_t *slot; /* of each segment, less than `rows` */
     size_t rows;
-    const int32_t *piece_of; /* (edges + 1,) the number of each interval in `first` and `last`; NULL: its own */
-    const int32_t *first,
-        *last; /* (rows,) intervals whose joules are wanted apart, of segments that begin in one or end
-                                    within it; NULL: none */
-    double *energy_j, *first_j, *last_j; /* (rows,) */
+    double *energy_j; /* (rows,) */
+    struct tprof_engine_edges *edges; /* (rows - 1,) of those behind the first; NULL: not wanted */
+    const int32_t *number; /* (edges + 1,) of each interval, from 0; -1: it does not count */
+    const double *most_j;  /* (edges + 1,) joules; -1: not known */
 };
 
 /* Add values times rates to the energies of owners. Returns false at a slot that is none. */

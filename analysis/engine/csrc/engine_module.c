@@ -268,21 +268,19 @@ static PyObject *gather(PyObject *self, PyObject *args)
 static void take_owners(struct tprof_arrays *arrays, PyObject *given, const struct tprof_engine_course *course,
                         struct tprof_engine_owners *to)
 {
-    PyObject *slot, *energy_j, *edges, *piece_of, *first, *last, *first_j, *last_j;
+    PyObject *slot, *energy_j, *of_edges, *number, *most_j, *edges;
+    const Py_ssize_t width = (Py_ssize_t)(sizeof *to->edges / sizeof(double)),
+                     intervals = (Py_ssize_t)course->edges + 1;
     *to = (struct tprof_engine_owners){.rows = 0};
-    if (!tprof_arrays_parse(arrays, given, "OOO", &slot, &energy_j, &edges))
+    if (!tprof_arrays_parse(arrays, given, "OOO", &slot, &energy_j, &of_edges))
         return;
     to->slot = tprof_arrays_take(arrays, slot, "the slots", INT32, READ, (Py_ssize_t)course->count);
     to->energy_j = tprof_arrays_take_any(arrays, energy_j, "the energies", FLOAT64, WRITABLE, &to->rows);
-    const Py_ssize_t rows = (Py_ssize_t)to->rows;
-    if (edges == Py_None || !tprof_arrays_parse(arrays, edges, "OOOOO", &piece_of, &first, &last, &first_j, &last_j))
+    if (of_edges == Py_None || !tprof_arrays_parse(arrays, of_edges, "OOO", &number, &most_j, &edges))
         return;
-    if (piece_of != Py_None)
-        to->piece_of = tprof_arrays_take(arrays, piece_of, "the pieces", INT32, READ, (Py_ssize_t)course->edges + 1);
-    to->first = tprof_arrays_take(arrays, first, "the first intervals", INT32, READ, rows);
-    to->last = tprof_arrays_take(arrays, last, "the last intervals", INT32, READ, rows);
-    to->first_j = tprof_arrays_take(arrays, first_j, "the energies", FLOAT64, WRITABLE, rows);
-    to->last_j = tprof_arrays_take(arrays, last_j, "the energies", FLOAT64, WRITABLE, rows);
+    to->number = tprof_arrays_take(arrays, number, "the numbers", INT32, READ, intervals);
+    to->most_j = tprof_arrays_take(arrays, most_j, "the most joules", FLOAT64, READ, intervals);
+    to->edges = tprof_arrays_take(arrays, edges, "the edges", FLOAT64, WRITABLE, width * ((Py_ssize_t)to->rows - 1));
 }
 
 static PyObject *share(PyObject *self, PyObject *args)
@@ -323,38 +321,10 @@ static PyObject *count_running(PyObject *self, PyObject *args)
     return tprof_arrays_finished(&arrays, true);
 }
 
-static PyObject *find_ends(PyObject *self, PyObject *args)
-{
-    PyObject *records, *of_edges, *of_kept, *of_first, *of_last;
-    long long before;
-    Py_ssize_t from, width;
-    size_t rows, edges;
-    struct tprof_arrays arrays;
-    const struct tprof_engine_instance *instances;
-    (void)self;
-    if (!tprof_arrays_begin(&arrays, args, "OOLOnnOO", &records, &of_edges, &before, &of_kept, &from, &width, &of_first,
-                            &of_last))
-        return NULL;
-    if (from < 0 || from > INT32_MAX || width < from + 4 || width > INT32_MAX)
-        tprof_arrays_refuse(&arrays, "four of the numbers that are kept must be there");
-    instances = tprof_arrays_take_records(&arrays, records, "the instances", sizeof *instances, &rows);
-    const Py_ssize_t count = (Py_ssize_t)rows;
-    const int64_t *edges_ns = tprof_arrays_take_any(&arrays, of_edges, "the edges", INT64, READ, &edges);
-    double *kept = tprof_arrays_take(&arrays, of_kept, "what is kept", FLOAT64, WRITABLE, count * width);
-    int32_t *first = tprof_arrays_take(&arrays, of_first, "the first intervals", INT32, WRITABLE, count);
-    int32_t *last = tprof_arrays_take(&arrays, of_last, "the last intervals", INT32, WRITABLE, count);
-    Py_BEGIN_ALLOW_THREADS
-    if (!arrays.failed)
-        tprof_engine_find_ends(instances, rows, edges_ns, edges, before, kept + from, (size_t)width, first, last);
-    Py_END_ALLOW_THREADS
-    return tprof_arrays_finished(&arrays, true);
-}
-
 static PyMethodDef methods[] = {
     {"count_running", count_running, METH_VARARGS, NULL},
     {"fill_index", fill_index, METH_O, NULL},
     {"find", find, METH_VARARGS, NULL},
-    {"find_ends", find_ends, METH_VARARGS, NULL},
     {"follow", follow, METH_VARARGS, NULL},
     {"gather", gather, METH_VARARGS, NULL},
     {"share", share, METH_VARARGS, NULL},

@@ -1,10 +1,13 @@
 /* From the joules of intervals to those of segments and instances. See engine.h. */
 #include "engine.h"
 
+/* Where in a segment a piece is: within it; where it begins, or ends within the interval; and of one without length, which
+ * may be at an edge, in the interval in which it begins and in that in which it ends. */
+enum place { INSIDE, AT_END, EMPTY_BEGIN, EMPTY_END };
+
 /* What is done with a piece of a segment, which is all of it or what lies in one interval: `interval` is how many edges
- * are at or before it, `value` its part of the segment's, and `is_end` whether the segment begins in the interval, or ends
- * within it. Returns whether to go on. */
-typedef bool piece_function(void *context, size_t segment, size_t interval, double value, bool is_end);
+ * are at or before it, and `value` its part of the segment's. Returns whether to go on. */
+typedef bool piece_function(void *context, size_t segment, size_t interval, double value, enum place place);
 
 /* Return how many edges are at or before a time, beginning with a number that is near. */
 static size_t interval_at(const struct tprof_engine_course *course, int64_t t_ns, size_t near)
@@ -44,34 +47,35 @@ static size_t thread_end(const struct tprof_engine_course *course, size_t thread
     return course->ends == NULL ? course->count : (size_t)course->ends[thread];
 }
 
-static bool is_edge(const struct tprof_engine_course *course, int64_t t_ns, size_t interval)
-{
-    return interval < course->edges && course->edges_ns[interval] == t_ns;
-}
-
-/* Cut the segments that have a value at the edges, thread after thread. Inline, so that no piece costs a call. */
-static inline bool each_piece(const struct tprof_engine_course *course, const double *values, piece_function *call,
-                              void *context)
+/* Cut segments at the edges, thread after thread: those that have a value, or `all`, of which one of no length is a piece
+ * without value. Inline, so that no piece costs a call. */
+static inline bool each_piece(const struct tprof_engine_course *course, const double *values, bool all,
+                              piece_function *call, void *context)
 {
     for (size_t thread = 0; thread < course->threads; thread++) {
         size_t near = 0;
         for (size_t at = thread_begin(course, thread); at < thread_end(course, thread); at++) {
             int64_t from_ns = course->t_ns[at];
             const int64_t end_ns = course->t_ns[at + 1];
-            if (values[at] == 0 || end_ns <= from_ns)
+            const bool is_empty = end_ns <= from_ns;
+            const double value = is_empty ? 0 : values[at];
+            if (value == 0 && !all)
                 continue;
             near = interval_at(course, from_ns, near);
-            if (is_inside(course, end_ns, near)) {
-                if (!call(context, at, near, values[at], true))
+            if (is_empty || is_inside(course, end_ns, near)) {
+                if (!call(context, at, near, value, is_empty ? EMPTY_BEGIN : AT_END))
+                    return false;
+                const bool is_at_edge = near > 0 && course->edges_ns[near - 1] == from_ns;
+                if (is_empty && !call(context, at, near - is_at_edge, 0, EMPTY_END))
                     return false;
                 continue;
             }
-            const double per_ns = values[at] / (double)(end_ns - from_ns);
+            const double per_ns = value / (double)(end_ns - from_ns);
             for (bool is_end = true; from_ns < end_ns; is_end = false) {
                 const bool is_last = is_inside(course, end_ns, near);
                 const int64_t until_ns = is_last ? end_ns : course->edges_ns[near];
-                is_end |= is_last && !is_edge(course, end_ns, near);
-                if (!call(context, at, near, per_ns * (double)(until_ns - from_ns), is_end))
+                is_end |= is_last && !(near < course->edges && course->edges_ns[near] == end_ns);
+                if (!call(context, at, near, per_ns * (double)(until_ns - from_ns), is_end ? AT_END : INSIDE))
                     return false;
                 from_ns = until_ns;
                 near += !is_last;
@@ -87,11 +91,11 @@ struct spreading {
     double *sums;
 };
 
-static bool spread_piece(void *context, size_t segment, size_t interval, double value, bool is_end)
+static bool spread_piece(void *context, size_t segment, size_t interval, double value, enum place place)
 {
     const struct spreading *to = context;
     const size_t row = to->row == NULL ? 0 : (uint32_t)to->row[segment];
-    (void)is_end;
+    (void)place;
     if (row >= to->rows)
         return false;
     to->sums[row * to->width + interval] += value;
@@ -102,7 +106,7 @@ bool tprof_engine_spread(const struct tprof_engine_course *course, const double 
                          size_t rows, double *sums)
 {
     struct spreading to = {row, rows, course->edges + 1, sums};
-    return each_piece(course, values, spread_piece, &to);
+    return each_piece(course, values, false, spread_piece, &to);
 }
 
 struct gathering {
@@ -110,10 +114,10 @@ struct gathering {
     double *energies;
 };
 
-static bool gather_piece(void *context, size_t segment, size_t interval, double value, bool is_end)
+static bool gather_piece(void *context, size_t segment, size_t interval, double value, enum place place)
 {
     const struct gathering *to = context;
-    (void)is_end;
+    (void)place;
     to->energies[segment] += value * to->rates[interval];
     return true;
 }
@@ -125,7 +129,7 @@ void tprof_engine_gather(const struct tprof_engine_course *course, const double 
         for (size_t at = thread_begin(course, thread); at < thread_end(course, thread); at++)
             energies[at] = 0;
     struct gathering to = {rates, energies};
-    each_piece(course, values, gather_piece, &to);
+    each_piece(course, values, false, gather_piece, &to);
 }
 
 struct sharing {
@@ -133,7 +137,7 @@ struct sharing {
     const struct tprof_engine_owners *owners;
 };
 
-static bool share_piece(void *context, size_t segment, size_t interval, double value, bool is_end)
+static bool share_piece(void *context, size_t segment, size_t interval, double value, enum place place)
 {
     const struct sharing *from = context;
     const struct tprof_engine_owners *owners = from->owners;
@@ -142,13 +146,26 @@ static bool share_piece(void *context, size_t segment, size_t interval, double v
         return false;
     const double joules = value * from->rates[interval];
     owners->energy_j[row] += joules;
-    if (owners->first == NULL || !is_end)
+    if (owners->edges == NULL || row == 0 || owners->number[interval] < 0)
         return true;
-    const int32_t number = owners->piece_of == NULL ? (int32_t)interval : owners->piece_of[interval];
-    if (number == owners->first[row])
-        owners->first_j[row] += joules;
-    if (number == owners->last[row])
-        owners->last_j[row] += joules;
+    struct tprof_engine_edges *edges = &owners->edges[row - 1];
+    const double number = 1.0 + owners->number[interval], most_j = owners->most_j[interval];
+    if (place != EMPTY_END && most_j >= 0)
+        edges->is_covered = 1;
+    if (place != EMPTY_END && (edges->first == 0 || number < edges->first)) {
+        edges->first = number;
+        edges->first_j = 0;
+        edges->first_most_j = most_j > 0 ? most_j : 0;
+    }
+    if (place != EMPTY_BEGIN && number > edges->last) {
+        edges->last = number;
+        edges->last_j = 0;
+        edges->last_most_j = most_j > 0 ? most_j : 0;
+    }
+    if (place == AT_END && number == edges->first)
+        edges->first_j += joules;
+    if (place == AT_END && number == edges->last)
+        edges->last_j += joules;
     return true;
 }
 
@@ -156,7 +173,7 @@ bool tprof_engine_share(const struct tprof_engine_course *course, const double *
                         const struct tprof_engine_owners *owners)
 {
     struct sharing from = {rates, owners};
-    return each_piece(course, values, share_piece, &from);
+    return each_piece(course, values, owners->edges != NULL, share_piece, &from);
 }
 
 void tprof_engine_count_running(const struct tprof_engine_course *course, const int32_t *slot, int64_t *running)
@@ -172,40 +189,5 @@ void tprof_engine_count_running(const struct tprof_engine_course *course, const 
             /* A segment that ends at an edge has no part in the interval that begins there. */
             running[interval_at(course, end_ns - 1, near) + 1] -= 1;
         }
-    }
-}
-
-/* Return the number that is kept of an interval; of one behind the edges it is not known. */
-static double kept_number(size_t place, size_t edges, int64_t before)
-{
-    return place < edges ? (double)((int64_t)place + before + 1) : 0.0;
-}
-
-static int32_t place_of(double kept, size_t edges, int64_t before)
-{
-    const double place = kept - 1.0 - (double)before;
-    return kept > 0 && place >= 1 && place < (double)edges ? (int32_t)place : -1;
-}
-
-void tprof_engine_find_ends(const struct tprof_engine_instance *instances, size_t count, const int64_t *edges_ns,
-                            size_t edges, int64_t before, double *kept, size_t width, int32_t *first, int32_t *last)
-{
-    const struct tprof_engine_course course = {.edges_ns = edges_ns, .edges = edges};
-    size_t near_begin = 0, near_end = 0;
-    for (size_t row = 0; row < count; row++, kept += width) {
-        const int64_t end_ns = instances[row].end_ns;
-        if (!(kept[0] > 0)) {
-            near_begin = interval_at(&course, instances[row].start_ns, near_begin);
-            kept[0] = kept_number(near_begin, edges, before);
-        }
-        /* Where an instance did not run on, its last interval may lie before all of these. */
-        if (kept[1] == 0 || (edges > 0 && end_ns >= edges_ns[0])) {
-            near_end = interval_at(&course, end_ns - 1, near_end);
-            const double number = kept_number(near_end, edges, before);
-            kept[3] = number == kept[1] ? kept[3] : 0.0;
-            kept[1] = number;
-        }
-        first[row] = place_of(kept[0], edges, before);
-        last[row] = place_of(kept[1], edges, before);
     }
 }
