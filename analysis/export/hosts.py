@@ -43,7 +43,7 @@ def hosts_of(profile: Profile) -> Iterator[Host]:
     if profile.job is None:
         yield Host(None, profile, 0)
         return
-    first_ns = min((one.start_ns for one in profile.job.present if one.start_ns is not None), default=0)
+    first_ns = min((one.start_ns for one in profile.job.parts if one.start_ns is not None), default=0)
     for part, one in profile.job.profiles():
         yield Host(part.host, one, (first_ns if part.start_ns is None else part.start_ns) - one.trace.start_ns)
 

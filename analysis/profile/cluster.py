@@ -1,4 +1,4 @@
-"""The profile of a job: one host's part after the other becomes tables, which are then joined.
+"""The profile of a job: what leaves one host's part after the other is joined.
 
 Only tables leave a part, so memory is bounded by one part and the tables, and parts can be analysed on other machines.
 """
@@ -6,7 +6,6 @@ Only tables leave a part, so memory is bounded by one part and the tables, and p
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -19,23 +18,27 @@ from tprof.errors import TraceError, UsageError
 from tprof.trace.directory import HOSTS
 from tprof.trace.estimate import EXACT
 
+from .flame import levels_of
+from .flame_tree import joined
 from .host_figures import hosts_table
 from .job_instances import JobInstances
-from .part_tables import Analysis, part_tables
+from .part import ask_parts, graph_of, read_part, table_of, tree_of
 from .profile import Absent, Profile
 from .summary import joined_quality, joined_sums
+from .tables import whole_sum
 from .task_graph import on_one_clock, path_through
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from tprof.trace import ClusterTrace, Trace
+    from tprof.trace import ClusterTrace, HostPart, Trace
 
-    from .part_tables import PartTables
+    from .flame_tree import Flame
+    from .parallel_maps import Map
+    from .part import Part
     from .stored_instances import Progress
     from .summary import HostSums
     from .task_graph import CriticalPath
-    from .task_graph import Instances as GraphInstances
 
 Found = TypeVar("Found")
 MOST_OVERLAPS = 3
@@ -54,119 +57,120 @@ class Job:
     Attributes
     ----------
     trace : the job
-    parts : what came from each host
-    analysis : what parts were analysed with, so that they can be read again
+    parts : what came from each host; those that could not be read are left out
+    missing : why parts are not there, or not whole, by name
+    options : of `build_profile`, with which parts can be read again
+    map : calls a function for each part; None: one after the other in this process
     """
 
     trace: ClusterTrace
-    parts: tuple[PartTables, ...]
-    analysis: Analysis
+    parts: tuple[Part, ...]
+    missing: dict[str, str]
+    options: dict[str, Any]
+    map: Map | None
 
     @cached_property
     def hosts(self) -> pd.DataFrame:
         """One row per host; `Profile.hosts` explains the columns."""
-        return hosts_table([(one.host, one.figures, one.missing) for one in self.parts])
-
-    @property
-    def present(self) -> list[PartTables]:
-        """The parts that are there."""
-        return [one for one in self.parts if one.figures is not None]
+        known = {one.name: {"host": one.host, **one.figures} for one in self.parts}
+        rows = [
+            {"host": one.name, **known.get(one.name, {}), "missing": self.missing.get(one.name)}
+            for one in self.trace.hosts
+        ]
+        return hosts_table(rows)
 
     @property
     def has_tables(self) -> bool:
         """Whether the parts came with their tables of instances."""
-        return all(one.tasks is not None for one in self.present)
+        return all(table_of in one.known for one in self.parts)
 
     @property
     def has_domains(self) -> bool:
         """Whether a host has several domains, so that the table of hosts does not say all accounts."""
-        return any(one.accounts is not None and len(one.accounts) > 1 for one in self.parts)
+        return any(len(one.accounts) > 1 for one in self.parts)
 
     @property
     def host_sums(self) -> list[HostSums]:
         """The sums over the instances of each part."""
-        return [replace(one.sums, host=one.host) for one in self.parts if one.sums is not None]
+        return [replace(one.sums, host=one.host) for one in self.parts]
 
-    def again(
-        self, call: Callable[[str, Profile], Found], progress: Progress | None = None
-    ) -> Iterator[tuple[PartTables, Found]]:
-        """Read parts again: yields those that are there, with what a function returns for name and profile of each."""
-        known = {one.part: one for one in self.present}
+    def ask(
+        self, call: Callable[[HostPart, Profile], Found], progress: Progress | None = None
+    ) -> Iterator[tuple[Part, Found]]:
+        """Yield the parts, with what a function returns for each and its profile.
+
+        Unless they answered that when they were read, they are read again; those that are not there any more are left
+        out.
+        """
+        if all(call in one.known for one in self.parts):
+            yield from ((one, one.known[call]) for one in self.parts)
+            return
+        known = {one.name: one for one in self.parts}
         parts = [one for one in self.trace.hosts if one.name in known]
-        for part, found in zip(parts, self.analysis.ask(call, parts, progress), strict=True):
-            if found is not None:
+        for part, found in zip(parts, ask_parts(call, parts, self.options, self.map, progress), strict=True):
+            if not isinstance(found, TraceError):
                 yield known[part.name], found
 
-    def profiles(self) -> Iterator[tuple[PartTables, Profile]]:
+    def profiles(self) -> Iterator[tuple[Part, Profile]]:
         """Read parts again in this process, one after the other: yields those that are there, with their profiles."""
-        here = replace(self, analysis=replace(self.analysis, map=None))
-        return here.again(lambda _, profile: profile)
+        return replace(self, map=None).ask(lambda _, profile: profile)
 
     def each(
         self, call: Callable[..., Found], progress: Progress | None = None
     ) -> Iterator[tuple[str, dict[str, Any], Found]]:
         """Yield host, info and what a function returns for host and instances of each part; see `Profile.each`."""
         if self.has_tables:
-            for one in self.present:
-                yield one.host, one.info, call(one.host, one.instances)
+            yield from ((one.host, one.info, call(one.host, one.instances)) for one in self.parts)
             return
-        hosts = {one.part: one.host for one in self.present}
-        for part, found in self.again(partial(_of_instances, call=call, hosts=hosts), progress):
+        hosts = {one.name: one.host for one in self.parts}
+        for part, found in self.ask(partial(_of_instances, call=call, hosts=hosts), progress):
             yield part.host, part.info, found
 
     @property
     def power(self) -> pd.DataFrame:
         """Watts of each host over time; `Profile.power` explains the columns."""
         frames = [
-            one.power.assign(time_s=one.power["time_s"] + self.late_s(one), host=one.host, quality=one.info["quality"])
-            for one in self.parts
-            if one.power is not None
+            one.power.assign(time_s=one.power["time_s"] + one.late_s, quality=one.info["quality"]) for one in self.parts
         ]
+        hosts = np.repeat([one.host for one in self.parts], [len(one) for one in frames]).astype(object)
         joined = pd.concat(frames, ignore_index=True)
-        return joined[["host", *joined.columns.drop("host")]]
+        joined.insert(0, "host", hosts)
+        return joined
 
-    def late_s(self, part: PartTables) -> float:
-        """Return when a part's block began, from the earliest begin of a host's block."""
-        starts = [one.start_ns for one in self.parts if one.start_ns is not None]
-        return 0.0 if part.start_ns is None else (part.start_ns - min(starts)) * 1e-9
+    def flame(self, by: Sequence[str]) -> Flame:
+        """Return the tree of the tasks; see `Profile.flame`."""
+        levels = levels_of(by)
+        return joined(list(self.ask(tree_of)), levels)
 
     @property
     def has_path(self) -> bool:
         """Whether the parts came with what the critical path is found from."""
-        return any(one.graph is not None for one in self.parts)
+        return any(one.known.get(graph_of) is not None for one in self.parts)
 
     def critical_path(self) -> CriticalPath:
         """Find the critical path over all hosts; parts are read again for it unless they were asked for it.
 
         What a task needed may have been made on another host. Raises as `Profile.critical_path`.
         """
-        known = [(one, one.graph) for one in self.parts if one.graph is not None]
-        if not known and any(one.has_graph for one in self.parts):
-            known = [(one, found) for one, (found,) in self.again(_graph_of) if found is not None]
+        may_have = self.has_path or any(one.has_graph for one in self.parts)
+        known = [(one, graph) for one, graph in self.ask(graph_of) if graph is not None] if may_have else []
         if not known:
             raise UsageError(NO_GRAPH)
-        parts = [one for one, _ in known]
+        offsets = {one.name: one.offset for one in self.trace.hosts}
+        errors_ns = [None if (offset := offsets[one.name]) is None else offset.uncertainty_ns for one, _ in known]
         instances = on_one_clock(
-            [one.host for one in parts],
-            [found for _, found in known],
-            [round(self.late_s(one) * 1e9) for one in parts],
-            [self._error_ns(one) for one in parts],
+            [one.host for one, _ in known],
+            [graph for _, graph in known],
+            [round(one.late_s * 1e9) for one, _ in known],
+            [CLOCK_ERROR_NS if error_ns is None else error_ns for error_ns in errors_ns],
         )
         path = path_through(instances, "none")
         used = {*path.chain["host"], *path.heaviest["host"]}
-        return replace(path, quality=joined_quality(str(one.info["quality"]) for one in parts if one.host in used))
-
-    def _error_ns(self, part: PartTables) -> int:
-        offset = next((one.offset for one in self.trace.hosts if one.name == part.part), None)
-        return CLOCK_ERROR_NS if offset is None or offset.uncertainty_ns is None else offset.uncertainty_ns
+        return replace(path, quality=joined_quality(str(one.info["quality"]) for one, _ in known if one.host in used))
 
 
-def _of_instances(name: str, profile: Profile, *, call: Callable[..., Found], hosts: dict[str, str]) -> Found:
-    return call(hosts[name], profile.instances)
-
-
-def _graph_of(_: str, profile: Profile) -> tuple[GraphInstances | None]:
-    return (profile.graph if profile.has_graph else None,)
+def _of_instances(part: HostPart, profile: Profile, *, call: Callable[..., Found], hosts: Mapping[str, str]) -> Found:
+    return call(hosts[part.name], profile.instances)
 
 
 def profile_of_job(
@@ -188,74 +192,74 @@ def profile_of_job(
     UsageError
         If the model is unknown, or a trace lacks what it needs.
     """
-    way = Analysis({"model": model} | options, map)
-    analyse = partial(part_tables, tables=tables, path=tables if path is None else path, options=way.options)
-    parts = _by_host(way.read(analyse, trace.hosts, progress))
-    present = [one for one in parts if one.figures is not None]
-    if not present:
-        reasons = "; ".join(f"{one.part}: {one.missing}" for one in parts[:3])
-        raise TraceError(f"{trace.path} has no part that can be read ({reasons})")
-    job = Job(trace, parts, way)
-    sums, _ = joined_sums(job.host_sums)
+    options["model"] = model
+    questions = [*((table_of, tree_of) if tables else ()), *((graph_of,) if (tables if path is None else path) else ())]
+    found = list(ask_parts(partial(read_part, questions=questions), trace.hosts, options, map, progress))
+    reasons = {
+        part.name: str(one) if isinstance(one, TraceError) and part.path is not None else part.missing
+        for part, one in zip(trace.hosts, found, strict=True)
+    }
+    missing = {name: why for name, why in reasons.items() if why is not None}
+    parts = _placed([one for one in found if not isinstance(one, TraceError)])
+    if not parts:
+        first = "; ".join(f"{name}: {why}" for name, why in itertools.islice(missing.items(), 3))
+        raise TraceError(f"{trace.path} has no part that can be read ({first})")
+    job = Job(trace, parts, missing, options, map)
     absent: Any = Absent(
         f"{trace.path} is a job of several hosts, and this is known of one: take the part of a host in "
         f"{trace.path / HOSTS}"
     )
-    accounts, info = AccountsTable(_accounts(present)), _info(trace, parts)
-    of = cast("Trace", trace)
-    return Profile(of, JobInstances(job, sums), accounts, info, absent, None, EXACT, None, absent, job=job)
+    of, instances = cast("Trace", trace), JobInstances(job, joined_sums(job.host_sums)[0])
+    return Profile(
+        of, instances, AccountsTable(_accounts(parts)), _info(job), absent, None, EXACT, None, absent, job=job
+    )
 
 
-def _by_host(parts: Iterable[PartTables]) -> tuple[PartTables, ...]:
-    """Give parts of the same machine one host's name, that of the first."""
+def _placed(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Give parts of the same machine one host's name, that of the first, and all their begin in the job."""
+    first_ns = min((one.start_ns for one in parts if one.start_ns is not None), default=0)
     names: dict[tuple[str, str], str] = {}
     found = []
     for one in parts:
-        machine = (one.part, "") if one.recorded is None else (one.recorded.boot_id, one.recorded.name)
-        found.append(replace(one, host=names.setdefault(machine, one.part)))
+        machine = (one.name, "") if one.recorded is None else (one.recorded.boot_id, one.recorded.name)
+        late_s = 0.0 if one.start_ns is None else (one.start_ns - first_ns) * 1e-9
+        found.append(replace(one, host=names.setdefault(machine, one.name), late_s=late_s))
     return tuple(found)
 
 
-def _accounts(parts: Sequence[PartTables]) -> pd.DataFrame:
+def _accounts(parts: Sequence[Part]) -> pd.DataFrame:
     """Join the accounts; those of several recordings of a host are added."""
-    found = [(one.host, one.accounts) for one in parts if one.accounts is not None]
     # pandas 2 warns of tables without rows, and in pandas 3 they change the kind of a column.
-    shown = [one for one in found if len(one[1])] or found
-    joined = pd.concat([one for _, one in shown], keys=[host for host, _ in shown], names=["host", "domain"])
+    shown = [one for one in parts if len(one.accounts)] or parts
+    joined = pd.concat([one.accounts for one in shown], keys=[one.host for one in shown], names=["host", "domain"])
     if joined.index.is_unique:
         return joined
-    kinds: dict[str, Any] = {"quality": joined_quality, "counted": "all"}
-    sums: dict[Any, Any] = {
-        name: kinds.get(str(name), lambda column: column.sum(skipna=False)) for name in joined.columns
-    }
-    return joined.groupby(level=["host", "domain"], sort=False).agg(sums)
+    kinds: dict[Any, Any] = dict.fromkeys(joined.columns, whole_sum) | {"quality": joined_quality, "counted": "all"}
+    return joined.groupby(level=["host", "domain"], sort=False).agg(kinds)
 
 
-def _info(trace: ClusterTrace, parts: Sequence[PartTables]) -> dict[str, Any]:
-    present = [one for one in parts if one.info]
-    qualities = {str(one.info["quality"]) for one in present} - {"none"}
+def _info(job: Job) -> dict[str, Any]:
+    trace, parts, infos = job.trace, job.parts, {one.name: one.info for one in job.parts}
+    qualities = {str(one["quality"]) for one in infos.values()} - {"none"}
     warnings = [*trace.notes]
     if len(qualities) > 1:
         warnings.append(
             f"hosts are {' and '.join(sorted(qualities))}: their joules are shown apart, and sums of both are mixed"
         )
     warnings += [
-        f"{one.part} and {other.part} were recorded on one machine at the same time: its joules are counted twice"
-        for one, other in itertools.combinations(present, 2)
+        f"{one.name} and {other.name} were recorded on one machine at the same time: its joules are counted twice"
+        for one, other in itertools.combinations(parts, 2)
         if one.recorded is not None and other.recorded is not None and one.recorded.overlaps(other.recorded)
     ][:MOST_OVERLAPS]
-    for one in parts:
-        warnings += [f"{one.part}: {one.missing}"] if one.missing else []
-        warnings += [f"{one.part}: {text}" for text in one.info.get("warnings", ())]
-    first_ns = min((one.start_ns for one in present if one.start_ns is not None), default=0)
-    ends = [one.start_ns - first_ns + one.info["duration_s"] * 1e9 for one in present if one.start_ns is not None]
-    durations = [one.info["duration_s"] for one in present]
+    for name in (one.name for one in trace.hosts):
+        texts = [job.missing.get(name), *infos.get(name, {}).get("warnings", ())]
+        warnings += [f"{name}: {text}" for text in texts if text]
     return {
         "quality": joined_quality(qualities),
         "engine": trace.engine,
-        "hosts": {one.part: one.info for one in parts},
-        "missing": {one.part: one.missing for one in parts if one.missing},
-        "model": sorted({str(one.info["model"]) for one in present}),
-        "duration_s": float(max([*(np.array(ends) * 1e-9), *durations], default=math.nan)),
+        "hosts": {one.name: infos.get(one.name, {}) for one in trace.hosts},
+        "missing": job.missing,
+        "model": sorted({str(one["model"]) for one in infos.values()}),
+        "duration_s": float(max(one.late_s + one.info["duration_s"] for one in parts)),
         "warnings": warnings,
     }

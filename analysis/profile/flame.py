@@ -21,7 +21,7 @@ from tprof.analysis.names import shown
 
 from tprof.errors import UsageError
 
-from .flame_tree import FUNCTION, NONE_SAMPLED, OUTSIDE, OWN, REST, ROOT, TASK, Flame, Paths, flame_of, joined, wilson
+from .flame_tree import FUNCTION, NONE_SAMPLED, OUTSIDE, OWN, REST, ROOT, TASK, Flame, Paths, flame_of, wilson
 from .grouped import bounded, bounds_of, by_task
 from .stack_shares import NO_STACK, POOL, SUMS
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tprof.trace import TaskEntry, Thread
     from tprof.trace.stacks import Function
 
-    from .cluster import Job
     from .profile import Profile
     from .stack_shares import StackShares
 
@@ -60,7 +59,7 @@ DEEPER = ("(callers that were not recorded)", "", 0)
 
 def flame(profile: Profile, by: Sequence[str] = ()) -> Flame:
     """Return the tree of one host's tasks; see `Profile.flame`."""
-    levels, paths = _levels(by), Paths()
+    levels, paths = levels_of(by), Paths()
     host = str((profile.trace.manifest.get("host") or {}).get("hostname"))
     top = paths.child(ROOT, host, "host") if "host" in levels else ROOT
     (tasks, own_s), stacks = profile.host_instances.kept
@@ -103,19 +102,8 @@ def _by_node(paths: Paths, parts: pd.DataFrame) -> pd.DataFrame:
     return own.assign(low_j=np.nan, high_j=np.nan)
 
 
-def job_flame(job: Job, by: Sequence[str] = ()) -> Flame:
-    """Return the tree of a job's tasks; see `Profile.flame`. Parts whose trees do not say it are read again."""
-    levels = _levels(by)
-    if not job.has_tables:
-        return joined(list(job.again(_part_flame)), levels)
-    return joined([(one, one.flame) for one in job.parts if one.flame is not None], levels)
-
-
-def _part_flame(_: str, profile: Profile) -> Flame:
-    return profile.flame(*OF_HOST)
-
-
-def _levels(by: Sequence[str]) -> frozenset[str]:
+def levels_of(by: Sequence[str]) -> frozenset[str]:
+    """Return the levels above the tasks. Raises UsageError if there is none of some name."""
     unknown = [name for name in by if name not in LEVELS]
     if unknown:
         raise UsageError(f"the top levels of a flame graph are {', '.join(LEVELS)}, got {unknown[0]!r}")

@@ -18,7 +18,7 @@ from .tables import divided
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from .part_tables import PartTables
+    from .part import Part
 
 Floats = NDArray[np.float64]
 
@@ -201,7 +201,7 @@ def flame_of(paths: Paths, own: pd.DataFrame, quality: str, sampled: int = 0, ef
     return Flame(nodes, quality, sampled, effective)
 
 
-def joined(flames: Sequence[tuple[PartTables, Flame]], levels: Collection[str]) -> Flame:
+def joined(flames: Sequence[tuple[Part, Flame]], levels: Collection[str]) -> Flame:
     """Return the tree of several hosts, figures of the same path added: bounds too, so they are never too narrow.
 
     Parameters

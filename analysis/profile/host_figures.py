@@ -58,35 +58,27 @@ def counted_accounts(profile: Profile) -> dict[str, float]:
     return {str(name): float(value) for name, value in sums.items()}
 
 
-def hosts_table(parts: Sequence[tuple[str, Mapping[str, Any] | None, str | None]]) -> pd.DataFrame:
-    """Return one row per host, given the host, the figures and what is missing of each part."""
-    names = pd.Index(dict.fromkeys(host for host, *_ in parts), dtype=object, name="host")
-    rows = pd.DataFrame([{"host": host, **figures} for host, figures, _ in parts if figures is not None])
+def hosts_table(parts: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return one row per host, given the host of each part, its figures if it is there, and what is missing of it."""
+    rows = pd.DataFrame(parts, columns=["host", "quality", "model", "cpus", *ADDED, "missing"])
     known = rows.groupby("host", sort=False)
     table = (
-        known[list(ADDED)]
+        known[[*ADDED]]
         .agg(whole_sum)
         .assign(
-            quality=known["quality"].agg(joined_quality),
-            model=known["model"].agg(lambda models: ", ".join(sorted(set(models)))),
+            quality=known["quality"].agg(lambda kinds: joined_quality(kinds.fillna("missing"))),
+            model=known["model"].agg(lambda models: ", ".join(sorted(set(models.dropna()))) or None),
             cpus=known["cpus"].max(),
+            recordings=known["quality"].count(),
+            missing=known["missing"].agg(lambda texts: "; ".join(texts.dropna()) or None),
         )
     )
-    table = table.reindex(names)
-    duration_s = table["duration_s"].where(table["duration_s"] > 0)
-    own_s = table["own_s"].astype(float)
+    duration_s, own_s = table["duration_s"].where(table["duration_s"] > 0), table["own_s"]
     return table.assign(
-        quality=table["quality"].fillna("missing"),
         power_w=table["energy_j"] / duration_s,
         busy_share=table["busy_s"] / (duration_s * table["cpus"].where(table["cpus"] > 0)),
         imbalance=own_s / own_s.mean() - 1 if own_s.mean() > 0 else math.nan,
-        recordings=known.size().reindex(names, fill_value=0),
-        missing=pd.Series([_missing(parts, name) for name in names], names, dtype=object),
-    )[list(COLUMNS)]
-
-
-def _missing(parts: Sequence[tuple[str, Any, str | None]], name: object) -> str | None:
-    return "; ".join(why for host, _, why in parts if host == name and why) or None
+    )[[*COLUMNS]]
 
 
 def total_power(profile: Profile, most: int) -> pd.DataFrame:

@@ -152,16 +152,15 @@ class Instances:
 
 @dataclass(frozen=True)
 class InstanceTable:
-    """The instances of a host whose table came without its recording: the attributes of `Instances`."""
+    """The instances of a host whose table, with `own_s`, came without its recording: as of `Instances`."""
 
     sums: TaskSums
     tasks: pd.DataFrame = field(repr=False)
-    own_s: NDArray[np.float64] = field(repr=False)
 
     @property
     def last(self) -> Piece:
         """All of them."""
-        return Piece(self.tasks, self.own_s)
+        return Piece(self.tasks, self.tasks["own_s"].to_numpy(float))
 
     def share(self, sink: Callable[[Piece], None], progress: Progress | None = None) -> None:  # noqa: ARG002 - at once
         """Call a function with all of them."""

@@ -14,7 +14,7 @@ from tprof.errors import UsageError
 from tprof.trace.plain_values import counted
 from tprof.trace.sums_trace import refusal
 
-from .flame import flame, job_flame
+from .flame import flame
 from .grouped import grouped_table
 from .host_figures import counted_accounts, figures_of, hosts_table
 from .instance_accuracy import expected_errors
@@ -216,7 +216,7 @@ class Profile:
         which are added), missing (why the part is not there or not whole).
         """
         if self.job is None:
-            return hosts_table([(str(self.hostname), figures_of(self), None)])
+            return hosts_table([{"host": str(self.hostname), **figures_of(self)}])
         return self.job.hosts
 
     @property
@@ -300,7 +300,7 @@ class Profile:
     def _trees(self, *by: str) -> Flame:
         if self.kept is not None:
             raise UsageError(refusal(self.trace.path))
-        return flame(self, by) if self.job is None else job_flame(self.job, by)
+        return flame(self, by) if self.job is None else self.job.flame(by)
 
     def waits(self) -> pd.DataFrame:
         """Return the waiting times of each task's instances; see `tprof.analysis.profile.task_graph.waits`."""

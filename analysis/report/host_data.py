@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tprof.analysis.profile.flame_tree import joined
+from tprof.analysis.profile.part import tree_of
 
 from .profile_data import TIME_BINS, records
 
@@ -37,15 +38,15 @@ def hosts(profile: Profile) -> dict[str, Any] | None:
 def flame_of(job: Job, lanes: Sequence[PartLanes]) -> Flame:
     """Return the tree of all hosts; of parts that were read in windows it came with their lanes."""
     read = {one.host: one.flame for one in lanes}
-    known = [(one, one.flame or read.get(one.part)) for one in job.present]
+    known = [(one, one.known.get(tree_of) or read.get(one.name)) for one in job.parts]
     return joined([(part, one) for part, one in known if one is not None], {"host"})
 
 
 def power(job: Job, duration_s: float) -> dict[str, Any]:
     """Return the mean watts of each host in even slices of the job's time; NaN where it was not recorded."""
     edges_s = np.linspace(0.0, max(duration_s, 1e-9), TIME_BINS + 1)
-    drawn = [(one, one.power) for one in job.parts if one.power is not None][:MOST_HOSTS_DRAWN]
-    return {"x": edges_s.tolist(), "watts": {one.host: _sliced(of, job.late_s(one), edges_s) for one, of in drawn}}
+    watts = {one.host: _sliced(one.power, one.late_s, edges_s) for one in job.parts[:MOST_HOSTS_DRAWN]}
+    return {"x": edges_s.tolist(), "watts": watts}
 
 
 def path(profile: Profile) -> dict[str, Any] | None:

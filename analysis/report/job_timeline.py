@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from tprof.analysis.profile.cluster import Job
     from tprof.analysis.profile.flame_tree import Flame
 
+    from tprof.trace import HostPart
+
 
 @dataclass(frozen=True)
 class PartLanes:
@@ -52,9 +54,9 @@ class PartLanes:
     flame: Flame | None
 
 
-def part_lanes(name: str, profile: Profile, *, late_ns: Mapping[str, int], most: int) -> PartLanes:
+def part_lanes(part: HostPart, profile: Profile, *, late_ns: Mapping[str, int], most: int) -> PartLanes:
     """Return the lanes of a part, at most `most` pieces, given by how much each part began later than the first."""
-    late = late_ns[name]
+    name, late = part.name, late_ns[part.name]
     start_ns = profile.trace.start_ns - late
     drawn = drawn_of(profile, start_ns, most, windowed=False, threads=max(LANES // len(late_ns), 1))
     lanes = [
@@ -78,9 +80,9 @@ def part_lanes(name: str, profile: Profile, *, late_ns: Mapping[str, int], most:
 
 def lanes_of(job: Job, *, pieces: int = PIECES) -> list[PartLanes]:
     """Read the parts of a job again, as `map` does; returns the lanes of those that are there."""
-    late_ns = {one.part: round(job.late_s(one) * 1e9) for one in job.present}
+    late_ns = {one.name: round(one.late_s * 1e9) for one in job.parts}
     most = max(pieces // max(len(late_ns), 1), 1)
-    return [one for _, one in job.again(partial(part_lanes, late_ns=late_ns, most=most))]
+    return [one for _, one in job.ask(partial(part_lanes, late_ns=late_ns, most=most))]
 
 
 def joined_timeline(parts: Sequence[PartLanes], duration_s: float) -> dict[str, Any]:
