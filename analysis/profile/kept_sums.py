@@ -81,7 +81,8 @@ class KeptSums:
         frame = pd.DataFrame(rows[["process", "begun", "energy_j", "own_s", "cpu_s", "half_j2"]])
         frame = frame.rename(columns={"begun": "instances", "half_j2": "half_squares"}).astype(float)
         codes, tasks = _codes(self.trace, rows["task"])
-        frame = frame.assign(process=rows["process"], task=tasks[codes], thread=self._thread_of(rows))
+        frame = frame.assign(process=rows["process"], task=tasks[codes], thread=self._thread_of(rows), host="")
+        frame = frame.assign(most_low_j=np.inf, most_high_j=np.inf)
         return GroupSums.of_sums(frame, names)
 
     def _thread_of(self, rows: Table) -> list[str]:
