@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tprof.analysis.profile import Profile
-    from tprof.analysis.profile.instances import Instances, InstanceTable
-    from tprof.analysis.profile.stored_instances import Piece, Progress
+    from tprof.analysis.profile.instances import Instances, InstanceTable, Piece, Progress
 
     Summaries = tuple[pd.DataFrame, pd.DataFrame]
     """Of tasks: with the errors that all of them share, and without."""

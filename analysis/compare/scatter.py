@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tprof.analysis.profile.instances import Instances, InstanceTable
-    from tprof.analysis.profile.stored_instances import Piece
+    from tprof.analysis.profile.instances import Instances, InstanceTable, Piece
     from tprof.analysis.profile.task_sums import TaskSums
 
 Floats = NDArray[np.float64]

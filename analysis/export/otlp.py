@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
     from tprof.analysis.profile import Profile
-    from tprof.analysis.profile.stored_instances import Piece
+    from tprof.analysis.profile.instances import Piece
 
     from .formats import Progress
 

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
     from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.profile import Profile
-    from tprof.analysis.profile.instances import Instances
-    from tprof.analysis.profile.stored_instances import Piece
+    from tprof.analysis.profile.instances import Instances, Piece
 
     from tprof.trace import Thread
 

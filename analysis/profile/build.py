@@ -28,10 +28,9 @@ from tprof import log
 from .fits import counted, fitted_domains, needs_fits, reach_of
 from .fits import fitted as fit_powers_of
 from .information import Found, Said, accounts_table, completed, informed
-from .instances import Instances
+from .instances import Instances, Piece
 from .profile import Profile
 from .recipe import prepare
-from .stored_instances import Piece
 from .tables import settled_joules
 from .task_graph import services_of
 from .task_sums import OPTIONAL, TaskSums, limits_j
@@ -54,8 +53,8 @@ if TYPE_CHECKING:
     from tprof.trace import Trace
 
     from .fits import FittedDomain
+    from .instances import Progress
     from .recipe import Prepared, Recipe
-    from .stored_instances import Progress
     from .window_stream import SharedWindows
 
 WINDOW_SAMPLES = 100_000

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from tprof.trace import ClusterTrace, HostPart, Trace
 
     from .flame_tree import Flame
+    from .instances import Progress
     from .parallel_maps import Map
     from .part import Part
-    from .stored_instances import Progress
     from .summary import HostSums
     from .task_graph import CriticalPath
 

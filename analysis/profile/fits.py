@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
     from tprof.trace import Trace
 
+    from .instances import Progress
     from .recipe import Again, Recipe
-    from .stored_instances import Progress
 
     Read = Callable[[Window], Activity]
 

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from .instances import Instances, InstanceTable
+    from .instances import Instances, InstanceTable, Piece, Progress
     from .profile import Profile
-    from .stored_instances import Piece, Progress
 
 MPI = "MPI_"
 """How the tasks begin that stand for calls of MPI."""

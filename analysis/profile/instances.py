@@ -1,18 +1,25 @@
-"""The instances of a profile: their sums, and the instances themselves, which are shared again when they are needed."""
+"""The instances of a profile: their sums, and the instances themselves, which are shared again when they are needed.
+
+All of them fit into a file that is read in parts. It has no name: it takes space until nothing reads it any more,
+however the process ends.
+"""
 
 from __future__ import annotations
 
+import tempfile
+from contextlib import closing
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from tprof.analysis.attribution.long_arrays import temporary_folder
 
-from tprof.errors import UsageError
+from tprof.errors import TprofError, UsageError
 
 from .memory import lacking
-from .stored_instances import Piece, scanned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -21,10 +28,15 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.segments import Segments
 
     from .stack_shares import StackShares
-    from .stored_instances import Progress
     from .task_graph import ServedSegments
     from .task_sums import TaskSums
     from .window_stream import SampleIndex, WindowStream
+
+    Progress = Callable[[str, int, int], None]
+    """Takes what is done now, how many are done, and how many there are."""
+
+    Share = Callable[[Callable[["Piece"], None]], None]
+    """Calls a function with the instances of each window, as they end."""
 
 KEPT = [
     "task", "instance", "parent", "pid", "tid", "thread", "cpu", "start_s", "duration_s", "energy_j", "energy_low_j",
@@ -35,6 +47,17 @@ KEPT_BYTES = 200
 """Of memory for a row of these while they are put together."""
 ROW_BYTES = 700
 """Of memory for a row while a table is put together from its parts, more than was measured with eight counters."""
+_NO_SPACE = (
+    "cannot keep the instances of a long recording in {folder} (set TMPDIR to a folder with more space, or take a "
+    "window of the recording by --between)"
+)
+
+
+class Piece(NamedTuple):
+    """Some instances: a row each, and (n,) seconds in which its thread ran each, without nested tasks or suspension."""
+
+    tasks: pd.DataFrame
+    own_s: NDArray[np.float64]
 
 
 class _Whole(NamedTuple):
@@ -105,15 +128,9 @@ class Instances:
                 "profile(start_s=…, end_s=…), --between"
             )
         stacks = self.stream.begin_stacks() if self.stream.trace.stack_files else None
+        share = self.share if stacks is None else partial(self.stream.share, self.complete, stacks=stacks)
         parts: list[Piece] = []
-
-        def keep(piece: Piece) -> None:
-            parts.append(Piece(piece.tasks[KEPT], piece.own_s))
-
-        if stacks is None:
-            self.share(keep)
-        else:
-            self.stream.share(self.complete, keep, stacks=stacks)
+        share(lambda piece: parts.append(Piece(piece.tasks[KEPT], piece.own_s)))
         return _joined(parts).piece, stacks
 
     @cached_property
@@ -167,8 +184,46 @@ class InstanceTable:
         sink(self.last)
 
 
+def scanned(share: Share) -> Any:
+    """Write all instances to a Parquet file, and return it as a dataset of pyarrow.
+
+    It has a group of rows for each window, in the order in which windows ended.
+
+    Raises
+    ------
+    UsageError
+        If pyarrow is not installed.
+    TprofError
+        If the file cannot be written.
+    """
+    from tprof.analysis.export.formats import need  # noqa: PLC0415 - which names what installs it
+
+    need("pyarrow", "parquet", "scan_tasks")
+    from tprof.analysis.export.table_files import ParquetFile  # noqa: PLC0415 - for the same reason
+
+    folder = temporary_folder()
+    try:
+        with tempfile.TemporaryDirectory(prefix="tprof-tasks-", dir=folder) as own:
+            path = Path(own) / "tasks.parquet"
+            with closing(ParquetFile(path.with_suffix(""))) as file:
+                share(lambda piece: file.add(piece.tasks))
+            return _opened(path)
+    except OSError as error:
+        raise TprofError(f"{_NO_SPACE.format(folder=folder)}: {error.strerror or error}") from error
+
+
+def _opened(path: Path) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - optional; it was asked for
+    import pyarrow.dataset as ds  # noqa: PLC0415 - for the same reason
+
+    form = ds.ParquetFileFormat()
+    # Of the open file, since a dataset, and what scans it, often outlive its profile and the file's name.
+    part = form.make_fragment(pa.OSFile(str(path)))
+    return ds.FileSystemDataset([part], part.physical_schema, form)
+
+
 def _joined(parts: Sequence[Piece]) -> _Whole:
-    """Return the instances of all parts by id, with columns of one type whatever a part has."""
+    """Return the instances of all parts by id."""
     tasks = pd.concat([one.tasks for one in parts], ignore_index=True) if len(parts) > 1 else parts[0].tasks
     own_s = np.concatenate([one.own_s for one in parts])
     window = np.repeat(np.arange(len(parts), dtype=np.int32), [len(one.own_s) for one in parts])
@@ -176,5 +231,4 @@ def _joined(parts: Sequence[Piece]) -> _Whole:
     if (ids[1:] < ids[:-1]).any():
         order = np.argsort(ids, kind="stable")
         tasks, own_s, window = tasks.iloc[order].reset_index(drop=True), own_s[order], window[order]
-    labels = [str(name) for name in tasks if str(name).startswith("label_")]
-    return _Whole(Piece(tasks.astype(dict.fromkeys(labels, "category")) if labels else tasks, own_s), window)
+    return _Whole(Piece(tasks, own_s), window)

@@ -10,10 +10,9 @@ import pandas as pd
 
 from tprof.errors import UsageError
 
-from .instances import ROW_BYTES
+from .instances import ROW_BYTES, Piece, scanned
 from .memory import lacking
 from .part import table_of
-from .stored_instances import Piece, scanned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from .cluster import Job
+    from .instances import Progress
     from .part import Part
-    from .stored_instances import Progress
     from .task_sums import TaskSums
 
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from tprof.trace import HostPart
 
     from .flame_tree import Flame
+    from .instances import Progress
     from .parallel_maps import Map
     from .profile import Profile
-    from .stored_instances import Progress
     from .summary import HostSums
     from .task_graph import Instances as GraphInstances
 

@@ -41,12 +41,11 @@ if TYPE_CHECKING:
     from .cluster import Job
     from .flame_tree import Flame
     from .information import Said
-    from .instances import Instances
+    from .instances import Instances, Progress
     from .job_instances import JobInstances
     from .kept_sums import KeptSums
     from .native_threads import NativeBounds
     from .recipe import Recipe
-    from .stored_instances import Progress
     from .task_graph import CriticalPath, InstanceKeys, RuntimeEvents
     from .task_graph import Instances as GraphInstances
     from .task_sums import TaskSums

@@ -16,11 +16,11 @@ from tprof.analysis.attribution.stack_samples import SampledStacks, ThreadReach
 
 from .fits import Planned
 from .information import limits_of
+from .instances import Piece
 from .native_threads import PoolSums, WindowNativeTotals
 from .profile_warnings import ran_in, stuck_sensor_warnings
 from .recipe import repeatable
 from .stack_shares import StackShares
-from .stored_instances import Piece
 from .tables import tasks_table
 from .task_graph import ServedSegments
 from .window_gpus import GpuTally, WindowGpus, without_gpus
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from tprof.trace.estimate import WattsError
 
     from .fits import FittedDomain
+    from .instances import Progress
     from .recipe import Recipe
-    from .stored_instances import Progress
     from .task_graph import Service
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tprof.analysis.profile import Profile
-    from tprof.analysis.profile.stored_instances import Piece
+    from tprof.analysis.profile.instances import Piece
 
     from tprof.trace import Trace
 
