@@ -22,9 +22,9 @@ from tprof.trace.sums import TASK_SUMS, THREADS
 from tprof.trace.sums_trace import refusal
 
 from .grouped import GroupSums
-from .intervals import shared_error, widened
+from .information import estimate_of, sensor_text
+from .intervals import shared_error
 from .profile import Absent, Profile
-from .provenance import assumed_text
 from .tables import divided
 from .task_sums import TaskSums
 
@@ -154,12 +154,9 @@ def profile_of_sums(trace: SumsTrace) -> Profile:
     quality = least_certain(set(of_counted["quality"][of_counted["measured_j"].notna()]))
     measured_j = of_counted["measured_j"].to_numpy(float)
     watts = _common_error(trace, counted, measured_j)
-    sources = ", ".join(sorted({str(one.get("source")) for one in counted}))
-    names = ", ".join(str(one["name"]) for one in counted)
-    sensor = f"{sources} ({quality}{assumed_text(trace.manifest)}): {names}"
     info: dict[str, Any] = {
         "quality": quality,
-        "sensor": sensor if counted else "no energy sensor: energies are not known",
+        "sensor": sensor_text(trace.manifest, quality, {one["name"]: str(one.get("source")) for one in counted}),
         "domains": [{**one, "counted": bool(one.get("counted"))} for one in described],
         "left_out": trace.manifest.get("left_out") or [],
         "unread": unread_sentences(trace.manifest),
@@ -271,10 +268,6 @@ def _relative(error: object) -> float:
 def _estimate(
     trace: SumsTrace, counted: Sequence[dict[str, Any]], measured_j: Floats, watts: WattsError
 ) -> dict[str, Any]:
-    """Return the inputs of an estimate, and the interval of all joules due to the error of its watts."""
     static_w, seconds = trace.manifest.get("static_power_w") or {}, (trace.end_ns - trace.start_ns) * 1e-9
     drawn_j = np.array([static_w.get(one["name"], 0.0) * seconds for one in counted])
-    low_j, high_j = widened(measured_j, measured_j, np.minimum(drawn_j, measured_j), watts)
-    known = {"idle_factor": watts.idle, "per_core_factor": watts.busy}
-    inputs = trace.manifest.get("estimate") or {}
-    return {**inputs, **known, "energy_low_j": float(np.nansum(low_j)), "energy_high_j": float(np.nansum(high_j))}
+    return estimate_of(trace.manifest, watts, measured_j, np.minimum(drawn_j, measured_j), watts)

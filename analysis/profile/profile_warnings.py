@@ -47,8 +47,7 @@ def ran_in(plan: Sharing) -> NDArray[np.bool_]:
 
 def stuck_sensor_warnings(quanta: Quanta, ran: NDArray[np.bool_], start_ns: int) -> list[str]:
     """Warn where a sensor stood still while tasks ran, `ran` by quantum."""
-    at = np.flatnonzero(quanta.stuck & ran)
-    if not len(at):
+    if not len(at := np.flatnonzero(quanta.stuck & ran)):
         return []
     since, length, more = _when(quanta, at, start_ns)
     return [f"{quanta.name} was stuck {since} {length}{more}: what it drew meanwhile is in no figure"]
@@ -64,8 +63,7 @@ def _when(quanta: Quanta, at: NDArray[np.intp], start_ns: int) -> tuple[str, str
 
 def unread_warnings(quanta: Quanta, start_ns: int, *, integrated: bool) -> list[str]:
     """Warn where a sensor was not read for far longer than usual, though it was again before the end."""
-    at = np.flatnonzero(quanta.valid & quanta.unread) if quanta.unread is not None else np.empty(0, np.intp)
-    if not len(at):
+    if quanta.unread is None or not len(at := np.flatnonzero(quanta.valid & quanta.unread)):
         return []
     since, length, more = _when(quanta, at, start_ns)
     how = "its power is taken as a straight line" if integrated else "its joules are shared as in any longer interval"
@@ -165,8 +163,7 @@ def fit_warnings(fits: Mapping[str, Fit], names: Sequence[str]) -> list[str]:
     out: list[str] = []
     for domain, fit in fits.items():
         out += dict.fromkeys(finding_text(finding, domain, fits) for finding in fit.findings)
-        unresolved = [names[int(task)] for task in np.flatnonzero(fit.unresolved)]
-        if unresolved:
+        if unresolved := [names[int(task)] for task in np.flatnonzero(fit.unresolved)]:
             which = first_of(unresolved, MOST_NAMES)
             out.append(f"the power of {which} is not resolved on {domain}: their intervals reach zero")
         out += _uncertain(domain, fit.level_w, fit.static_error_w)
@@ -186,10 +183,8 @@ def static_warnings(recipe: Recipe) -> list[str]:
 def _uncertain(domain: str, level_w: float, error_w: float) -> list[str]:
     if error_w <= UNCERTAIN_LEVEL * max(level_w, 1e-12):
         return []
-    text = (
-        f"static power of {domain} is uncertain ({level_w:.3g} ± {NORMAL_95 * error_w:.2g} W), and with it the common"
-    )
-    return [f"{text} level of all tasks: leave a third of a second idle in the recording"]
+    text = f"static power of {domain} is uncertain ({level_w:.3g} ± {NORMAL_95 * error_w:.2g} W)"
+    return [f"{text}, and with it the common level of all tasks: leave a third of a second idle in the recording"]
 
 
 def gpu_warnings(notes: Iterable[GpuNote]) -> list[str]:
@@ -218,14 +213,10 @@ def gpu_warnings(notes: Iterable[GpuNote]) -> list[str]:
 
 def failed_declarations(tasks: Iterable[TaskEntry]) -> list[str]:
     """Return a sentence for each task whose declared functions gave no number for some calls."""
-    return [_declaration_failed(one) for one in tasks if one.calls_failed]
-
-
-def _declaration_failed(entry: TaskEntry) -> str:
-    of = entry.failed or "flops or bytes"
-    why = f" ({shown(' '.join(entry.failure.split()))})" if entry.failure else ""
-    asked = entry.calls + entry.calls_failed
-    return (
-        f"{of} of task {shown(entry.name)}: the declared function failed for {entry.calls_failed:,} of "
-        f"{counted(asked, 'call')}{why}"
-    )
+    return [
+        f"{one.failed or 'flops or bytes'} of task {shown(one.name)}: the declared function failed for "
+        f"{one.calls_failed:,} of {counted(one.calls + one.calls_failed, 'call')}"
+        + (f" ({shown(' '.join(one.failure.split()))})" if one.failure else "")
+        for one in tasks
+        if one.calls_failed
+    ]

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import traces
 from support.segmented import size_of, split
-from tprof.analysis.profile.removed import removed_text
+from tprof.analysis.profile.provenance import removed_text
 
 import tprof
 from tprof.errors import TraceError, UsageError

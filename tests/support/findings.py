@@ -4,8 +4,8 @@ import dataclasses
 import math
 
 from tprof.analysis.models.fitted.findings import Finding
+from tprof.analysis.profile.information import describe
 from tprof.analysis.profile.profile_warnings import fit_warnings
-from tprof.analysis.profile.provenance import describe
 
 import tprof
 from benchmarks.simulator import ICE_LAKE, Mix, Package, Run, random_mix, stated, write
