@@ -21,7 +21,7 @@ from .outside import outside_advice
 from .provenance import uncertainty_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import pandas as pd
 
@@ -72,60 +72,51 @@ class _Seen:
     accounts: dict[str, float]
 
     @property
-    def measured_j(self) -> float:
-        return self.accounts.get("measured_j", math.nan)
-
-    @property
     def dropped(self) -> int:
         """How many samples could not be written."""
-        return sum(int(count) for count in (self.profile.info.get("dropped") or {}).values())
+        return sum((self.profile.info.get("dropped") or {}).values())
 
-    def share(self, account: str) -> float:
-        """Return an account's part of all joules, 0 where it is not known."""
-        joules = self.accounts.get(account, math.nan)
-        return joules / self.measured_j if self.measured_j > 0 and joules > 0 else 0.0
+    def share(self, joules: float) -> float:
+        """Return the part of all joules that some are, 0 where it is not known."""
+        whole_j = self.accounts.get("measured_j", math.nan)
+        return joules / whole_j if whole_j > 0 and joules > 0 else 0.0
 
-    def amount(self, account: str) -> str:
-        """Return an account's joules and their part of all."""
-        return f"{quantity(self.accounts[account], 'J')} ({100 * self.share(account):.0f} %)"
+    def amount(self, joules: float) -> str:
+        """Return joules and their part of all."""
+        return f"{quantity(joules, 'J')} ({100 * self.share(joules):.0f} %)"
 
 
 def remedies(profile: Profile, summary: pd.DataFrame) -> tuple[Remedy, ...]:
     """Return what would help, the most joules first, then what is about no joules."""
-    accounts, rules = profile.counted_accounts, _RULES
+    accounts, rules = profile.counted_accounts, (_accounts, *_RULES)
     if profile.job is not None:
         sums = profile.hosts.rename(columns={"energy_j": "measured_j"})
-        accounts, rules = {name: float(sums[name].sum()) for name in ACCOUNTS}, _RULES_OF_JOB
-    seen = _Seen(profile, summary, accounts)
-    found = [one for rule in rules for one in rule(seen)]
+        accounts, rules = {name: float(sums[name].sum()) for name in ACCOUNTS}, (_accounts, _hosts)
+    found = [one for rule in rules for one in rule(_Seen(profile, summary, accounts))]
     return tuple(sorted(found, key=lambda one: -math.inf if one.energy_j is None else one.energy_j, reverse=True))
 
 
-def _outside(seen: _Seen) -> Iterator[Remedy]:
-    if seen.share("runtime_j") >= LEAST_OUTSIDE and not seen.dropped:
+def _accounts(seen: _Seen) -> Iterator[Remedy]:
+    """What is in no task."""
+    outside_j, idle_j, other_j = (seen.accounts.get(name, math.nan) for name in ("runtime_j", "idle_j", "other_j"))
+    if seen.share(outside_j) >= LEAST_OUTSIDE and not seen.dropped:
         what, how = outside_advice(seen.profile)
-        text = f"{seen.amount('runtime_j')} went to the program outside its tasks{what}: {how}."
-        yield Remedy("outside", text, seen.accounts["runtime_j"])
-
-
-def _idle(seen: _Seen) -> Iterator[Remedy]:
-    if seen.share("idle_j") >= NOTABLE:
+        text = f"{seen.amount(outside_j)} went to the program outside its tasks{what}: {how}."
+        yield Remedy("outside", text, outside_j)
+    if seen.share(idle_j) >= NOTABLE:
         yield Remedy(
             "idle",
-            f"{seen.amount('idle_j')} were drawn while nothing ran: the less the program waits for input, a network "
+            f"{seen.amount(idle_j)} were drawn while nothing ran: the less the program waits for input, a network "
             "or sleep, the less of it.",
-            seen.accounts["idle_j"],
+            idle_j,
         )
-
-
-def _other(seen: _Seen) -> Iterator[Remedy]:
-    where = "this machine" if seen.profile.job is None else "the hosts"
-    if seen.share("other_j") >= NOTABLE:
+    if seen.share(other_j) >= NOTABLE:
+        where = "this machine" if seen.profile.job is None else "the hosts"
         yield Remedy(
             "other",
-            f"{seen.amount('other_j')} went to other programs of {where} and is in no task's figure: stop them to "
+            f"{seen.amount(other_j)} went to other programs of {where} and is in no task's figure: stop them to "
             "save that, or to measure without them.",
-            seen.accounts["other_j"],
+            other_j,
         )
 
 
@@ -134,10 +125,8 @@ def _static(seen: _Seen) -> Iterator[Remedy]:
     cpus, cpu_s, duration_s = cpus_of(seen.profile.trace), seen.profile.sums.cpu_s, seen.profile.info["duration_s"]
     energy_j, dynamic_j = (float(seen.summary[name].sum()) for name in ("energy_j", "dynamic_j"))
     static_j = energy_j - dynamic_j
-    if cpus < 2 or min(duration_s, cpu_s, energy_j) <= 0 or not static_j >= NOTABLE * seen.measured_j:
-        return
-    busy = cpu_s / duration_s
-    if busy < FEW_BUSY * cpus:
+    busy = cpu_s / duration_s if min(duration_s, cpu_s) > 0 else math.inf
+    if cpus > 1 and seen.share(static_j) >= NOTABLE and busy < FEW_BUSY * cpus:
         yield Remedy(
             "static",
             f"Tasks kept {three_digits(busy)} of {cpus} processors busy on average, and {quantity(static_j, 'J')} "
@@ -150,20 +139,19 @@ def _static(seen: _Seen) -> Iterator[Remedy]:
 def _waiting(seen: _Seen) -> Iterator[Remedy]:
     """Tasks that mostly wait inside, and not for threads of a native library."""
     sums = seen.profile.sums
-    own_s, with_s, native_sum_s = (sums.columns[name] for name in ("cpu_own_s", "cpu_s", "cpu_native_s"))
-    waits = "input and output, locks, other threads and processes"
-    if seen.share("other_j") >= NOTABLE:
-        waits += ", or a processor that other programs held"
-    for name, row in seen.summary.head(TASKS).iterrows():
+    held = ""
+    if seen.share(seen.accounts.get("other_j", math.nan)) >= NOTABLE:
+        held = ", or a processor that other programs held"
+    for name, joules in seen.summary["energy_j"].head(TASKS).items():
         at = sums.names.index(str(name))
-        is_served = native_sum_s[at] > NOTABLE * own_s[at]
-        joules = float(row["energy_j"])
-        if own_s[at] > 0 and with_s[at] < LOW_CPU * own_s[at] and not is_served and joules > NOTABLE * seen.measured_j:
+        own_s, with_s, native_s = (sums.columns[column][at] for column in ("cpu_own_s", "cpu_s", "cpu_native_s"))
+        if with_s < LOW_CPU * own_s and native_s <= NOTABLE * own_s and seen.share(joules) > NOTABLE:
             yield Remedy(
                 "waiting",
-                f"{name} had a processor for only {100 * with_s[at] / own_s[at]:.0f} % of its own time and waited for "
-                f"the rest ({waits}): what it waits for is where it can end sooner.",
-                joules,
+                f"{name} had a processor for only {100 * with_s / own_s:.0f} % of its own time and waited for the rest "
+                f"(input and output, locks, other threads and processes{held}): what it waits for is where it can end "
+                "sooner.",
+                float(joules),
             )
 
 
@@ -207,18 +195,18 @@ def _uneven(seen: _Seen) -> Iterator[Remedy]:
 
 
 def _native(seen: _Seen) -> Iterator[Remedy]:
-    for joules, text in native_costs(seen.profile.info.get("native"), seen.measured_j):
+    for joules, text in native_costs(seen.profile.info.get("native"), seen.accounts.get("measured_j", math.nan)):
         yield Remedy("native", f"{text[0].upper()}{text[1:]}.", joules)
 
 
 def _mpi(seen: _Seen) -> Iterator[Remedy]:
     calls = seen.summary[seen.summary.index.astype(str).str.startswith(MPI)]
     joules = float(calls["energy_j"].sum())
-    if joules >= NOTABLE * seen.measured_j > 0:
+    if seen.share(joules) >= NOTABLE:
         yield Remedy(
             "mpi",
-            f"{quantity(joules, 'J')} ({100 * joules / seen.measured_j:.0f} %) went to calls of MPI, in which ranks "
-            "wait for each other and move data: tprof summary --by rank shows which rank works longest.",
+            f"{seen.amount(joules)} went to calls of MPI, in which ranks wait for each other and move data: "
+            "tprof summary --by rank shows which rank works longest.",
             joules,
         )
 
@@ -262,16 +250,14 @@ def _where(profile: Profile, task: str) -> str:
 def _dearest_function(profile: Profile, task: str) -> str | None:
     """Return the sampled function below a task that takes most joules itself, with these; None if there is none."""
     nodes = profile.flame().nodes
-    parents, names, kinds = (nodes[name].tolist() for name in ("parent", "name", "kind"))
-    inside = [False] * len(nodes)
-    for row in range(1, len(nodes)):
-        is_task = kinds[row] == "task" and names[row] == task
-        inside[row] = is_task or inside[parents[row]]
+    inside = ((nodes["kind"] == "task") & (nodes["name"] == task)).tolist()
+    for row, parent in enumerate(nodes["parent"].tolist()):
+        inside[row] |= parent >= 0 and inside[parent]
     functions = nodes[np.array(inside) & nodes["kind"].isin(["function", "task"]) & ~nodes["name"].str.startswith("(")]
     own_j = functions.groupby(["name", "place"])["own_j"].sum()
-    if own_j.empty or not own_j.max() > 0:
+    if not own_j.max() > 0:
         return None
-    name, place = own_j.index[int(own_j.to_numpy().argmax())]
+    name, place = own_j.idxmax()
     who = f"of its functions {name} ({place})" if place else f"{name}, without what it calls,"
     return f"{who} takes most itself, {quantity(float(own_j.max()), 'J')}"
 
@@ -301,21 +287,20 @@ def narrowing(instances: int) -> str:
 
 def _sensor(seen: _Seen) -> Iterator[Remedy]:
     if seen.profile.info["quality"] == Quality.ESTIMATED:
-        how = "shares and the order of tasks are surer than joules"
-        text = f"These joules are estimated, not measured: {how}."
-        if (range_text := uncertainty_text(seen.profile.info)) is not None:
-            text = f"{range_text[0].upper()}{range_text[1:]}."
+        text = uncertainty_text(seen.profile.info)
+        text = text or "these joules are estimated, not measured: shares and the order of tasks are surer than joules"
         yield Remedy(
             "sensor",
-            f"{text} tprof doctor says whether a sensor can be read on this machine, and gives the command that grants "
-            "it; --watts IDLE,PER_CORE gives yours.",
+            f"{text[0].upper()}{text[1:]}. tprof doctor says whether a sensor can be read on this machine, and gives "
+            "the command that grants it; --watts IDLE,PER_CORE gives yours.",
             None,
         )
 
 
 def _lost(seen: _Seen) -> Iterator[Remedy]:
     if seen.dropped:
-        there = f": it is in the {seen.amount('runtime_j')} of `runtime`" if seen.share("runtime_j") > 0 else ""
+        joules = seen.accounts.get("runtime_j", math.nan)
+        there = f": it is in the {seen.amount(joules)} of `runtime`" if seen.share(joules) > 0 else ""
         yield Remedy(
             "lost",
             f"{counted(seen.dropped, 'sample')} could not be written, so the figures of tasks lack a part of "
@@ -343,8 +328,7 @@ def _hosts(seen: _Seen) -> Iterator[Remedy]:
             f"{count} of {counted(len(profile.hosts), 'host')} gave no figures or not all: the sums lack them.",
             None,
         )
-    if Quality.ESTIMATED in set(hosts["quality"]):
-        estimated = int((hosts["quality"] == Quality.ESTIMATED).sum())
+    if estimated := int((hosts["quality"] == Quality.ESTIMATED).sum()):
         yield Remedy(
             "sensor",
             f"The joules of {estimated} of {counted(len(hosts), 'host')} are estimated, so shares and the order of "
@@ -354,8 +338,4 @@ def _hosts(seen: _Seen) -> Iterator[Remedy]:
         )
 
 
-_RULES: tuple[Callable[[_Seen], Iterator[Remedy]], ...] = (
-    _outside, _idle, _other, _static, _waiting, _runtime, _uneven, _native, _mpi, _budget, _split, _wide, _sensor,
-    _lost,
-)  # fmt: skip
-_RULES_OF_JOB = (_outside, _idle, _other, _hosts)
+_RULES = (_static, _waiting, _runtime, _uneven, _native, _mpi, _budget, _split, _wide, _sensor, _lost)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support import command_line, pages, traces
-from tprof.analysis.profile.answer import Lead, answer_from, answer_of
+from tprof.analysis.profile.answer import answer_from, answer_of
 from tprof.analysis.profile.native_threads import native_costs
 from tprof.analysis.quantities import reach
 
@@ -89,8 +89,7 @@ def summed(**joules):
 
 def said_of(summary, watts=EXACT):
     """Return the headline and the certainty for a summary whose watts have this error."""
-    lead = Lead.of(summary, summary, watts)
-    answer = answer_from(summary, lead, quality="estimated", run=(math.nan, ""), found=())
+    answer = answer_from(summary, summary, watts, quality="estimated", run=(math.nan, ""))
     return answer.headline, answer.certainty
 
 
