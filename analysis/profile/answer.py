@@ -139,11 +139,10 @@ def answer_from(
         sure = [] if first["resolved"] else sure[:1]
     else:
         headline = _headline(first, len(known) - 1, quality, run, most_likely=bool(rivals))
-    figures = (float(first[name]) for name in ("energy_j", "energy_low_j", "energy_high_j", "share"))
-    numbers = (value if math.isfinite(value) else None for value in figures)
-    return Answer(
-        quality, str(first.name), *numbers, headline, " ".join(filter(None, [*sure, ODD.get(quality)])), found
-    )
+    figures = [float(first[name]) for name in ("energy_j", "energy_low_j", "energy_high_j", "share")]
+    energy_j, low_j, high_j, share = (value if math.isfinite(value) else None for value in figures)
+    certainty = " ".join(filter(None, [*sure, ODD.get(quality)]))
+    return Answer(quality, str(first.name), energy_j, low_j, high_j, share, headline, certainty, found)
 
 
 def _rivals(rows: pd.DataFrame, watts: WattsError) -> tuple[list[str], str]:
@@ -222,7 +221,7 @@ def _order(known: pd.DataFrame, rivals: list[str], why: str, tasks: int) -> str:
     if rivals:
         other = f"one of {len(rivals):,} others"
         if len(rivals) == 1:
-            other = f"{rivals[0]} ({quantity(float(known.loc[rivals[0], 'energy_j']), 'J')})"
+            other = f"{rivals[0]} ({quantity(float(known['energy_j'][rivals[0]]), 'J')})"
         return f"That {other} takes more than {known.index[0]} is not excluded: {why}."
     second = known.iloc[1]
     most_j, joules = float(second["energy_high_j"]), quantity(float(second["energy_j"]), "J")

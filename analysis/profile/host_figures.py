@@ -49,13 +49,13 @@ def figures_of(profile: Profile) -> dict[str, Any]:
 def counted_accounts(profile: Profile) -> dict[str, float]:
     """Return the sums of the accounts of all counted domains; none if hosts are of unlike quality."""
     if profile.job is None:
-        counted = profile.accounts.loc[[one["name"] for one in profile.info["domains"] if one["counted"]]]
-    elif len(profile.measured_by_quality) > 1:
-        return {}
+        counted = [one["counted"] for one in profile.info["domains"]]
+    elif len(profile.measured_by_quality) < 2:
+        counted = profile.accounts["counted"].astype(bool).tolist()
     else:
-        counted = profile.accounts[profile.accounts["counted"].astype(bool)].drop(columns="counted")
-    sums = counted.drop(columns="quality").astype(float).sum(min_count=1)
-    return {str(name): float(value) for name, value in sums.items()}
+        return {}
+    sums = profile.accounts[counted].drop(columns=["quality", "counted"], errors="ignore").astype(float)
+    return {str(name): float(value) for name, value in sums.sum(min_count=1).items()}
 
 
 def hosts_table(parts: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

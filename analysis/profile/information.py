@@ -264,12 +264,12 @@ def estimate_of(
 
 def _domain(trace: Trace, quanta: Quanta) -> dict[str, Any]:
     reading = trace.readings[quanta.name]
-    described = next((one for one in trace.manifest.get("domains", ()) if one.get("name") == quanta.name), {})
+    processes = [one.get("processes") for one in trace.manifest.get("domains", ()) if one.get("name") == quanta.name]
     return {
         **{name: getattr(quanta, name) for name in OF_QUANTA},
         **{name: getattr(reading, name) for name in OF_READING},
         # By what the use of a GPU by single processes was known.
-        **({"processes": described["processes"]} if isinstance(described.get("processes"), str) else {}),
+        **({"processes": processes[0]} if processes and isinstance(processes[0], str) else {}),
         "quanta": len(quanta),
         "invalid": len(quanta) - int(np.count_nonzero(quanta.valid)),
         "unread": 0 if quanta.unread is None else int(quanta.unread.sum()),
@@ -344,5 +344,5 @@ def completed(tasks: pd.DataFrame, trace: Trace, said: Said, quality: str) -> pd
 
 def with_quality(tasks: pd.DataFrame, quality: str) -> pd.DataFrame:
     """Add the column `quality` to a table of instances."""
-    tasks["quality"] = pd.Categorical.from_codes(np.zeros(len(tasks), np.int8), [quality])
+    tasks["quality"] = pd.Categorical.from_codes(np.zeros(len(tasks), np.int8), pd.Index([quality]))
     return tasks

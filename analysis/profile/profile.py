@@ -102,6 +102,7 @@ class Profile:
     said: Said = field(repr=False)
     job: Job | None = field(default=None, repr=False)
     kept: KeptSums | None = field(default=None, repr=False)
+    _trees: dict[tuple[str, ...], Flame] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def has_instances(self) -> bool:
@@ -195,9 +196,7 @@ class Profile:
     @property
     def measured_by_quality(self) -> dict[str, float]:
         """Joules of the counted domains of all hosts, by quality: figures of unlike quality are not added."""
-        if self.job is None:
-            return {str(self.info["quality"]): self.measured_j} if self.measured_j == self.measured_j else {}
-        hosts = self.hosts[self.hosts["energy_j"].notna()]
+        hosts = self.hosts.dropna(subset="energy_j")
         return {str(name): float(joules) for name, joules in hosts.groupby("quality")["energy_j"].sum().items()}
 
     @property
@@ -290,16 +289,11 @@ class Profile:
         UsageError
             If there is no such level, or only sums were kept.
         """
-        return self._trees(*by) if by else self._tree
-
-    @cached_property
-    def _tree(self) -> Flame:
-        return self._trees()
-
-    def _trees(self, *by: str) -> Flame:
-        if self.kept is not None:
-            raise UsageError(refusal(self.trace.path))
-        return flame(self, by) if self.job is None else self.job.flame(by)
+        if by not in self._trees:
+            if self.kept is not None:
+                raise UsageError(refusal(self.trace.path))
+            self._trees[by] = flame(self, by) if self.job is None else self.job.flame(by)
+        return self._trees[by]
 
     def waits(self) -> pd.DataFrame:
         """Return the waiting times of each task's instances; see `tprof.analysis.profile.task_graph.waits`."""

@@ -88,11 +88,11 @@ class _Seen:
 
 def remedies(profile: Profile, summary: pd.DataFrame) -> tuple[Remedy, ...]:
     """Return what would help, the most joules first, then what is about no joules."""
-    accounts, rules = profile.counted_accounts, (_accounts, *_RULES)
+    accounts, rules = profile.counted_accounts, _RULES
     if profile.job is not None:
         sums = profile.hosts.rename(columns={"energy_j": "measured_j"})
-        accounts, rules = {name: float(sums[name].sum()) for name in ACCOUNTS}, (_accounts, _hosts)
-    found = [one for rule in rules for one in rule(_Seen(profile, summary, accounts))]
+        accounts, rules = {name: float(sums[name].sum()) for name in ACCOUNTS}, [_hosts]
+    found = [one for rule in (_accounts, *rules) for one in rule(_Seen(profile, summary, accounts))]
     return tuple(sorted(found, key=lambda one: -math.inf if one.energy_j is None else one.energy_j, reverse=True))
 
 
@@ -257,7 +257,7 @@ def _dearest_function(profile: Profile, task: str) -> str | None:
     own_j = functions.groupby(["name", "place"])["own_j"].sum()
     if not own_j.max() > 0:
         return None
-    name, place = own_j.idxmax()
+    name, place = own_j.index[int(own_j.to_numpy().argmax())]
     who = f"of its functions {name} ({place})" if place else f"{name}, without what it calls,"
     return f"{who} takes most itself, {quantity(float(own_j.max()), 'J')}"
 
@@ -338,4 +338,4 @@ def _hosts(seen: _Seen) -> Iterator[Remedy]:
         )
 
 
-_RULES = (_static, _waiting, _runtime, _uneven, _native, _mpi, _budget, _split, _wide, _sensor, _lost)
+_RULES = [_static, _waiting, _runtime, _uneven, _native, _mpi, _budget, _split, _wide, _sensor, _lost]

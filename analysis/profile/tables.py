@@ -9,6 +9,7 @@ import pandas as pd
 from tprof.analysis.names import places, shown
 
 from tprof.trace.layout import NO_CPU
+from tprof.trace.metadata import packages_of_cpus
 
 from .intervals import widened
 
@@ -93,13 +94,11 @@ def tasks_table(
     if "gpu_j" in of:
         # What a GPU drew, it drew in another time than that of the instance's thread.
         power_w = np.where(of["gpu_j"] > 0, np.nan, power_w)
-    pids, tids = (np.array([getattr(one, name) for one in threads] or [0], np.int64) for name in ("pid", "tid"))
     columns: dict[str, object] = {
         "task": _names(records["task"], [shown(entry.name) for entry in trace.tasks]),
         "instance": ended.column("instance"),
         "parent": ended.column("parent"),
-        "pid": pids[thread],
-        "tid": tids[thread],
+        **{name: np.array([getattr(one, name) for one in threads], np.int64)[thread] for name in ("pid", "tid")},
         "thread": _names(thread, [shown(t.name) or f"thread-{t.ordinal}" for t in threads]),
         "cpu": np.where(cpu == NO_CPU, np.int32(-1), cpu).astype(np.int32),
         "package": ended.column("package") if ended.has_packages else _only_package(trace, len(ended)),
@@ -111,25 +110,22 @@ def tasks_table(
         **{name: of[name] for name in _OPTIONAL if name in of},
         **counts,
     }
-    counted = {"instructions", "cycles"} <= set(counts)
-    columns["ipc"] = divided(counts["instructions"], counts["cycles"]) if counted else np.full(len(ended), np.nan)
+    unknown = np.full(len(ended), np.nan)
+    columns["ipc"] = divided(counts.get("instructions", unknown), counts.get("cycles", unknown))
     columns["failed"] = ended.column("failed")
-    columns |= _labels(trace, threads, thread)
-    return pd.DataFrame(columns, copy=False)
+    return pd.DataFrame(columns | _labels(trace, threads, thread), copy=False)
 
 
 def _labels(trace: Trace, threads: Sequence[Thread], thread: NDArray[Any]) -> dict[str, object]:
     """Return a column for each name of a label, missing where a process has none."""
     columns: dict[str, object] = {}
-    names = sorted({name for labels in trace.labels.values() for name in labels})
     of_threads = [trace.labels.get(one.process, {}) for one in threads]
-    for name in names if threads else ():
-        values = sorted({labels[name] for labels in of_threads if name in labels})
-        codes = np.array([values.index(labels[name]) if name in labels else -1 for labels in of_threads])
+    for name in sorted({name for labels in trace.labels.values() for name in labels}) if threads else ():
         # Two values may be shown alike.
-        texts, places_of = places([shown(value) for value in values])
-        codes = np.append(places_of, -1)[codes]
-        columns[f"label_{name}"] = pd.Categorical.from_codes(codes[thread], pd.Index(texts, dtype=object))
+        values = sorted({labels[name] for labels in of_threads if name in labels})
+        texts = pd.Index(list(dict.fromkeys(map(shown, values))), dtype=object)
+        known = [shown(labels[name]) if name in labels else None for labels in of_threads]
+        columns[f"label_{name}"] = pd.Categorical(known, categories=texts).take(thread)
     return columns
 
 
@@ -149,12 +145,7 @@ def _names(codes: NDArray[Any], names: Sequence[str]) -> pd.Categorical:
 
 
 def _only_package(trace: Trace, count: int) -> NDArray[np.int16]:
-    topology = trace.manifest.get("topology")
-    packages = {
-        entry["package"]
-        for entry in (topology if isinstance(topology, list) else [])
-        if isinstance(entry, dict) and isinstance(entry.get("package"), int)
-    }
+    packages = {*packages_of_cpus(trace.manifest).tolist()} - {-1}
     packages |= {r.package for r in trace.readings.values() if r.quantity == "energy" and r.package is not None}
     return np.full(count, packages.pop() if len(packages) == 1 else -1, np.int16)
 
@@ -162,10 +153,10 @@ def _only_package(trace: Trace, count: int) -> NDArray[np.int16]:
 def binned(power: pd.DataFrame, most: int) -> pd.DataFrame:
     """Return a table of watts in at most so many rows, each the mean of some of its rows."""
     watts = [str(name) for name in power if name not in ("time_s", "duration_s")]
-    joules = power.assign(**{name: power[name] * power["duration_s"] for name in watts})
+    joules = power.assign(**power[watts].mul(power["duration_s"], axis=0))
     steps = joules.groupby(np.arange(len(power)) * most // max(len(power), most))
-    found = steps[["duration_s", *watts]].agg(whole_sum).assign(time_s=steps["time_s"].first())
-    return found.assign(**{name: found[name] / found["duration_s"] for name in watts})[[*power.columns]]
+    found = steps.agg({"time_s": "first", **dict.fromkeys(["duration_s", *watts], whole_sum)})
+    return found.assign(**found[watts].div(found["duration_s"], axis=0))
 
 
 def whole_sum(values: pd.Series[Any]) -> Any:
