@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from .fits import FittedDomain
     from .instances import Progress
-    from .recipe import Prepared, Recipe
+    from .recipe import Recipe
     from .window_stream import SharedWindows
 
 WINDOW_SAMPLES = 100_000
@@ -121,16 +121,15 @@ def build_profile(
     UsageError
         If the model or its coefficients are unknown, or the trace lacks what it needs.
     """
-    prepared = prepare(trace, model, coefficients, max_power_w, attribute_native=attribute_native)
-    profile = _build(trace, prepared, model, window_samples, progress)
+    recipe = prepare(trace, model, coefficients, max_power_w, attribute_native=attribute_native)
+    profile = _build(trace, recipe, model, window_samples, progress)
     if tables and profile.host_instances.table_fits:
         profile.instances.tasks  # noqa: B018 - it is kept
     return profile
 
 
-def _build(trace: Trace, prepared: Prepared, asked: str, samples: int | None, progress: Progress | None) -> Profile:
+def _build(trace: Trace, recipe: Recipe, asked: str, samples: int | None, progress: Progress | None) -> Profile:
     """Build the profile of a trace; `asked` is the model that was asked for."""
-    recipe = prepared.recipe
     log.info("analysis", "reading %s: %d threads, %d domains", trace.path, len(trace.threads), len(recipe.whole))
     recorded = sum(one.count > 0 for one in trace.threads)
     follows = _follows_natives(trace, recipe)
@@ -142,7 +141,7 @@ def _build(trace: Trace, prepared: Prepared, asked: str, samples: int | None, pr
     gpus = WindowGpus.of(trace, recipe)
     windows, samples = _cut(trace, found, _reaches(recipe, asked, gpus), samples, follows=follows)
     found, pools = _with_pools(trace, recipe, found, windows, samples, follows=follows)
-    recipe = prepared.idled(_idle_watts(prepared, found, pools, samples))
+    recipe = recipe.idled(_idle_watts(recipe, found, pools, samples))
     recipe, fitted, modelled = _fitted(trace, recipe, found, pools, windows, asked, progress)
     log.info("analysis", "model %s: %s", recipe.model.name, recipe.model.why)
     said = Said.of(trace)
@@ -155,7 +154,7 @@ def _build(trace: Trace, prepared: Prepared, asked: str, samples: int | None, pr
     native = None if shared.pools is None else shared.pools.facts(names)
     stuck = [text for domain in recipe.quanta for text in shared.stuck.get(domain.name, ())]
     known = Found(shared.accounts, stuck, shared.facts, total.rows, unnamed, found.hidden, native, said)
-    info = informed(trace, prepared, recipe, known)
+    info = informed(trace, recipe, known)
     stream = replace(stream, known=shared.pools, services=())
     complete = partial(completed, trace=trace, said=said, quality=info["quality"])
     instances = Instances(total, Piece(complete(last.tasks), last.own_s), stream, complete, shared.served)
@@ -295,15 +294,12 @@ def _fitted(
     return chosen, fitted_domains(chosen, run, read, windows, progress), run.modelled
 
 
-def _idle_watts(
-    prepared: Prepared, found: Survey, pools: StreamedPools | None, samples: int
-) -> dict[str, float | None]:
+def _idle_watts(recipe: Recipe, found: Survey, pools: StreamedPools | None, samples: int) -> dict[str, float | None]:
     """Return the watts of domains in idle quanta, where a calibrated static power gives way to them."""
-    domains = prepared.idles
+    domains = recipe.idles
     if not domains:
         return {}
     sums = {one.name: np.zeros(2) for one in domains}
-    recipe = prepared.recipe
     read = found.activities(recipe.model, pools)
     for window in cut_windows(found.threads, [Reach.of(one) for one in domains], samples):
         activity = read(window)

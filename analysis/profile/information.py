@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from tprof.trace.estimate import WattsError
 
     from .intervals import Floats
-    from .recipe import Prepared, Recipe
+    from .recipe import Recipe
     from .task_graph import InstanceKeys, RuntimeEvents
 
 OF_QUANTA = ("name", "scope", "package", "quality", "counted")
@@ -108,24 +108,24 @@ class Found:
     said: Said
 
 
-def informed(trace: Trace, prepared: Prepared, recipe: Recipe, found: Found) -> dict[str, Any]:
+def informed(trace: Trace, recipe: Recipe, found: Found) -> dict[str, Any]:
     """Return the `info` of a profile."""
     names = [entry.name for entry in trace.tasks]
-    warnings = [*found.said.notes, *prepared.problems, *found.stuck]
+    warnings = [*found.said.notes, *recipe.problems, *found.stuck]
     if found.said.names_waits and (lack := lacking(found.instances, GRAPH_BYTES)) is not None:
         warnings.append(f"what tasks waited for is not shown, since it {lack}: take a window of time, --between")
     warnings += sample_warnings(trace, found, recipe.model, lost=any(dropped_samples(trace).values()))
     for domain in recipe.quanta:
         warnings += unread_warnings(domain, trace.start_ns, integrated=trace.readings[domain.name].integrated)
     warnings += fit_warnings(recipe.fits, names) + static_warnings(recipe) + gpu_warnings(trace.gpu.notes)
-    late = {name for name, delay in prepared.delays.items() if delay.delay_s is None}
+    late = {name for name, delay in recipe.delays.items() if delay.delay_s is None}
     warnings += [delay_warning(one.name) for one in recipe.whole if one.name in late and one.valid.any()]
     measured_j = sum(found.accounts[domain.name].measured_j for domain in _counted(recipe))
     warnings += native_warnings(found.native, measured_j)
     return describe(trace, recipe, warnings) | {
         "native": found.native,
-        "removed": removed_part(trace, prepared.recorded),
-        "meters": {name: asdict(delay) for name, delay in prepared.delays.items()} or None,
+        "removed": removed_part(trace, recipe.recorded),
+        "meters": {name: asdict(delay) for name, delay in recipe.delays.items()} or None,
         "static_power_w": recipe.static_power_w | {name: fit.level_w for name, fit in recipe.fits.items()},
         "static_error_w": recipe.static_error_w | {name: fit.static_error_w for name, fit in recipe.fits.items()},
     }

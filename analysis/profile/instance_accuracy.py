@@ -15,8 +15,11 @@ import numpy as np
 import pandas as pd
 from tprof.analysis.attribution.load import Load
 from tprof.analysis.attribution.overlaps import distribute_energy, has_overlaps, split_overlaps
+from tprof.analysis.attribution.quanta import GPU
 from tprof.analysis.attribution.segment_energy import LocatedSegments, gather, padded, rates, spread, sum_by
 from tprof.analysis.models.fitted.edges import estimate_edges
+
+from tprof.trace import Quality
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,24 +45,19 @@ def expected_errors(profile: Profile) -> pd.DataFrame:
     part of their mean energy above static power). Empty without a measuring sensor of the processors, or if
     nothing ran.
     """
-    domains = [
-        q
-        for q in profile.quanta
-        if q.counted and q.scope != "gpu" and q.valid.sum() > 2 and q.quality in ("measured", "simulated")
-    ]
-    names = {domain.name for domain in domains}
-    stream = profile.host_instances.stream if names else None
-    if stream is None:
-        return _by_length(*np.empty((3, 0)))
+    stream = profile.host_instances.stream
     activity, plans = stream.planned(len(stream.windows) // 2)
-    resolved = [
-        one for one in plans if one.measured.name in names and len(one.measured) > 2 and one.load.modelled().any()
-    ]
     # A package's sensor resolves single instances; that of a board or a plug beside it is far coarser.
-    for plan in sorted(resolved, key=lambda plan: plan.measured.scope != "package")[:1]:
-        fit = profile.recipe.fits.get(plan.measured.name)
-        return _by_length(*_replay(plan, activity.ran, fit, len(profile.trace.tasks)))
-    return _by_length(*np.empty((3, 0)))
+    found = sorted(filter(_is_resolved, plans), key=lambda plan: plan.measured.scope != "package")
+    if not found:
+        return _by_length(*np.empty((3, 0)))
+    fit = profile.recipe.fits.get(found[0].measured.name)
+    return _by_length(*_replay(found[0], activity.ran, fit, len(profile.trace.tasks)))
+
+
+def _is_resolved(plan: Sharing) -> bool:
+    quanta, is_measured = plan.measured, plan.measured.quality in (Quality.MEASURED, Quality.SIMULATED)
+    return is_measured and quanta.scope != GPU and quanta.valid.sum() > 2 and bool(plan.load.modelled().any())
 
 
 def _replay(plan: Sharing, ran: JoinedSegments, fit: Fit | None, tasks: int) -> tuple[Floats, Floats, Floats]:
@@ -67,16 +65,16 @@ def _replay(plan: Sharing, ran: JoinedSegments, fit: Fit | None, tasks: int) -> 
     random, load = np.random.default_rng(0), plan.load
     quanta = replace(plan.measured, valid=np.ones(len(plan.measured), bool))
     # Without fitted powers the modelled energy is scaled to the measured level.
-    level = (
-        1.0 if fit is not None else float(plan.dynamic_j.sum()) / sum(float(one.modelled.sum()) for one in load.located)
-    )
+    level = 1.0 if fit is not None else plan.dynamic_j.sum() / sum(one.modelled.sum() for one in load.located)
     true = [one.weighing(one.modelled * level) for one in load.located]
     seconds = np.diff(quanta.edges_ns) * 1e-9
     static_w = float((quanta.energy_j - plan.dynamic_j).sum() / seconds.sum())
     edges_ns = _drawn_edges(quanta, random)
     drawn_j = np.sum([spread(replace(one, edges_ns=edges_ns)) for one in true], axis=0)[1:-1]
     drawn_j += static_w * np.diff(edges_ns) * 1e-9
-    energy_j = np.maximum(_counted(drawn_j, quanta.unit_j) - static_w * seconds, 0.0)
+    if quanta.unit_j > 0:  # whole counts of the register
+        drawn_j = np.diff(np.floor(np.cumsum(drawn_j) / quanta.unit_j), prepend=0.0) * quanta.unit_j
+    energy_j = np.maximum(drawn_j - static_w * seconds, 0.0)
     assumed = true
     if fit is not None:
         error = _drawn_powers(fit, random)
@@ -98,13 +96,7 @@ def _drawn_edges(quanta: Quanta, random: np.random.Generator) -> NDArray[np.int6
     """Draw the edges at random from their windows; an unknown window is the shortest gap between readings."""
     window_s = quanta.window_s if quanta.timed else np.full(len(quanta.edges_ns), np.diff(quanta.edges_ns).min() * 1e-9)
     moved_ns = np.round((random.random(len(window_s)) - 0.5) * window_s * 1e9).astype(np.int64)
-    edges_ns = quanta.edges_ns + moved_ns
-    return np.asarray(np.maximum.accumulate(edges_ns) + np.arange(len(edges_ns)))
-
-
-def _counted(energy_j: Floats, unit_j: float) -> Floats:
-    """Round joules down to whole counts of the register."""
-    return np.diff(np.floor(np.cumsum(energy_j) / unit_j), prepend=0.0) * unit_j if unit_j > 0 else energy_j
+    return np.asarray(np.maximum.accumulate(quanta.edges_ns + moved_ns) + np.arange(len(moved_ns)))
 
 
 def _drawn_powers(fit: Fit, random: np.random.Generator) -> Floats:
@@ -135,10 +127,9 @@ def _load(quanta: Quanta, assumed: Sequence[LocatedSegments]) -> Load:
 
 
 def _by_length(seconds: Floats, true_j: Floats, given_j: Floats) -> pd.DataFrame:
-    half_decade = np.floor(2 * np.log10(seconds)).astype(np.int64)
-    rows = []
-    for one in np.unique(half_decade):
-        own = half_decade == one
-        error = np.sqrt(((given_j[own] - true_j[own]) ** 2).mean()) / true_j[own].mean()
-        rows.append((10 ** (one / 2), 10 ** ((one + 1) / 2), int(own.sum()), float(error)))
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    half_decade = np.floor(2 * np.log10(seconds))
+    groups = pd.DataFrame({"true_j": true_j, "square": (given_j - true_j) ** 2}).groupby(half_decade)
+    means, low = groups.mean(), np.array([*groups.groups], float) / 2
+    error = np.sqrt(means["square"].to_numpy()) / means["true_j"].to_numpy()
+    columns = (10**low, 10 ** (low + 0.5), groups.size().to_numpy(), error)
+    return pd.DataFrame(dict(zip(COLUMNS, columns, strict=True)))

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 GRAPH_BYTES = 1000
 """For an instance while chains of tasks are found."""
-_LIMITS = ("memory.max", "memory.limit_in_bytes")
-_USED = ("memory.current", "memory.usage_in_bytes")
-_CACHED = ("inactive_file ", "total_inactive_file ")
+_FILES = {
+    "": ("memory.max", "memory.current", "inactive_file"),
+    "memory": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+}
+"""By the folder of control groups of version 2 and 1: limit and use, and what the kernel can read again of this."""
 
 
 def available_bytes(root: Path = Path("/")) -> int:
@@ -23,48 +30,23 @@ def available_bytes(root: Path = Path("/")) -> int:
     return min([psutil.virtual_memory().available, *_left_in_groups(root)])
 
 
-def _left_in_groups(root: Path) -> list[int]:
-    """Return what each control group around this process leaves; what the kernel can read again counts as free."""
-    left = []
-    for folder in _groups(root):
-        limit, used = (_number(folder, names) for names in (_LIMITS, _USED))
-        if limit is not None and used is not None:
-            left.append(max(limit - used + _cached(folder), 0))
-    return left
+def _left_in_groups(root: Path) -> Iterator[int]:
+    """Yield what each control group around this process leaves; what the kernel can read again counts as free."""
+    for controllers, path in re.findall(r"^\d+:([^:\n]*):/(.*)$", _read(root / "proc/self/cgroup"), re.MULTILINE):
+        version = "memory" if "memory" in controllers.split(",") else controllers
+        for below in (Path(path), *Path(path).parents) if version in _FILES else ():
+            folder, (limit, used, cached) = root / "sys/fs/cgroup" / version / below, _FILES[version]
+            texts = [_read(folder / name).strip() for name in (limit, used)]
+            again = re.search(rf"^{cached} (\d+)$", _read(folder / "memory.stat"), re.MULTILINE)
+            if all(map(str.isdecimal, texts)):  # "max" is no limit
+                yield max(int(texts[0]) - int(texts[1]) + int(again[1] if again else 0), 0)
 
 
-def _groups(root: Path) -> list[Path]:
+def _read(path: Path) -> str:
     try:
-        lines = (root / "proc/self/cgroup").read_text("utf-8").splitlines()
+        return path.read_text("utf-8")
     except OSError:
-        return []
-    found = []
-    for line in lines:
-        _, _, rest = line.partition(":")
-        controllers, _, path = rest.partition(":")
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        top = root / "sys/fs/cgroup" / ("memory" if controllers else "")
-        below = Path(path.lstrip("/"))
-        found += [top / one for one in (below, *below.parents)]
-    return found
-
-
-def _number(folder: Path, names: tuple[str, ...]) -> int | None:
-    for name in names:
-        try:
-            return int((folder / name).read_text("utf-8"))
-        except (OSError, ValueError):  # "max" is no limit
-            continue
-    return None
-
-
-def _cached(folder: Path) -> int:
-    try:
-        lines = (folder / "memory.stat").read_text("utf-8").splitlines()
-    except OSError:
-        return 0
-    return next((int(line.rpartition(" ")[2]) for line in reversed(lines) if line.startswith(_CACHED)), 0)
+        return ""
 
 
 def size_text(size: float) -> str:

@@ -39,32 +39,52 @@ class Recipe:
     model : power model
     quanta : of all domains, from the start of the recorded block to its end
     whole : the same from each domain's first reading to its last, for fitting powers and static power
+    recorded : the same of the whole recording, of which the trace may be a window
     packages : their numbers
     static_power_w : by domain, if known
-    fits : by domain, if the model was fitted
     static_error_w : standard errors of the static power that this recording shows itself
-    rejected : fits that explain the readings no better than the model, by domain
+    calibrated : domains whose static power is known by a calibration only
+    delays : by which the readings of external meters were moved
+    problems : sentences on a stored power model that cannot be used
     attribute_native : whether native threads' CPU time goes to the tasks that use them
+    fits : by domain, if the model was fitted
+    rejected : fits that explain the readings no better than the model, by domain
     """
 
     model: Chosen
     quanta: tuple[Quanta, ...]
     whole: tuple[Quanta, ...]
+    recorded: tuple[Quanta, ...]
     packages: tuple[int, ...]
     static_power_w: dict[str, float]
-    fits: dict[str, Fit]
+    static_error_w: dict[str, float]
+    calibrated: frozenset[str]
+    delays: dict[str, MeterDelay]
+    problems: tuple[str, ...]
     attribute_native: bool = True
-    static_error_w: dict[str, float] = field(default_factory=dict)
+    fits: dict[str, Fit] = field(default_factory=dict)
     rejected: dict[str, Fit] = field(default_factory=dict)
 
     @property
     def static_share(self) -> float:
         """Standard error of the counted domains' static power that is not fitted, relative to all of it."""
         counted = [one.name for one in self.quanta if one.counted and one.scope != GPU]
-        known = [name for name in counted if name in self.static_power_w]
-        watts = sum(self.static_power_w[name] for name in known)
-        error_w = math.hypot(*(self.static_error_w.get(name, 0.0) for name in known))
+        watts = sum(self.static_power_w.get(name, 0.0) for name in counted)
+        error_w = math.hypot(*(self.static_error_w.get(name, 0.0) for name in counted))
         return error_w / watts if watts > 0 else 0.0
+
+    @property
+    def idles(self) -> tuple[Quanta, ...]:
+        """Domains whose calibrated static power gives way to the power of idle quanta, if there are any.
+
+        A calibrated C2 holds for its own frequency and temperature. Idle time before the block says more.
+        """
+        return tuple(domain for domain in self.whole if domain.name in self.calibrated and len(domain))
+
+    def idled(self, idle_w: Mapping[str, float | None]) -> Recipe:
+        """Return the recipe with the power of idle quanta, by domain, where that is known."""
+        found = {name: watts for name, watts in idle_w.items() if watts is not None}
+        return replace(self, static_power_w=self.static_power_w | found)
 
     def without(self, fits: dict[str, Fit]) -> Recipe:
         """Return the recipe with what fits found that are not used: doubts, and static power that nothing else says."""
@@ -89,7 +109,7 @@ def repeatable(
     def again(pieces: Activity, owners: Sequence[NDArray[np.int64]]) -> Sharing:
         if factors is None:
             return share(pieces, None)
-        of_threads = (one[owner] for one, owner in zip(factors[: len(owners)], owners, strict=True))
+        of_threads = (one[owner] for one, owner in zip(factors, owners, strict=False))
         return share(pieces, (*of_threads, *factors[len(owners) :]))
 
     return share(activity, factors), again
@@ -124,50 +144,6 @@ def share_overlapping(domain: Quanta, fit: Fit, own: slice, activity: Activity, 
     return sharing.with_static(activity.load(domain), static_j)
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """What is known before the samples are read.
-
-    Attributes
-    ----------
-    recipe : without fits, and with the static power that is given or calibrated
-    known_w : static watts that the trace gives, by domain
-    delays : by which the readings of external meters were moved
-    problems : sentences on a stored power model that cannot be used
-    recorded : the quanta of the whole recording, of which the trace may be a window
-    """
-
-    recipe: Recipe
-    known_w: dict[str, float]
-    delays: dict[str, MeterDelay]
-    problems: tuple[str, ...]
-    recorded: tuple[Quanta, ...]
-
-    @property
-    def idles(self) -> tuple[Quanta, ...]:
-        """Domains whose calibrated static power gives way to the power of idle quanta, if there are any.
-
-        A calibrated C2 holds for its own frequency and temperature. Idle time before the block says more.
-        """
-        recipe = self.recipe
-        if recipe.model.coefficients is None:
-            return ()
-        return tuple(
-            domain
-            for domain in recipe.whole
-            if domain.scope != GPU
-            and domain.name in recipe.static_power_w
-            and domain.name not in self.known_w
-            and domain.name not in recipe.static_error_w
-            and len(domain)
-        )
-
-    def idled(self, idle_w: Mapping[str, float | None]) -> Recipe:
-        """Return the recipe with the power of idle quanta, by domain, where that is known."""
-        found = {name: watts for name, watts in idle_w.items() if watts is not None}
-        return replace(self.recipe, static_power_w=self.recipe.static_power_w | found)
-
-
 def prepare(
     trace: Trace,
     model: str,
@@ -175,41 +151,32 @@ def prepare(
     max_power_w: float | None,
     *,
     attribute_native: bool,
-) -> Prepared:
+) -> Recipe:
     """Choose a model, and read the readings of all sensors; the parameters are those of `build_profile`."""
     present = frozenset(column for thread in trace.threads for column in thread.columns)
     stored, stored_problem = stored_model(trace.manifest.get("power_model"))
     chosen = choose_model(model, present, coefficients, stored)
+    whole_trace = trace.recorded or trace
     readings = sorted((r for r in trace.readings.values() if r.quantity == "energy"), key=lambda r: r.name)
-    delays = {one.name: find_delay(one, (trace.recorded or trace).threads) for one in readings if one.source == METER}
+    delays = {one.name: find_delay(one, whole_trace.threads) for one in readings if one.source == METER}
     readings = [aligned(one, delays[one.name]) if one.name in delays else one for one in readings]
     recorded = tuple(build_quanta(reading, max_power_w) for reading in readings)
-    known_w = static_watts(trace.manifest)
-    whole = _within(recorded, trace)
-    quanta = tuple(domain.between(trace.start_ns, trace.end_ns)[0] for domain in whole)
-    packages = tuple(sorted({q.package for q in quanta if q.package is not None}))
-    idle = idle_powers(recorded, trace.recorded or trace)
-    static_w = _calibrated(chosen, quanta) | {name: one.watts for name, one in idle.items()} | known_w
-    error_w = {one.name: idle[one.name].error_w for one in recorded if one.name in idle and one.scope != GPU}
+    # Only in the window that a trace may be it is known what ran.
+    whole = recorded if trace.recorded is None else tuple(one.between(*trace.reach_ns)[0] for one in recorded)
+    idle, known_w = idle_powers(recorded, whole_trace), static_watts(trace.manifest)
+    c2_w = 0.0 if chosen.coefficients is None else chosen.coefficients.c2
+    calibrated_w = {one.name: c2_w for one in recorded if one.scope == "package" and c2_w > 0}
     problems = (trace.manifest.get("power_model_problem"), stored_problem)
-    return Prepared(
-        Recipe(chosen, quanta, whole, packages, static_w, {}, attribute_native, error_w),
-        known_w,
+    return Recipe(
+        chosen,
+        tuple(domain.between(trace.start_ns, trace.end_ns)[0] for domain in whole),
+        whole,
+        recorded,
+        tuple(sorted({one.package for one in recorded if one.package is not None})),
+        calibrated_w | {name: one.watts for name, one in idle.items()} | known_w,
+        {one.name: idle[one.name].error_w for one in recorded if one.name in idle and one.scope != GPU},
+        frozenset(calibrated_w.keys() - idle.keys() - known_w.keys()),
         delays,
         tuple(text for text in problems if isinstance(text, str)),
-        recorded,
+        attribute_native,
     )
-
-
-def _within(whole: tuple[Quanta, ...], trace: Trace) -> tuple[Quanta, ...]:
-    """Limit quanta to the window that a trace is; only there it is known what ran."""
-    if trace.recorded is None:
-        return whole
-    return tuple(domain.between(*trace.reach_ns)[0] for domain in whole)
-
-
-def _calibrated(model: Chosen, quanta: tuple[Quanta, ...]) -> dict[str, float]:
-    """Static watts of packages by a calibrated model: its C2."""
-    if model.coefficients is not None and model.coefficients.c2 > 0:
-        return {q.name: model.coefficients.c2 for q in quanta if q.scope == "package"}
-    return {}
