@@ -21,7 +21,8 @@ from tprof.trace.estimate import EXACT
 from .flame import levels_of
 from .flame_tree import joined
 from .host_figures import hosts_table
-from .job_instances import JobInstances
+from .instances import ROW_BYTES, Piece, scanned
+from .memory import lacking
 from .part import ask_parts, graph_of, read_part, table_of, tree_of
 from .profile import Absent, Profile
 from .summary import joined_quality, joined_sums
@@ -31,6 +32,8 @@ from .task_graph import on_one_clock, path_through
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from tprof.trace import ClusterTrace, HostPart, Trace
 
     from .flame_tree import Flame
@@ -39,11 +42,10 @@ if TYPE_CHECKING:
     from .part import Part
     from .summary import HostSums
     from .task_graph import CriticalPath
+    from .task_sums import TaskSums
 
 Found = TypeVar("Found")
 MOST_OVERLAPS = 3
-CLOCK_ERROR_NS = 1_000_000_000
-"""The most by which a host's wall clock may be off that nothing compared with others."""
 NO_GRAPH = (
     "no part of this job has keys of dask's tasks or events of a task runtime: record a cluster by tprof.dask.record, "
     "or a program whose tasks run in tprof.runtime"
@@ -52,7 +54,7 @@ NO_GRAPH = (
 
 @dataclass(frozen=True, repr=False)
 class Job:
-    """What came from the hosts of a job.
+    """What came from the hosts of a job; with their instances, as of `Instances`, read again if not in memory.
 
     Attributes
     ----------
@@ -80,9 +82,14 @@ class Job:
         return hosts_table(rows)
 
     @property
-    def has_tables(self) -> bool:
+    def has_table(self) -> bool:
         """Whether the parts came with their tables of instances."""
         return all(table_of in one.known for one in self.parts)
+
+    @cached_property
+    def sums(self) -> TaskSums:
+        """The sums over all instances."""
+        return joined_sums(self.host_sums)[0]
 
     @property
     def has_domains(self) -> bool:
@@ -119,7 +126,7 @@ class Job:
         self, call: Callable[..., Found], progress: Progress | None = None
     ) -> Iterator[tuple[str, dict[str, Any], Found]]:
         """Yield host, info and what a function returns for host and instances of each part; see `Profile.each`."""
-        if self.has_tables:
+        if self.has_table:
             yield from ((one.host, one.info, call(one.host, one.instances)) for one in self.parts)
             return
         hosts = {one.name: one.host for one in self.parts}
@@ -152,21 +159,85 @@ class Job:
 
         What a task needed may have been made on another host. Raises as `Profile.critical_path`.
         """
-        may_have = self.has_path or any(one.has_graph for one in self.parts)
+        may_have = any(one.has_graph for one in self.parts)
         known = [(one, graph) for one, graph in self.ask(graph_of) if graph is not None] if may_have else []
         if not known:
             raise UsageError(NO_GRAPH)
-        offsets = {one.name: one.offset for one in self.trace.hosts}
-        errors_ns = [None if (offset := offsets[one.name]) is None else offset.uncertainty_ns for one, _ in known]
         instances = on_one_clock(
             [one.host for one, _ in known],
             [graph for _, graph in known],
             [round(one.late_s * 1e9) for one, _ in known],
-            [CLOCK_ERROR_NS if error_ns is None else error_ns for error_ns in errors_ns],
+            [one.error_ns for one, _ in known],
         )
         path = path_through(instances, "none")
         used = {*path.chain["host"], *path.heaviest["host"]}
         return replace(path, quality=joined_quality(str(one.info["quality"]) for one, _ in known if one.host in used))
+
+    @cached_property
+    def tasks(self) -> pd.DataFrame:
+        """One row per instance, with host and own_s. Raises UsageError if they do not fit into memory."""
+        if not self.has_table and (lack := lacking(self.sums.rows, ROW_BYTES)) is not None:
+            raise UsageError(
+                f"the table of {self.sums.rows:,} instances of the job {lack}: write it by profile.to_parquet(…) "
+                f"(tprof export {self.trace.path.name} parquet), or take the part of one host"
+            )
+        fitted = [self._fitted(part, tasks) for part, tasks in self.ask(table_of)]
+        # As in `_accounts`: tables without rows are left out.
+        return pd.concat([one for one in fitted if len(one)] or fitted[:1] or [self.last.tasks], ignore_index=True)
+
+    @property
+    def own_s(self) -> NDArray[np.float64]:
+        """Their seconds, as of `Piece`. Raises as `tasks`."""
+        return self.tasks["own_s"].to_numpy(float)
+
+    @property
+    def last(self) -> Piece:
+        """None of them, with the columns of all."""
+        part = self.parts[0]
+        tasks = self._fitted(part, part.columns)
+        return Piece(tasks, tasks["own_s"].to_numpy(float))
+
+    def share(self, sink: Callable[[Piece], None], progress: Progress | None = None) -> None:
+        """Give them to a sink, one host after the other, as they end."""
+        for number, (part, profile) in enumerate(self.profiles()):
+            if progress is not None:
+                progress(part.name, number, len(self.parts))
+
+            def add(piece: Piece, part: Part = part) -> None:
+                sink(Piece(self._fitted(part, piece.tasks.assign(own_s=piece.own_s)), piece.own_s))
+
+            profile.instances.share(add, progress)
+
+    @cached_property
+    def dataset(self) -> Any:
+        """All of them as a dataset of pyarrow. Raises UsageError without it, TprofError if there is no space."""
+        return scanned(self.share)
+
+    def _fitted(self, part: Part, tasks: pd.DataFrame) -> pd.DataFrame:
+        """Return instances of a part with the columns of all parts, their host, and their begin in the job."""
+        placed = tasks.assign(start_s=tasks["start_s"] + part.late_s, host=part.host)
+        found = placed.reindex(columns=[*self._types])
+        return found.astype({name: kind for name, kind in self._types.items() if kind is not None})
+
+    @cached_property
+    def _types(self) -> dict[str, Any]:
+        """The columns that any part has, and the types that all of them have where they might differ.
+
+        Those are columns of few values, and numbers that not all parts have, which are NaN there.
+        """
+        tables = [one.columns for one in self.parts]
+        types: dict[str, Any] = {"host": _of_values(one.host for one in self.parts)}
+        for name in dict.fromkeys(str(name) for table in tables for name in table):
+            found = [table[name] for table in tables if name in table]
+            if all(isinstance(one.dtype, pd.CategoricalDtype) for one in found):
+                types[name] = _of_values(value for one in found for value in one.cat.categories)
+            else:
+                types[name] = float if len(found) < len(tables) and found[0].dtype.kind in "iuf" else None
+        return types
+
+
+def _of_values(values: Iterable[Any]) -> pd.CategoricalDtype:
+    return pd.CategoricalDtype(pd.Index(list(dict.fromkeys(values)), dtype=object))
 
 
 def _of_instances(part: HostPart, profile: Profile, *, call: Callable[..., Found], hosts: Mapping[str, str]) -> Found:
@@ -209,10 +280,8 @@ def profile_of_job(
         f"{trace.path} is a job of several hosts, and this is known of one: take the part of a host in "
         f"{trace.path / HOSTS}"
     )
-    of, instances = cast("Trace", trace), JobInstances(job, joined_sums(job.host_sums)[0])
-    return Profile(
-        of, instances, AccountsTable(_accounts(parts)), _info(job), absent, None, EXACT, None, absent, job=job
-    )
+    of, accounts = cast("Trace", trace), AccountsTable(_accounts(parts))
+    return Profile(of, job, accounts, _info(job), absent, None, EXACT, None, absent, job=job)
 
 
 def _placed(parts: Sequence[Part]) -> tuple[Part, ...]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from tprof.analysis.attribution.hidden import machine_busy_s
 
 from .summary import joined_quality
 from .tables import whole_sum
@@ -104,7 +105,6 @@ def cpus_of(trace: Trace) -> int:
 
 def _busy_s(trace: Trace) -> float:
     """Return the time for which the host's processors were busy in the recorded block; NaN if it was not read."""
-    busy = [one for one in trace.readings.values() if one.quantity == "busy" and one.count > 1]
-    block_ns = [trace.start_ns, trace.end_ns]
-    sums = [np.diff(np.interp(block_ns, one.t_ns, one.value.astype(float)))[0] * one.unit for one in busy]
-    return float(sum(sums)) if sums else math.nan
+    if not any(one.quantity == "busy" and one.count > 1 for one in trace.readings.values()):
+        return math.nan
+    return float(machine_busy_s(trace.readings.values(), np.array([trace.start_ns, trace.end_ns])).sum())

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 
 Found = TypeVar("Found")
+CLOCK_ERROR_NS = 1_000_000_000
+"""The most by which a host's wall clock may be off that nothing compared with others."""
 
 
 class Recorded(NamedTuple):
@@ -69,6 +71,7 @@ class Part:
     power : watts of all counted domains over its block: time_s, duration_s, power_w, in at most `POWER_BINS` rows
     info : of the part's profile
     start_ns : begin of its block in UNIX time of the job's clock; None if it is not known
+    error_ns : the most by which this may be off
     recorded : the machine and the time of its block; None if the machine is not known
     has_graph : whether it has keys of dask's tasks or events of a task runtime, so that a critical path can be found
     known : answers to what it was asked when it was read, by question
@@ -84,6 +87,7 @@ class Part:
     power: pd.DataFrame
     info: dict[str, Any]
     start_ns: int | None
+    error_ns: int
     recorded: Recorded | None
     has_graph: bool
     known: dict[Question, Any] = field(repr=False)
@@ -118,9 +122,9 @@ def read_part(part: HostPart, profile: Profile, *, questions: Sequence[Question]
             f"the host's wall clock was set by {step_ns * 1e-9:+.3g} s during the recording: its place in timelines "
             "may be off by as much; joules do not depend on it"
         )
-    clock, offset_ns = clock_of(trace.manifest), None
+    clock, offset_ns, error_ns = clock_of(trace.manifest), None, None
     if part.offset is not None:
-        offset_ns = part.offset.offset_ns
+        offset_ns, error_ns, _ = part.offset
     elif clock:
         offset_ns = clock[1] - clock[0]
     counted = [one["counted"] for one in profile.info["domains"]]
@@ -135,6 +139,7 @@ def read_part(part: HostPart, profile: Profile, *, questions: Sequence[Question]
         total_power(profile, POWER_BINS),
         profile.info,
         None if offset_ns is None else trace.start_ns + offset_ns,
+        CLOCK_ERROR_NS if error_ns is None else error_ns,
         Recorded(boot_id, str(profile.hostname or ""), trace.start_ns, trace.end_ns, domains)
         if isinstance(boot_id, str)
         else None,

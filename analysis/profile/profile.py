@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from .flame_tree import Flame
     from .information import Said
     from .instances import Instances, Progress
-    from .job_instances import JobInstances
     from .kept_sums import KeptSums
     from .native_threads import NativeBounds
     from .recipe import Recipe
@@ -92,7 +91,7 @@ class Profile:
     """
 
     trace: Trace
-    instances: Instances | JobInstances = field(repr=False)
+    instances: Instances | Job = field(repr=False)
     accounts: pd.DataFrame
     info: dict[str, Any]
     recipe: Recipe = field(repr=False)
