@@ -13,10 +13,11 @@ from tprof.analysis.operating_points.scales import NORMAL_95
 from tprof.trace.plain_values import counted
 
 from .summary import joined_quality
-from .tables import divided
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
+
+    Series = pd.Series[Any]
 
     from .part import Part
 
@@ -26,8 +27,11 @@ ROOT = 0
 MAX_NODES = 100_000
 ALL, TASK, FUNCTION, REST = "all", "task", "function", "rest"
 """Kinds of nodes; those of other levels are named as the level: host, process, thread."""
-OWN = ("own_j", "own_low_j", "own_high_j", "own_s", "instances", "unresolved")
-ADDED = ("energy_j", "energy_low_j", "energy_high_j", "time_s", *OWN, "samples")
+OF_HOST = ("process", "thread")
+"""Levels above the tasks of one host."""
+JOULES = ["own_j", "own_low_j", "own_high_j"]
+OWN = (*JOULES, "own_s", "instances", "unresolved")
+ADDED = ("energy_j", "energy_low_j", "energy_high_j", "time_s", "power_w", *OWN, "samples")
 """Columns that are added where trees are joined; of these those of a node itself."""
 NONE_SAMPLED = "(no stack sampled)"
 OUTSIDE = "(outside tasks)"
@@ -78,12 +82,12 @@ class Paths:
         """Return the columns of a tree's table of nodes that are no figures."""
         return pd.DataFrame(self.nodes).astype({"kind": "category"})
 
-    def nested(self, values: Floats) -> Floats:
-        """Return sums, (nodes, k), with those of all nodes below each."""
-        total = values.copy()
+    def nested(self, values: pd.DataFrame) -> pd.DataFrame:
+        """Return values of each node with those of all nodes below it."""
+        total = values.to_numpy(float, copy=True)
         for node in range(len(self) - 1, ROOT, -1):
             total[self.nodes[node].parent] += total[node]
-        return total
+        return pd.DataFrame(total, columns=values.columns)
 
 
 @dataclass(frozen=True, repr=False)
@@ -132,27 +136,27 @@ class Flame:
         joules of the tree. Empty without sampled stacks. The interval is Wilson's of the share, by the effective number
         of stacks, times the ends of the whole tree's joules.
         """
-        samples, parents = self.nodes["samples"].fillna(0).to_numpy(float), self.nodes["parent"].to_numpy()
-        called = np.bincount(parents[1:], weights=samples[1:], minlength=len(samples))
-        nodes = self.nodes.assign(samples=(samples - called).astype(np.int64), kind=self.nodes["kind"].astype(str))
-        found = nodes.head(len(nodes) if self.sampled else 0).groupby(
-            ["name", "place", "kind"], as_index=False, sort=False
-        )
-        table = found.agg(own_j=("own_j", "sum"), samples=("samples", "sum"))
+        samples, root = self.nodes["samples"].fillna(0), self.nodes.iloc[ROOT]
+        called = samples[1:].groupby(self.nodes["parent"]).sum()
+        samples = samples.sub(called, fill_value=0).astype(np.int64)
+        nodes = self.nodes.assign(samples=samples, kind=self.nodes["kind"].astype(str))[
+            : len(samples) * bool(self.sampled)
+        ]
+        table = nodes.groupby(["name", "place", "kind"], as_index=False, sort=False)[["own_j", "samples"]].sum()
         table = table[table["own_j"] > 0].sort_values("own_j", ascending=False, kind="stable", ignore_index=True)
-        root = self.nodes.iloc[ROOT]
-        share = table["own_j"].to_numpy(float) / float(root["energy_j"])
-        low, high = wilson(share, np.full(len(share), self.effective))
-        low_j = np.minimum(low * float(root["energy_low_j"]), table["own_j"])
-        high_j = np.maximum(high * float(root["energy_high_j"]), table["own_j"])
-        return table.assign(share=share, own_low_j=low_j, own_high_j=high_j)
+        own_j, share = table["own_j"], table["own_j"].to_numpy() / float(root["energy_j"])
+        low, high = wilson(share, self.effective)
+        low_j = np.minimum(low * float(root["energy_low_j"]), own_j)
+        return table.assign(
+            share=share, own_low_j=low_j, own_high_j=np.maximum(high * float(root["energy_high_j"]), own_j)
+        )
 
     def __repr__(self) -> str:
         """Describe the tree in one line."""
         return f"<Flame of {counted(len(self.nodes), 'node')}, {self.energy_j:.4g} J ({self.quality})>"
 
 
-def wilson(share: Floats, count: Floats) -> tuple[Floats, Floats]:
+def wilson(share: Floats, count: Floats | float) -> tuple[Floats, Floats]:
     """Return the 95 % intervals of proportions that were seen in so many samples each."""
     known = np.where(count > 0, count, np.nan)
     square = NORMAL_95**2 / known
@@ -163,42 +167,51 @@ def wilson(share: Floats, count: Floats) -> tuple[Floats, Floats]:
     return np.where(count > 0, low, 0.0), np.where(count > 0, high, 1.0)
 
 
-def flame_of(paths: Paths, own: pd.DataFrame, quality: str, sampled: int = 0, effective: float = 0.0) -> Flame:
+def flame_of(
+    paths: Paths,
+    own: pd.DataFrame,
+    quality: str,
+    functions: pd.DataFrame | None = None,
+    sampled: int = 0,
+    effective: float = 0.0,
+) -> Flame:
     """Return the tree of nodes, given what each took itself.
 
     Parameters
     ----------
     paths : the nodes
-    own : a row for each of them; `OWN`, `samples` that end in it, `task_low_j` and `task_high_j`, the bounds of its own
-        joules before functions had a part of them, and `low_j` and `high_j`, those of a function with what it calls;
-        NaN for other nodes
+    own : rows by node, which are added: `OWN`, `samples` that end in it, `task_low_j` and `task_high_j`, the bounds of
+        its own joules before functions had a part of them
+    functions : by node, the bounds `own_low_j` and `own_high_j` of a function with what it calls
     quality, sampled, effective : of the tree
     """
-    known = (own["instances"] > own["unresolved"]) | (own["own_j"] > 0)
-    columns = ["own_j", "own_s", "samples", "task_low_j", "task_high_j"]
-    values = own[columns].assign(known=known).to_numpy(float)
-    energy_j, time_s, samples, low_j, high_j, resolved = paths.nested(values).T
-    low_j, high_j = (own[name].fillna(pd.Series(nested)) for name, nested in (("low_j", low_j), ("high_j", high_j)))
-    bounded = {"energy_j": energy_j, "energy_low_j": low_j.clip(upper=energy_j), "energy_high_j": high_j.clip(energy_j)}
-    has_joules = (resolved > 0) | own["low_j"].notna()
-    energies = {name: np.where(has_joules, values, np.nan) for name, values in bounded.items()}
-    has_own = known | (own["instances"] == 0)
-    owns = {
-        "own_j": own["own_j"],
-        "own_low_j": np.minimum(own["own_low_j"], own["own_j"]),
-        "own_high_j": np.maximum(own["own_high_j"], own["own_j"]),
-    }
+    every = range(len(paths))
+    own = own.groupby(level=0).sum().reindex(every, fill_value=0.0)
+    own["known"] = (own["instances"] > own["unresolved"]) | (own["own_j"] > 0)
+    nested = paths.nested(own)
+    low_j, high_j, is_known = nested["task_low_j"], nested["task_high_j"], nested["known"] > 0
+    if functions is not None:
+        functions = functions.reindex(every)
+        low_j, high_j = functions["own_low_j"].fillna(low_j), functions["own_high_j"].fillna(high_j)
+        is_known |= functions["own_low_j"].notna()
+    has_own = own["known"] | (own["instances"] == 0)
     nodes = paths.table().assign(
-        **energies,
-        time_s=time_s,
-        power_w=divided(energies["energy_j"], time_s),
-        **{name: np.where(has_own, values, np.nan) for name, values in owns.items()},
-        own_s=own["own_s"],
-        instances=own["instances"].astype(np.int64),
-        unresolved=own["unresolved"].astype(np.int64),
-        samples=np.where(samples > 0, samples, np.nan),
-    )
-    return Flame(nodes, quality, sampled, effective)
+        **_bounded("energy", nested["own_j"], low_j, high_j, is_known), time_s=nested["own_s"], power_w=np.nan,
+        **_bounded("own", own["own_j"], own["own_low_j"], own["own_high_j"], has_own), own_s=own["own_s"],
+        instances=own["instances"].astype(np.int64), unresolved=own["unresolved"].astype(np.int64),
+        samples=nested["samples"].where(nested["samples"] > 0),
+    )  # fmt: skip
+    return Flame(_with_power(nodes), quality, sampled, effective)
+
+
+def _bounded(name: str, joules: Series, low_j: Series, high_j: Series, known: Series) -> dict[str, Series]:
+    """Return the columns of joules and of bounds around them, NaN where they are not known."""
+    ends = {f"{name}_j": joules, f"{name}_low_j": low_j.clip(upper=joules), f"{name}_high_j": high_j.clip(joules)}
+    return {name: values.where(known) for name, values in ends.items()}
+
+
+def _with_power(nodes: pd.DataFrame) -> pd.DataFrame:
+    return nodes.assign(power_w=(nodes["energy_j"] / nodes["time_s"]).where(nodes["time_s"] > 0))
 
 
 def joined(flames: Sequence[tuple[Part, Flame]], levels: Collection[str]) -> Flame:
@@ -209,32 +222,24 @@ def joined(flames: Sequence[tuple[Part, Flame]], levels: Collection[str]) -> Fla
     flames : the part of a job of each host, and its tree
     levels : kinds of nodes that stay above the tasks; host is one that is added
     """
-    paths = Paths()
-    parts = [pd.DataFrame(dict.fromkeys(ADDED, np.nan), index=[0]).assign(node=ROOT)]
+    paths, parts = Paths(), [pd.DataFrame(dict.fromkeys(ADDED, np.nan), index=[ROOT])]
     for part, one in flames:
-        parts.append(_placed(paths, one, part.host if "host" in levels else None, levels))
+        at, stays = [], []
+        columns = (one.nodes[name].tolist() for name in ("parent", "name", "kind", "place"))
+        for parent, name, kind, place in zip(*columns, strict=True):
+            stays.append(kind not in OF_HOST or kind in levels)
+            if parent < 0:
+                at.append(paths.child(ROOT, part.host, "host") if "host" in levels else ROOT)
+            else:
+                at.append(paths.child(at[parent], name, kind, place) if stays[-1] else at[parent])
+        figures = one.nodes[[*ADDED]].set_axis(at)
+        parts.append(figures[stays])
         if "host" in levels:
-            parts.append(one.nodes.head(1)[[name for name in ADDED if name not in OWN]].assign(node=ROOT))
-    nodes = paths.table().join(pd.concat(parts).groupby("node").sum(min_count=1))
+            parts.append(figures.head(1).drop(columns=[*OWN]).set_axis([ROOT]))
+    nodes = paths.table().join(pd.concat(parts).groupby(level=0).sum(min_count=1))
     counts: dict[str, Any] = {name: nodes[name].fillna(0).astype(np.int64) for name in ("instances", "unresolved")}
-    power_w = divided(nodes["energy_j"].to_numpy(), nodes["time_s"].to_numpy())
-    nodes.insert(list(nodes.columns).index("time_s") + 1, "power_w", power_w)
     quality = joined_quality(str(part.info["quality"]) for part, _ in flames)
     trees = [one for _, one in flames if one.effective > 0 and one.energy_j > 0]
     squares = sum(one.energy_j**2 / one.effective for one in trees)
     effective = sum(one.energy_j for one in trees) ** 2 / squares if squares > 0 else 0.0
-    return Flame(nodes.assign(**counts), quality, sum(one.sampled for _, one in flames), effective)
-
-
-def _placed(paths: Paths, flame: Flame, host: str | None, levels: Collection[str]) -> pd.DataFrame:
-    """Return the figures of the rows of a tree that stay, and the node of each in the joined one."""
-    at = [ROOT if host is None else paths.child(ROOT, host, "host")]
-    rows = [ROOT]
-    columns = (flame.nodes[name].tolist() for name in ("parent", "name", "kind", "place"))
-    for row, (parent, name, kind, place) in enumerate(list(zip(*columns, strict=True))[1:], start=1):
-        if kind in ("process", "thread") and kind not in levels:
-            at.append(at[parent])
-            continue
-        at.append(paths.child(at[parent], name, kind, place))
-        rows.append(row)
-    return flame.nodes.iloc[rows][[*ADDED]].assign(node=np.array(at)[rows])
+    return Flame(_with_power(nodes.assign(**counts)), quality, sum(one.sampled for _, one in flames), effective)

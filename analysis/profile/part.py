@@ -13,7 +13,7 @@ from tprof.trace.clock_offset import wall_clock_step_ns
 from tprof.trace.metadata import clock_of
 
 from .build import build_profile
-from .flame import OF_HOST
+from .flame_tree import OF_HOST
 from .host_figures import POWER_BINS, figures_of, total_power
 from .information import with_quality
 from .instances import InstanceTable

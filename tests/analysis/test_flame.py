@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from support import traces
-from tprof.analysis.profile.flame import MAX_LEVELS, nodes_of
+from tprof.analysis.profile.flame import nodes_of
 from tprof.analysis.profile.flame_tree import Paths
 
 import tprof
@@ -94,16 +94,15 @@ def test_every_instance_is_on_the_path_that_walking_finds(rows):
     task = [one for one, _ in rows]
     parent = [row - back if 0 < back <= row else -1 for row, (_, back) in enumerate(rows)]
     names = pd.Categorical.from_codes(task, categories=["0", "1", "2", "3"])
-    tasks = pd.DataFrame({"instance": np.arange(1, len(rows) + 1), "parent": np.array(parent) + 1, "task": names})
     paths = Paths()
 
-    node = nodes_of(paths, tasks, np.zeros(len(task), np.int64))
+    node = nodes_of(paths, pd.Series(names), np.array(parent), np.zeros(len(task), np.int64))
 
     assert [path_of(paths, one) for one in node] == [slow_path(row, task, parent) for row in range(len(rows))]
 
 
-def test_a_chain_deeper_than_is_followed_still_counts_every_instance(tmp_path):
-    count = 3 * MAX_LEVELS
+def test_a_very_deep_chain_counts_every_instance(tmp_path):
+    count = 3_000
     instance = [*range(1, count + 1), *range(count - 1, -1, -1)]
     task = [(one - 1) % 2 if one else -1 for one in instance]
     thread = {"t_ns": np.arange(len(instance)) * 1000, "instance": instance, "task": task}
