@@ -214,37 +214,34 @@ class _Constraints:
 
     @classmethod
     def of(cls, execution: Instances) -> _Constraints:
-        table, runs, first_run = execution.table, execution.runs, execution.first_runs
+        table, every = execution.table, np.arange(len(execution.table) + 1)
         parent, spawn_ns, done_ns, own_ns = (
             table[name].to_numpy() for name in ("parent", "spawn_ns", "done_ns", "own_ns")
         )
-        of_run, begin_ns, end_ns = (runs[name].to_numpy() for name in ("row", "begin_ns", "end_ns"))
         waits, waits_for = execution.edges.to_numpy().T
         child = np.flatnonzero(parent >= 0)
         above = parent[child]
-        spawns = np.zeros(len(parent), bool)
-        spawns[above] = True
-        alone = np.where(spawns, 0.0, 1.0)
-        count = np.where(spawns, np.diff(first_run) + 1, 1)
-        first = np.append(0, np.cumsum(count))
+        spawns = np.isin(every[:-1], above)
+        runs = execution.runs[spawns[execution.runs["row"]]]
+        of_run, begin_ns, end_ns = (runs[name].to_numpy() for name in ("row", "begin_ns", "end_ns"))
+        # Before the nodes of an instance are those of all runs of the ones before it, and one more of each of these.
+        first_run = np.searchsorted(of_run, every)
+        first, node = first_run + every, np.arange(len(of_run)) + of_run
+        last, ends = first[1:] - 1, np.where(spawns, 0.0, 1.0)
         # The run in which the parent spawned a child, and the first that began after this was complete.
         spawning = placed(of_run, begin_ns, above, spawn_ns[child], "right") - 1
         spawning = np.clip(spawning, first_run[above], first_run[above + 1] - 1)
         after = np.maximum(placed(of_run, begin_ns, above, done_ns[child], "left"), spawning + 1)
         before_ns = np.clip(spawn_ns[child], begin_ns[spawning], end_ns[spawning]) - begin_ns[spawning]
-        inner = np.flatnonzero(spawns[of_run])
-        node = first[of_run] - first_run[of_run] + np.arange(len(of_run))
-        to_node = first[above] - first_run[above]
         edges = (
-            (first[waits_for + 1] - 1, first[waits], alone[waits_for]),
-            (to_node + spawning, first[child], divided(before_ns, own_ns[above], 0.0)),
-            (first[child + 1] - 1, to_node + after, alone[child]),
-            (node[inner], node[inner] + 1, divided((end_ns - begin_ns)[inner], own_ns[of_run[inner]], 0.0)),
+            (last[waits_for], first[waits], ends[waits_for]),
+            (spawning + above, first[child], divided(before_ns, own_ns[above], 0.0)),
+            (last[child], after + above, ends[child]),
+            (node, node + 1, divided(end_ns - begin_ns, own_ns[of_run], 0.0)),
         )
         source, target, share = (np.concatenate(column) for column in zip(*edges, strict=True))
-        order = np.argsort(source, kind="stable")
-        row = np.repeat(np.arange(len(parent)), count)
-        return cls(row, alone[row], source[order], target[order], share[order])
+        order, row = np.argsort(source, kind="stable"), np.repeat(every[:-1], np.diff(first))
+        return cls(row, ends[row], source[order], target[order], share[order])
 
     def longest(self, weight: Floats) -> tuple[float, Rows, Floats]:
         """Return the greatest sum of the weights (rows,), >= 0, of instances along a path.
@@ -256,11 +253,10 @@ class _Constraints:
         """
         if not len(self.row):
             return 0.0, self.row, self.ends
-        reached, came, is_known = self._paths(self.share * weight[self.row[self.source]])
-        ends = np.where(is_known, reached + self.ends * weight[self.row], -1.0)
+        reached, came = self._paths(self.share * weight[self.row[self.source]])
+        ends = reached + self.ends * weight[self.row]
         node = int(ends.argmax())
-        total = max(float(ends[node]), 0.0)
-        nodes, edges = [node] if is_known[node] else [], list[int]()
+        nodes, edges = [node] if ends[node] >= 0 else [], list[int]()
         while nodes and (edge := int(came[nodes[-1]])) >= 0:
             edges.append(edge)
             nodes.append(int(self.source[edge]))
@@ -268,10 +264,11 @@ class _Constraints:
         shares = np.append(self.share[edges[::-1]], self.ends[path[-1:]])
         rows, shares = self.row[path][shares > 0], shares[shares > 0]
         begins = np.flatnonzero(np.diff(rows, prepend=-1))
+        total = max(float(ends[node]), 0.0)
         return total, rows[begins], np.add.reduceat(shares, begins) if len(begins) else shares
 
-    def _paths(self, gain: Floats) -> tuple[Floats, Rows, NDArray[np.bool_]]:
-        """Return the greatest sum to each node, the last edge of that path (-1: none), and which nodes were taken.
+    def _paths(self, gain: Floats) -> tuple[Floats, Rows]:
+        """Return the greatest sum to each node (-inf: never taken), and the last edge of that path (-1: none).
 
         Nodes are taken in their order, or, if they were passed by then, as soon as they can be.
         """
@@ -292,4 +289,4 @@ class _Constraints:
                     missing[target] -= 1
                     if not missing[target] and target <= passed:
                         taken.append(target)
-        return arrays[0], arrays[1], arrays[2] == 0
+        return np.where(arrays[2] == 0, arrays[0], -np.inf), arrays[1]
