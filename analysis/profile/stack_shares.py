@@ -25,6 +25,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from tprof.analysis.attribution.natives.segments import OF_TASK
 from tprof.analysis.attribution.segment_energy import sum_by
+from tprof.analysis.attribution.segments import begun_in
 from tprof.analysis.attribution.stack_samples import NO_SAMPLES, Cuts, SampledStacks, cut_at
 
 from .tables import divided
@@ -47,9 +48,9 @@ NO_THREAD, POOL = -1, -2
 NO_STACK = -1
 SUMS = ["joules", "seconds", "squares", "count"]
 OWNERS = ["instance", "thread", "stack"]
-_SEGMENT = ["thread", "begin_ns"]
-_PIECE = [*_SEGMENT, "t_ns", "until_ns", "instance", "stack"]
-_OF_SEGMENT = [*_SEGMENT, "instance", "stack"]
+_STACK = ["thread", "begin_ns", "end_ns", "instance", "stack", "t_ns", "until_ns"]
+_SEGMENT = _STACK[:3]
+_PARTS = ["whole_j", "pieces_j", "piece_j", "times", *SUMS]
 
 
 def _none(keys: Sequence[str], sums: Sequence[str]) -> pd.DataFrame:
@@ -76,10 +77,7 @@ class StackShares:
         self.functions = sampled.functions
         self.outside: dict[int, Floats] = {}
         self._sampled = sampled
-        self._segments = _none([*_SEGMENT, "end_ns"], ["whole_j", "pieces_j"])
-        self._pieces = _none(_PIECE, ["joules", "times", "seconds", "count"])
-        self._open = _none(_OF_SEGMENT, SUMS)
-        self._known = [_none(OWNERS, SUMS)]
+        self._open, self._known = _none(_STACK, _PARTS), [_none(OWNERS, SUMS)]
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -108,33 +106,33 @@ class StackShares:
             pieces = [cut.segments for cut in cuts]
             cut_up = replace(activity, ran=activity.ran.replaced(pieces))
             pieces_j = _energies((one.again(cut_up, [cut.owner for cut in cuts]) for one in plans), pieces)
-        segments, weighed = [self._segments], [self._pieces]
+        parts = [self._open]
         for one, of, cut, energy_j, piece_j in zip(threads, sampled, cuts, whole_j, pieces_j, strict=False):
-            own = (one.slot == 0) & (one.t_ns[:-1] >= window.own_ns[0]) & (one.t_ns[:-1] < window.own_ns[1])
-            ordinal, outside = one.thread.ordinal, np.array([energy_j[one.slot == 0].sum(), one.cpu_s[own].sum()])
-            self.outside[ordinal] = self.outside.get(ordinal, 0.0) + outside
-            of_segments, of_stacks = _of_thread(window, one, of, cut, energy_j, piece_j)
-            segments.append(of_segments)
-            weighed.append(of_stacks)
+            own, ordinal = begun_in(one.t_ns, window.own_ns), one.thread.ordinal
+            sums = energy_j[one.slot == 0].sum(), one.cpu_s[own][one.slot[own] == 0].sum()
+            self.outside[ordinal] = self.outside.get(ordinal, 0.0) + np.array(sums)
+            parts += _of_thread(window, one, of, cut, energy_j, piece_j)
         self._known += _pool_stacks(window, activity, stacks, whole_j[len(threads) :])
-        self._advance(_added(segments, [*_SEGMENT, "end_ns"]), _added(weighed, _PIECE), window.own_ns[1])
+        self._advance(_added(parts, _STACK), window.own_ns[1])
         if sum(map(len, self._known[1:])) > len(self._known[0]):
             self._known = [self.rows]
 
-    def _advance(self, segments: pd.DataFrame, pieces: pd.DataFrame, end_ns: int) -> None:
-        """Note the stacks whose weights are known at a time, when no later window has a part of them."""
-        done = (pieces["until_ns"] <= end_ns) & (pieces["t_ns"] < end_ns)
-        self._pieces, ended = pieces[~done], pieces[done]
-        joules = ended["joules"] * ended["times"]
-        ended = ended.assign(joules=joules, squares=joules**2)
-        known = _added((self._open, ended[[*_OF_SEGMENT, *SUMS]]), _OF_SEGMENT).merge(segments, on=_SEGMENT)
-        over = known["end_ns"] <= end_ns
-        self._segments, self._open = segments[segments["end_ns"] > end_ns], known.loc[~over, [*_OF_SEGMENT, *SUMS]]
-        known = known[over]
-        scale = (known["whole_j"] / known["pieces_j"]).where(known["pieces_j"] > 0, 0.0)
+    def _advance(self, parts: pd.DataFrame, end_ns: int) -> None:
+        """Note the stacks whose weights are known at a time, when no later window has a part of them.
+
+        Of a stack whose piece has ended by then stays in what its segment and its instance have of all such stacks.
+        """
+        ended = (parts["until_ns"] <= end_ns) & (parts["t_ns"] < end_ns)
+        joules = (parts["piece_j"] * parts["times"]).where(ended, 0.0)
+        parts = parts.assign(joules=parts["joules"] + joules, squares=parts["squares"] + joules**2)
+        parts.loc[ended, ["t_ns", "until_ns", "piece_j", "times"]] = 0
+        over = parts["end_ns"] <= end_ns
+        self._open, known = parts[~over], parts[over]
+        whole_j, pieces_j = (known.groupby(_SEGMENT)[name].transform("sum") for name in ("whole_j", "pieces_j"))
+        scale = (whole_j / pieces_j).where(pieces_j > 0, 0.0)
         known = known.assign(joules=known["joules"] * scale, squares=known["squares"] * scale**2)
         known["thread"] = known["thread"].where(known["instance"] == 0, NO_THREAD)
-        self._known.append(_added([known[[*OWNERS, *SUMS]]], OWNERS))
+        self._known.append(_added([known.loc[known["stack"] != NO_STACK, [*OWNERS, *SUMS]]], OWNERS))
 
 
 def _energies(sharings: Iterable[Sharing], ran: Sequence[Segments | NativeSegments]) -> list[Floats]:
@@ -148,12 +146,12 @@ def _energies(sharings: Iterable[Sharing], ran: Sequence[Segments | NativeSegmen
 
 def _of_thread(
     window: Window, one: Segments, stacks: ThreadStacks, cut: Cuts, energy_j: Floats, piece_j: Floats
-) -> tuple[pd.DataFrame, pd.DataFrame]:
+) -> list[pd.DataFrame]:
     """Return what a window gives of a thread's segments with stacks, and of these stacks.
 
-    Of a segment its joules and those of its pieces. Of a stack which piece has its power (`until_ns`: its end), the
-    joules of this piece, and if it was sampled in the window for how many times these it stands, and for how many
-    seconds.
+    Of a segment its joules and those of its pieces, beside `NO_STACK`. Of a stack which piece has its power
+    (`until_ns`: its end), the joules of this piece, and if it was sampled in the window for how many times these it
+    stands, and for how many seconds.
     """
     length_ns = np.diff(cut.segments.t_ns)
     # A sample at the very begin of its segment ends a piece of the one before, or none.
@@ -165,17 +163,20 @@ def _of_thread(
     t_ns, piece_end_ns, segment = stacks.t_ns[cut.sample], cut.segments.t_ns[at + 1], cut.owner[at]
     own = (t_ns >= window.own_ns[0]) & (t_ns < window.own_ns[1])
     found = pd.DataFrame({
-        "thread": one.thread.ordinal, "begin_ns": one.t_ns[segment], "t_ns": t_ns, "until_ns": piece_end_ns,
+        "thread": one.thread.ordinal, "begin_ns": one.t_ns[segment], "end_ns": one.t_ns[segment + 1],
         "instance": one.owners.instance[one.slot[segment]], "stack": stacks.stack[cut.sample],
-        "joules": piece_j[at], "times": times * own, "seconds": gap_s * own, "count": own.astype(float),
+        "t_ns": t_ns, "until_ns": piece_end_ns, "piece_j": piece_j[at], "times": times * own, "seconds": gap_s * own,
+        "count": own.astype(float),
+    })  # fmt: skip
+    segments = pd.DataFrame({
+        "thread": one.thread.ordinal, "begin_ns": one.t_ns[:-1], "end_ns": one.t_ns[1:], "instance": np.uint64(0),
+        "stack": NO_STACK, "t_ns": 0, "until_ns": 0, "whole_j": energy_j,
+        "pieces_j": sum_by(cut.owner, piece_j, len(energy_j)),
     })  # fmt: skip
     # Segments that are in other windows too may have stacks there.
-    begin_ns, end_ns, pieces_j = one.t_ns[:-1], one.t_ns[1:], sum_by(cut.owner, piece_j, len(energy_j))
-    taken = (begin_ns < window.own_ns[0]) | (end_ns > window.own_ns[1])
+    taken = (one.t_ns[:-1] < window.own_ns[0]) | (one.t_ns[1:] > window.own_ns[1])
     taken[segment] = True
-    columns = {"begin_ns": begin_ns, "end_ns": end_ns, "whole_j": energy_j, "pieces_j": pieces_j}
-    segments = pd.DataFrame({"thread": one.thread.ordinal, **columns})
-    return segments[taken & (end_ns > begin_ns)], found[own | (found["joules"] > 0)]
+    return [segments[taken & (np.diff(one.t_ns) > 0)], found[own | (found["piece_j"] > 0)]]
 
 
 def _pool_stacks(
@@ -200,14 +201,12 @@ def _pool_stacks(
 
 def _sampled(window: Window, native: NativeSegments, one: ThreadStacks) -> pd.DataFrame:
     """Return the stacks of a thread that were sampled in the window, while its pool worked for an instance."""
-    segment = np.searchsorted(native.t_ns, one.t_ns) - 1
-    inside = (segment >= 0) & (segment < len(native.kind))
-    inside &= (one.t_ns >= window.own_ns[0]) & (one.t_ns < window.own_ns[1])
-    inside[inside] = native.kind[segment[inside]] == OF_TASK
     runs = native.runs.kept(np.argsort(native.runs.begin_ns, kind="stable"))
-    run = np.searchsorted(runs.begin_ns, one.t_ns) - 1
-    inside &= run >= 0
-    inside[inside] = runs.end_ns[run[inside]] >= one.t_ns[inside]
+    segment, run = (np.searchsorted(begins_ns, one.t_ns) - 1 for begins_ns in (native.t_ns, runs.begin_ns))
+    inside = (one.t_ns >= window.own_ns[0]) & (one.t_ns < window.own_ns[1])
+    inside &= (segment >= 0) & (segment < len(native.kind)) & (run >= 0)
+    in_task, goes_on = native.kind[segment[inside]] == OF_TASK, runs.end_ns[run[inside]] >= one.t_ns[inside]
+    inside[inside] = in_task & goes_on
     return _of_pool(runs.instance[run[inside]], one.stack[inside], joules=one.used_ns[inside] * 1e-9, count=1.0)
 
 
