@@ -82,17 +82,16 @@ class Quanta:
 
         Windows are cut too, so that an edge that moves within its window stays between its neighbours.
         """
-        part = self.span(begin_ns, end_ns)
-        edges = slice(part.start, part.stop + 1) if part.start < part.stop else slice(0)
-        whole_ns = self.edges_ns[edges]
+        which = self.span(begin_ns, end_ns)
+        near = self.part(which)
+        edges = slice(0, len(near) + 1 if len(near) else 0)
+        whole_ns, window_s = near.edges_ns[edges], near.window_s[edges]
         edges_ns = np.clip(whole_ns, begin_ns, end_ns)
         reach_ns = np.maximum(np.minimum(edges_ns - begin_ns, end_ns - edges_ns) - 1, 0)
         return replace(
-            self, edges_ns=stored(edges_ns), valid=self.valid[part], stuck=self.stuck[part],
-            energy_j=stored(self.energy_j[part] * (np.diff(edges_ns) / np.diff(whole_ns))),
-            window_s=stored(np.where(edges_ns == whole_ns, np.minimum(self.window_s[edges], 2e-9 * reach_ns), 0.0)),
-            unread=None if self.unread is None else self.unread[part],
-        ), part  # fmt: skip
+            near, edges_ns=stored(edges_ns), energy_j=stored(near.energy_j * (np.diff(edges_ns) / np.diff(whole_ns))),
+            window_s=stored(np.where(edges_ns == whole_ns, np.minimum(window_s, 2e-9 * reach_ns), 0.0)),
+        ), which  # fmt: skip
 
     def part(self, which: slice) -> Quanta:
         """Return some of the quanta, without a copy."""
@@ -280,19 +279,16 @@ class _LeftOut:
         """Add a piece of the readings."""
         if not len(piece):
             return
-        t_ns, flags = piece["t_ns"].astype(np.int64), piece["flags"]
+        t_ns = piece["t_ns"].astype(np.int64)
         self._last_ns = int(t_ns[-1])
-        missing = (flags & ReadingFlag.MISSING) != 0
-        good, failed = np.flatnonzero(~missing), np.flatnonzero(missing)
-        if not len(good):
-            self._waiting += len(failed)
-            return
-        # Before each good one, those that failed since the good one before it.
-        waited = np.bincount(np.searchsorted(good, failed), minlength=len(good) + 1)
+        good = np.flatnonzero((piece["flags"] & ReadingFlag.MISSING) == 0)
+        # Before each good one, those that failed since the good one before it; then those that failed since the last.
+        waited = np.diff(good, prepend=-1, append=len(piece)) - 1
         waited[0] += self._waiting
-        is_bridged = (flags[good] & ReadingFlag.REOPENED) == 0
-        self._bridged += int(waited[:-1][is_bridged].sum())
-        self._waiting, self._good_ns = int(waited[-1]), int(t_ns[good[-1]])
+        self._bridged += int(waited[:-1][(piece["flags"][good] & ReadingFlag.REOPENED) == 0].sum())
+        self._waiting = int(waited[-1])
+        if len(good):
+            self._good_ns = int(t_ns[good[-1]])
 
     def warnings(self, name: str, unordered: int) -> list[str]:
         """Return a sentence for failed reads, and one for those that are not later than the one before."""
