@@ -106,7 +106,7 @@ class KnownCounts:
         if not lost.any():
             return samples
         if lost[0] and number > 0 and self._before is None:
-            self._before = self._find_before(number, end_ns)
+            _, self._before = self._first(range(number - PIECE, -PIECE, -PIECE), -1, end_ns)
         around = (
             self._before if lost[0] else None,
             self._find_after(number + len(samples), end_ns) if lost[-1] else None,
@@ -128,27 +128,18 @@ class KnownCounts:
     def _known(self, sample: Samples, end_ns: int) -> Known:
         return Known(min(int(sample["t_ns"]), end_ns), {name: int(sample[name]) for name in self.names})
 
-    def _find_before(self, number: int, end_ns: int) -> Known | None:
-        """Return the last known sample before one. Raises TraceError."""
-        for begin in range(number - PIECE, -PIECE, -PIECE):
+    def _find_after(self, number: int, end_ns: int) -> Known | None:
+        """Return the first known sample from one on; what was looked through is not read again. Raises TraceError."""
+        if number not in self._looked:
+            at, self._after = self._first(range(number, self.thread.count, PIECE), 0, end_ns)
+            self._looked = range(number, at + 1)
+        return self._after
+
+    def _first(self, begins: range, place: int, end_ns: int) -> tuple[int, Known | None]:
+        """Return the number and the counts of the known sample at a place of the first piece that has one."""
+        for begin in begins:
             samples = self.thread.read_part(max(begin, 0), begin + PIECE)
             good = np.flatnonzero(~are_lost(samples["flags"]))
             if len(good):
-                return self._known(samples[good[-1]], end_ns)
-        return None
-
-    def _find_after(self, number: int, end_ns: int) -> Known | None:
-        """Return the first known sample from one on; what was looked through is not read again. Raises TraceError."""
-        if number in self._looked:
-            return self._after
-        for begin in range(number, self.thread.count, PIECE):
-            samples = self.thread.read_part(begin, begin + PIECE)
-            good = np.flatnonzero(~are_lost(samples["flags"]))
-            if len(good):
-                self._after, self._looked = (
-                    self._known(samples[good[0]], end_ns),
-                    range(number, begin + int(good[0]) + 1),
-                )
-                return self._after
-        self._after, self._looked = None, range(number, self.thread.count + 1)
-        return None
+                return begin + int(good[place]), self._known(samples[good[place]], end_ns)
+        return self.thread.count, None
