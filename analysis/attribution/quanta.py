@@ -149,18 +149,14 @@ def build_quanta(readings: Readings, max_power_w: float | None = None) -> Quanta
         found.add(counter.follow(piece, longest_still_ns=np.inf))
     found.add(counter.finish())
     warnings = left_out.warnings(readings.name, counter.unordered)
+    count = found.count if found.count > 1 else 0
     quanta = Quanta(
         readings.name, readings.scope, readings.package, readings.counted, str(readings.quality),
-        np.empty(0, np.int64), np.empty(0), np.empty(0, bool), np.empty(0, bool), np.empty(0),
-        max(readings.unit, readings.resolution_j or 0.0), tuple(warnings), found.relative_error,
+        found.edges_ns[:count], found.energy_j[1:count], found.valid[1:count], found.stuck()[:count],
+        found.window_s[:count], max(readings.unit, readings.resolution_j or 0.0), (), found.relative_error,
     )  # fmt: skip
-    if found.count < 2:
+    if not count:
         return replace(quanta, warnings=(*warnings, f"{readings.name} has no two readings: its energy is not resolved"))
-    edges, inner = slice(0, found.count), slice(1, found.count)
-    quanta = replace(
-        quanta, edges_ns=found.edges_ns[edges], energy_j=found.energy_j[inner], valid=found.valid[inner],
-        stuck=found.stuck(), window_s=found.window_s[edges],
-    )  # fmt: skip
     warnings += found.warnings()
     if not is_calculated(quanta.quality):
         # A sensor that stopped updating does not measure 0 J.
@@ -239,7 +235,7 @@ class _Found:
 
         A long interval in which nobody looked, since the reader got no processor, is none of them.
         """
-        stuck = np.zeros(self.count - 1, bool)
+        stuck = np.zeros(max(self.count - 1, 0), bool)
         if not self._stood:
             return stuck
         edges_ns = self.edges_ns[: self.count]
