@@ -118,8 +118,8 @@ class SampledStacks:
 
         Of these all that were sampled at any time are there.
         """
-        held = {one: self._held.get(one) for one in self._ends if one.begin_ns < until_ns and one.end_ns >= begin_ns}
-        self._held = {at: self._read(*at[:2]) if one is None else one for at, one in held.items()}
+        here = [one for one in self._ends if one.begin_ns < until_ns and one.end_ns >= begin_ns]
+        self._held = {one: self._held[one] if one in self._held else self._read(*one[:2]) for one in here}
         near = (self._ends | self._held).values()
         found: dict[Hashable, ThreadStacks] = {}
         if not near:
