@@ -86,11 +86,8 @@ def flame(profile: Profile, by: Sequence[str] = ()) -> Flame:
     if stacks is None:
         return flame_of(paths, own, quality)
     rows = stacks.rows
-    at = (
-        rows["thread"]
-        .map(outside["node"])
-        .fillna(pd.Series(np.append(node, -1)[ids.get_indexer(pd.Index(rows["instance"]))]))
-    )
+    of_instances = np.append(node, -1)[ids.get_indexer(pd.Index(rows["instance"]))]
+    at = rows["thread"].map(outside["node"]).fillna(pd.Series(of_instances))
     rows = rows.assign(of_pool=rows["thread"] == POOL, node=at.astype(np.int64))[at >= 0]
     rows = rows.groupby(["node", "of_pool", "stack"], as_index=False)[SUMS].sum()
     return _with_functions(paths, own, rows, partial(_leaves, paths, stacks, _places(profile.trace.tasks)), quality)

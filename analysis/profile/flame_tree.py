@@ -53,21 +53,20 @@ class Paths:
     def __init__(self) -> None:
         """Begin with the root."""
         self.nodes = [Node(-1, 0, "all", ALL)]
-        self._children: dict[tuple[int, str, str, str], int] = {}
+        self._numbers: dict[Node, int] = {}
 
     def __len__(self) -> int:
         return len(self.nodes)
 
     def child(self, parent: int, name: str, kind: str, place: str = "") -> int:
         """Return the child of this name and kind; from `MAX_NODES` on new ones are one "(other)" of their parent."""
-        key, above = (parent, kind, name, place), self.nodes[parent]
-        found = self._children.get(key)
-        if found is None:
+        node = Node(parent, self.nodes[parent].depth + 1, name, kind, place)
+        if node not in self._numbers:
             if len(self) >= MAX_NODES and kind != REST:
-                return parent if above.kind == REST else self.child(parent, "(other)", REST)
-            found = self._children[key] = len(self)
-            self.nodes.append(Node(parent, above.depth + 1, name, kind, place))
-        return found
+                return parent if self.nodes[parent].kind == REST else self.child(parent, "(other)", REST)
+            self._numbers[node] = len(self)
+            self.nodes.append(node)
+        return self._numbers[node]
 
     def folded_child(self, parent: int, name: str, kind: str, place: str = "") -> int:
         """Return the node of this name on the path to the parent, if there is one, else the child."""
