@@ -63,14 +63,10 @@ class _Walk:
 
     def pieces(self) -> list[tuple[str, int, int, int]]:
         """Return kind, begin, end and row of all pieces, last first, without those of no length."""
-        seen: set[int] = set()
-        seen_at_ns = self.at
-        # Instances of no length may form a cycle.
-        while self.place >= 0 and not (self.at == seen_at_ns and self.place in seen):
-            if self.at != seen_at_ns:
-                seen.clear()
-                seen_at_ns = self.at
-            seen.add(self.place)
+        # Instances of no length may form a cycle, in which the time stands still and nothing is found.
+        for _ in range(2 * len(self.runs.row)):
+            if self.place < 0:
+                break
             self._step()
         self._until(self.begin_ns, "spawning", -1)
         return self.found
