@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from .events import RuntimeEvents
     from .instances import Times
 
-CHUNK_RECORDS = 1 << 16
 COLUMNS = (
     "worker", "pid", "thread", "cpu", "served_s", "running_s", "suspended_s", "starved_s", "overhead_s", "steals",
     "idle_j",
@@ -89,9 +88,8 @@ def services_of(events: RuntimeEvents, trace: Trace) -> list[Service]:
     found = []
     for _, mine in times.groupby(["thread", "worker"]):
         process, thread, worker = (int(mine[name].iloc[0]) for name in ("process", "thread", "worker"))
-        found.append(
-            Service(process, thread, worker, Intervals(mine["begin_ns"].to_numpy(), mine["end_ns"].to_numpy()))
-        )
+        intervals = Intervals(mine["begin_ns"].to_numpy(), mine["end_ns"].to_numpy())
+        found.append(Service(process, thread, worker, intervals))
     return found
 
 
@@ -219,8 +217,7 @@ def _ran_before(window: Trace, instances: pd.Index[int]) -> NDArray[np.bool_]:
         return found
     for thread in window.recorded.threads:
         last = thread.stream.first_at(thread.dtype, window.start_ns)
-        for first in range(0, last, CHUNK_RECORDS):
-            some = thread.stream.read_part(thread.dtype, first, min(first + CHUNK_RECORDS, last))
+        for some in thread.stream.read_pieces(thread.dtype, 0, last):
             found |= np.isin(instances, some["instance"])
     return found
 
