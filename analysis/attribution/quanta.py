@@ -139,10 +139,7 @@ def build_quanta(readings: Readings, max_power_w: float | None = None) -> Quanta
     readings : one energy domain
     max_power_w : float, watts; more than this is a fault (default 1000, 10000 for psys, none for given joules)
     """
-    counter = Counter(
-        unit_j=readings.unit, modulus=readings.modulus, quality=str(readings.quality), scope=readings.scope,
-        max_power_w=max_power_w,
-    )  # fmt: skip
+    counter = Counter.of(readings, max_power_w)
     found, left_out = _Found(readings, counter.limit_w), _LeftOut()
     for piece in readings.pieces():
         left_out.add(piece)

@@ -17,7 +17,7 @@ from tprof.analysis.attribution.segments import find_cut_off
 
 import tprof
 from tprof.live import Meter
-from tprof.live.sharing import OUTSIDE
+from tprof.live.threads import OUTSIDE
 from tprof.trace import NativeThread, layout
 from tprof.trace.kinds import NativeFlag, NativeKind, StreamKind
 from tprof.trace.stream import open_stream

@@ -13,7 +13,7 @@ from support.streamed_profiles import streamed
 
 import tprof
 from tprof.live import Meter
-from tprof.live.sharing import OUTSIDE
+from tprof.live.threads import OUTSIDE
 from tprof.session.ending import COMMITTED, LENGTHS
 from tprof.trace import EventKind, layout
 from tprof.trace.compress import compress

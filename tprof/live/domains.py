@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,9 +17,8 @@ from tprof.analysis.attribution.quanta import GPU, Quanta
 from tprof.errors import TraceError
 from tprof.trace import layout
 from tprof.trace.increments import Counter
-from tprof.trace.kinds import Quality, ReadingFlag, StreamKind, least_certain
-from tprof.trace.readings import unit_of
-from tprof.trace.stream import open_stream
+from tprof.trace.kinds import Quality, ReadingFlag, least_certain
+from tprof.trace.readings import open_readings
 
 from .threads import tail_of
 
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     from tprof import _core
     from tprof.analysis.attribution.hidden import Hidden
-    from tprof.trace.increments import Increments
-    from tprof.trace.stream import Stream
+    from tprof.trace import Readings
 
 Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
@@ -47,8 +46,8 @@ class Domain:
 
     Attributes
     ----------
-    counted : whether it belongs in a total; of another one only the sum of joules is of interest
-    is_gpu : whether no CPU time shares its joules
+    counted : whether it belongs in a total
+    is_gpu : whether no CPU time shares its joules: when it worked for whom is known only later
     lead_in_j : joules before `begin`
     known_j : joules from the first edge on, shared or not
     taken : how many quanta were taken
@@ -78,14 +77,13 @@ class Domain:
         """The last edge that is known; None without edges."""
         return int(self.edges_ns[-1]) if len(self.edges_ns) else None
 
-    def add(self, found: Increments) -> None:
-        """Add what a counter found; the best estimate of the time of a change is the middle of its window."""
+    def follow(self, counter: Counter, records: Records) -> None:
+        """Add what new readings show; the best estimate of the time of a change is the middle of its window."""
+        found = counter.follow(records, longest_still_ns=NOTHING_DRAWN_NS)
         if len(found.t_ns):
             # The very first reading ends no quantum.
             energy_j = found.energy_j if len(self.edges_ns) else found.energy_j[1:]
             self.append(found.t_ns - found.window_ns // 2, energy_j)
-        if not self.counted:
-            self.edges_ns, self.energy_j = self.edges_ns[-1:], self.energy_j[:0]
 
     def append(self, edges_ns: Times, energy_j: Floats) -> None:
         """Add the edges at which quanta end, and the joules of each; the very first edge ends none."""
@@ -116,13 +114,13 @@ class Domain:
         return int(self.edges_ns[max(bisect_right(self.edges_ns, at_most_ns) - 1, after)])
 
     def end_of(self, t_ns: int) -> int:
-        """Return where the last quantum ends that begins before a time, which is not after the last edge."""
+        """Return where the last quantum ends that begins before a time."""
         at = min(bisect_left(self.edges_ns, t_ns), len(self.edges_ns) - 1)
         return int(self.edges_ns[at]) if at > 0 else t_ns
 
     def take(self, t_ns: int) -> Quanta:
         """Return the quanta that begin before a time, and drop them."""
-        last = max(min(bisect_left(self.edges_ns, t_ns), len(self.energy_j)), 0)
+        last = min(bisect_left(self.edges_ns, t_ns), len(self.energy_j))
         edges_ns, energy_j = self.edges_ns[: last + 1 if last else 0], self.energy_j[:last]
         self.edges_ns, self.energy_j = self.edges_ns[last:], self.energy_j[last:]
         self.taken += last
@@ -165,11 +163,6 @@ class Domains:
     def counted(self) -> list[Domain]:
         """The domains whose joules are shared by CPU time."""
         return [one for one in self.shown if one.counted and not one.is_gpu]
-
-    @property
-    def gpus(self) -> list[Domain]:
-        """The counted GPUs: when they worked for whom is known only later."""
-        return [one for one in self.shown if one.counted and one.is_gpu]
 
     @property
     def quality(self) -> str:
@@ -275,37 +268,31 @@ class RunningDomains(Domains):
         for path in self._directory.iterdir():
             if path.suffix == READINGS and path.name not in self._files:
                 try:
-                    stream = open_stream(path, StreamKind.READINGS)
-                    follow = self._follow(path, stream)
+                    readings, stream, _ = open_readings(path)
                 except TraceError:
                     continue  # its header is not whole yet: next time
+                follow = self._follow(readings)
                 self._files[path.name] = None if follow is None else (tail_of(stream, layout.READING), follow)
 
-    def _follow(self, path: Path, stream: Stream) -> Callable[[Records], None] | None:
+    def _follow(self, readings: Readings) -> Callable[[Records], None] | None:
         """Return what takes the readings of a file; None: nobody does."""
-        description, quantity = stream.description, stream.description.get("quantity")
-        package = description.get("package")
-        package = package if isinstance(package, int) else None
-        if quantity in ("busy", "program"):
-            growth = CpuCount(unit_of(stream), package)
-            (self.so_far.busy if quantity == "busy" else self.so_far.program).append(growth)
-            return lambda records: _add_time(growth, records)
-        if quantity != "energy":
+        if readings.quantity in ("busy", "program"):
+            count = CpuCount(readings.unit, readings.package)
+            (self.so_far.busy if readings.quantity == "busy" else self.so_far.program).append(count)
+            return partial(_add_time, count)
+        if readings.quantity != "energy":
             return None
-        unit_j, scope, counted = unit_of(stream), str(description.get("scope")), description.get("counted") is True
-        self.add_package(package)
+        self.add_package(readings.package)
+        name, package, counted, is_gpu = readings.name, readings.package, readings.counted, readings.scope == GPU
         if not (counted or self._all_domains):
             return None
-        quality = description.get("quality")
-        quality = quality if isinstance(quality, str) and quality in set(Quality) else str(Quality.ESTIMATED)
-        counter = Counter(unit_j=unit_j, modulus=stream.number("modulus"), quality=quality, scope=scope)
-        name = str(description.get("name", path.stem))
-        domain = self.enter(Domain(name, quality, package, counted, scope == GPU, self._static_w.get(name, 0.0)))
+        static_w = self._static_w.get(name, 0.0)
+        domain = self.enter(Domain(name, str(readings.quality), package, counted, is_gpu, static_w))
         domain.begin(self._begin_ns)
-        self.packages_only &= not counted or (package is not None and scope == "package")
-        return lambda records: domain.add(counter.follow(records, longest_still_ns=NOTHING_DRAWN_NS))
+        self.packages_only &= not counted or (package is not None and readings.scope == "package")
+        return partial(domain.follow, Counter.of(readings))
 
 
-def _add_time(growth: CpuCount, records: Records) -> None:
+def _add_time(count: CpuCount, records: Records) -> None:
     good = records[(records["flags"] & ReadingFlag.MISSING) == 0]
-    growth.add(good["t_ns"].astype(np.int64), good["value"])
+    count.add(good["t_ns"].astype(np.int64), good["value"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,11 +19,10 @@ from tprof.analysis.attribution.survey import survey
 from tprof.analysis.names import shown
 from tprof.trace import load_session
 from tprof.trace.reader import load_samples
-from tprof.trace.tasks import TaskTable
 
 from .domains import Domain, Domains
 from .sharing import Accounts
-from .threads import FollowedThread
+from .threads import FollowedThread, LiveThreads
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,46 +37,47 @@ class Ended:
 
     Attributes
     ----------
-    table, domains : its tasks and domains
-    threads : those that are to be followed
+    threads, domains : its threads, of which those are followed that are to be, and its domains
     start_ns, end_ns : of the recorded block
     accounts, quality : the joules so far, and their quality; None: that of the domains
-    ended_threads : how many threads with samples need not be followed
     """
 
-    table: TaskTable
+    threads: LiveThreads
     domains: Domains
-    threads: list[FollowedThread]
     start_ns: int
     end_ns: int
     accounts: Accounts
     quality: str | None = None
-    ended_threads: int = 0
+
+    @classmethod
+    def of(cls, session: Path, trace: Trace, domains: Domains) -> Ended:
+        """Begin without joules."""
+        threads = LiveThreads(session, trace.manifest, table=trace.threads[0].table if trace.threads else None)
+        return cls(threads, domains, trace.start_ns, trace.end_ns, Accounts())
 
 
 def profiled(session: Path) -> Ended:
     """Return the figures of the profile by the model `cputime`. Raises TraceError."""
     trace = load_session(session)
     profile = trace.profile("cputime", tables=False)
-    domains, accounts, table = Domains(HiddenSoFar()), Accounts(), _table(trace)
+    domains = Domains(HiddenSoFar())
+    found = replace(Ended.of(session, trace, domains), quality=profile.info["quality"])
     for quanta in profile.recipe.quanta:
         if len(quanta):
             _enter(domains, quanta).append(quanta.edges_ns[[0, -1]], np.array([quanta.energy_j.sum()]))
     columns = ["tasks_j", "runtime_j", "other_j", "idle_j", "spin_j", "unidentified_j"]
-    parts_j = profile.accounts.loc[[one.name for one in (*domains.counted, *domains.gpus)], columns].astype(float)
+    parts_j = profile.accounts.loc[[one.name for one in domains.shown if one.counted], columns].astype(float)
     known_j = parts_j.dropna()
     for name, values in (known_j if len(known_j) else parts_j).iterrows():
-        accounts.add(str(name), values.to_numpy())
-    _, _, other_j, idle_j, *_ = accounts.parts_j.tolist()
-    accounts.own_j = float(accounts.parts_j.sum()) - other_j - idle_j
-    places = {shown(entry.name): index for index, entry in reversed(list(enumerate(table.entries)))}
+        found.accounts.add(str(name), values.to_numpy())
+    entries = found.threads.tasks.table.entries
+    places = {shown(entry.name): index for index, entry in reversed(list(enumerate(entries)))}
     sums = pd.DataFrame(profile.sums.columns, index=profile.sums.names).fillna({"energy_j": 0.0})
     sums = sums[sums["instances"] > 0]
     tasks = np.array([places[name] for name in sums.index], np.int64)
-    accounts.add_tasks(tasks, sums["energy_j"].to_numpy(), sums["instances"].to_numpy())
-    count = sum(one.count > 0 for one in trace.threads)
-    quality = profile.info["quality"]
-    return Ended(table, domains, [], trace.start_ns, trace.end_ns, accounts, quality, count)
+    found.accounts.add_tasks(tasks, sums["energy_j"].to_numpy(), sums["instances"].to_numpy())
+    found.threads.count = sum(one.count > 0 for one in trace.threads)
+    return found
 
 
 def followed(session: Path) -> Ended:
@@ -93,20 +93,12 @@ def followed(session: Path) -> Ended:
         quanta = whole.between(trace.start_ns, trace.end_ns)[0]
         if len(quanta):
             _enter(domains, quanta, static_w.get(quanta.name, 0.0)).append(quanta.edges_ns, quanta.energy_j)
-    cut_off = find_cut_off(trace)
-    threads = [
-        FollowedThread(
-            thread,
-            end_ns=thread_end_ns(trace, thread),
-            cut_off_s=cut_off[thread.ordinal].cpu_s if thread.ordinal in cut_off else math.inf,
-        )
-        for thread in trace.threads
-    ]
-    return Ended(_table(trace), domains, threads, trace.start_ns, trace.end_ns, Accounts())
-
-
-def _table(trace: Trace) -> TaskTable:
-    return trace.threads[0].table if trace.threads else TaskTable()
+    found, cut_off = Ended.of(session, trace, domains), find_cut_off(trace)
+    for thread in trace.threads:
+        guess = cut_off.get(thread.ordinal)
+        cut_off_s = math.inf if guess is None else guess.cpu_s
+        found.threads.add(FollowedThread(thread, end_ns=thread_end_ns(trace, thread), cut_off_s=cut_off_s))
+    return found
 
 
 def _enter(domains: Domains, quanta: Quanta, static_w: float = 0.0) -> Domain:

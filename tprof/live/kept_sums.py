@@ -21,7 +21,6 @@ from tprof.trace.freeing import remove_records, remove_stream
 from tprof.trace.layout import NO_TASK
 from tprof.trace.manifest import read_manifest
 from tprof.trace.metadata import MAX_NS, sound_manifest, start_ns_of
-from tprof.trace.metric_names import ACCOUNTS
 from tprof.trace.sums import DOMAIN_SUMS, NO_THREAD, TASK_SUMS, THREAD, THREADS, Block, SumsFile, SumsReader
 
 from .domains import RunningDomains
@@ -73,8 +72,9 @@ class KeptSums:
         self.problem: OSError | None = None
         manifest, _ = sound_manifest(read_manifest(session))
         self._file = SumsFile(session, start_ns_of(manifest) or 0, span_ns)
-        resume_ns = self._resume_ns = self._file.until_ns
-        self.until_ns = self._begun_ns = self._file.begin_ns if resume_ns is None else resume_ns
+        resume_ns = self._file.until_ns
+        self.until_ns = self._file.begin_ns if resume_ns is None else resume_ns
+        self._before_ns = -1 if resume_ns is None else resume_ns
         domains = manifest.get("domains", ())
         self._places = {str(one.get("name")): place for place, one in enumerate(domains)}
         qualities = {str(one.get("quality")) for one in domains if one.get("counted")}
@@ -86,7 +86,6 @@ class KeptSums:
         self._open: Table = np.empty(0, TASK_SUMS)
         self.open_count = 0
         self._domains: list[Table] = []
-        self._known: dict[str, tuple[int, float, Floats]] = {}
         self._followed: dict[Path, int] = {}
         self._removable: list[FollowedThread] = []
         self._meter = Meter(
@@ -106,7 +105,6 @@ class KeptSums:
         """Follow a part of the recording; returns whether there is more. Raises TraceError."""
         at_ns = self._meter.until_ns
         more = self._meter.step(min(LONGEST_STEP_NS, self._end_of_span(at_ns) - at_ns))
-        self._note_domains()
         if self._meter.until_ns >= self._end_of_span(self.until_ns):
             self._write()
         return more
@@ -143,13 +141,15 @@ class KeptSums:
         pairs, place = np.unique(np.stack((thread, ran.owners.task[ran.slot])), axis=1, return_inverse=True)
         of_parts, place = self._keyed(block, *pairs), place.ravel()
         sums = {"cpu_s": np.where(own, ran.cpu_s, 0.0), "own_s": np.where(own, np.diff(ran.t_ns) * 1e-9, 0.0)}
-        for plan in block.plans:
-            for name, values in zip(("energy_j", "dynamic_j"), joules_of_segments(plan), strict=True):
+        for one in block.shared:
+            self._add_domain(one)
+            joules = () if one.plan is None else joules_of_segments(one.plan)
+            for name, values in zip(("energy_j", "dynamic_j"), joules, strict=False):
                 sums[name] = sums.get(name, 0.0) + np.where(ran.slot > 0, values, 0.0)
         for name, values in sums.items():
             of_parts[name] = np.bincount(place, weights=values, minlength=len(of_parts))
         begun, ended = (self._keyed(block, records["thread"], records["task"]) for _ in range(2))
-        begun["begun"] = block.new & (records["start_ns"] > (-1 if self._resume_ns is None else self._resume_ns))
+        begun["begun"] = block.new & (records["start_ns"] > self._before_ns)
         duration_s = (records["end_ns"] - records["start_ns"]) * 1e-9
         energy_j = records["dynamic_j"] + records["static_j"]
         half_j, resolved = self._bounds(block, energy_j)
@@ -163,11 +163,21 @@ class KeptSums:
         self._open = ended[is_open]  # of a session that ends here, each has ended where its last segment did
 
     def _keyed(self, block: sharing.Block, thread: NDArray[np.integer], task: NDArray[np.uint32]) -> Table:
-        rows, processes = np.zeros(len(task), TASK_SUMS), self._meter.processes
+        rows, processes = np.zeros(len(task), TASK_SUMS), self._meter.threads.processes
         rows["span"], rows["task"] = self._span_of(block.own_ns[0]), task
         rows["process"] = [processes[one] for one in thread.tolist()]
         rows["thread"] = thread if self._by_thread else NO_THREAD
         return rows
+
+    def _add_domain(self, one: sharing.SharedDomain) -> None:
+        """Add what a domain measured in a block, and where it went."""
+        if one.name in self._places and len(one.quanta):
+            edges_ns = one.quanta.edges_ns
+            tasks_j, runtime_j, other_j, idle_j, *native_j = one.sums.tolist()
+            joules = float(one.quanta.energy_j.sum()), tasks_j, runtime_j + sum(native_j), other_j, idle_j
+            seconds = float(edges_ns[-1] - edges_ns[0]) * 1e-9
+            row = self._span_of(int(edges_ns[0])), self._places[one.name], seconds, *joules
+            self._domains.append(np.array([row], DOMAIN_SUMS))
 
     def _bounds(self, block: sharing.Block, energy_j: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         """Return half the bounds of instances, as those of a profile, and whether any quantum holds them."""
@@ -188,23 +198,6 @@ class KeptSums:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
-
-    def _note_domains(self) -> None:
-        """Add what the domains measured in a step, and where it went."""
-        accounts = self._meter.by_domain()
-        for one in self._meter.domains.shown:
-            parts_j = accounts.get(one.name, np.zeros(len(ACCOUNTS)))
-            measured_j = float(parts_j.sum()) if one.counted else one.known_j - one.lead_in_j
-            last_ns = (one.first_ns if one.counted else one.last_ns) or 0
-            begin_ns, before_j, before = self._known.get(one.name, (self._begun_ns, 0.0, np.zeros(len(ACCOUNTS))))
-            self._known[one.name] = last_ns, measured_j, parts_j
-            if one.name not in self._places or last_ns <= begin_ns:
-                continue
-            tasks_j, runtime_j, other_j, idle_j, *native_j = (parts_j - before).tolist()
-            seconds, more_j = (last_ns - begin_ns) * 1e-9, measured_j - before_j
-            joules = more_j, tasks_j, runtime_j + sum(native_j), other_j, idle_j
-            row = self._span_of(begin_ns), self._places[one.name], seconds, *joules
-            self._domains.append(np.array([row], DOMAIN_SUMS))
 
     def _write(self) -> None:
         """Write a block; without space for it, its sums go into the next one."""
@@ -227,7 +220,8 @@ class KeptSums:
 
     def _new_threads(self) -> Table:
         """Return the threads that no block names yet, if threads are kept."""
-        threads = (*self._meter.threads, *self._meter.left) if self._by_thread else ()
+        followed = (*self._meter.threads.followed, *(self._meter.left or ())) if self._by_thread else ()
+        threads = [one.thread for one in followed]
         new = [one for one in threads if (one.process, one.ordinal) not in self._named]
         return np.array([(one.process, one.ordinal, one.tid, one.name.encode()[:32]) for one in new], THREAD)
 
@@ -249,13 +243,13 @@ class KeptSums:
             with suppress(FileNotFoundError):
                 remove_records(path, count)
         for thread in self._removable:
-            remove_stream(thread.stream.path)
+            remove_stream(thread.path)
             meter.forget(thread)
         self._free_events()
         with suppress(TraceError):
             meter.leave_processes(self._left_processes())
-        self._removable, meter.left = meter.left, []
-        self._followed = {one.stream.path: one.done for one in meter.threads} | meter.domains.read_counts()
+        self._removable, meter.left = meter.left or [], []
+        self._followed = {one.path: one.done for one in meter.threads.followed} | meter.domains.read_counts()
 
     def _free_events(self) -> None:
         """Remove the events of a task runtime, of which nothing is kept."""

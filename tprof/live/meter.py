@@ -10,11 +10,8 @@ Of a session that has ended everything is known, so its figures are those of the
 from __future__ import annotations
 
 import math
-import os
-import sys
 import threading
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,32 +24,27 @@ from tprof.errors import TraceError
 from tprof.trace.gone import read_gone
 from tprof.trace.kinds import least_certain
 from tprof.trace.manifest import END, read_manifest
-from tprof.trace.metadata import MAX_NS, packages_of_cpus, sound_manifest, start_ns_of
+from tprof.trace.metadata import MAX_NS, sound_manifest, start_ns_of
 from tprof.trace.metric_names import ACCOUNTS
 from tprof.trace.sums import DOMAIN_SUMS, SumsReader, keeps_summary
 from tprof.trace.sums_trace import await_last
-from tprof.trace.tasks import TaskTable
-from tprof.trace.thread import open_thread
 
 from .domains import Domains, RunningDomains
-from .natives import Natives
-from .sharing import OUTSIDE, Accounts, LiveSharing
-from .threads import MOST_IN_BLOCK, FollowedThread, LiveBlocks
+from .natives import LivePools
+from .sharing import Accounts, LiveSharing
+from .threads import MOST_IN_BLOCK, OUTSIDE, LiveThreads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from .pools import LivePools
     from .sharing import Block
+    from .threads import FollowedThread
 
 
-SAMPLES = ".samples"
 SLICE_NS, CATCH_UP_NS = 100_000_000, 2_000_000_000
-MOST_NUMBERS = 1 << 16
-"""Of tasks, for which a count of each is made; they are seldom larger."""
 READ_S = 0.002
 """CPU time of one `read`, unless more was saved; the rest is left to the next one."""
 SHORTEST_NS, LONGEST_NS = 10_000_000, 1_000_000_000
@@ -107,13 +99,12 @@ class Meter:
     Attributes
     ----------
     session : its directory
-    table, domains : its tasks, and its domains as far as they are known
+    threads, domains : with samples, and with joules, as far as they are known
+    table : the tasks
     static_w : static power by domain
     start_ns, until_ns : begin of the recorded block, and up to when the joules are shared
     accounts : the joules
     listeners : called with each block, under the lock
-    threads : with samples, that have not ended, as far as they are known
-    processes : the process of each thread by the thread's ordinal
     left : with a keeper, threads that have ended, and whose files nobody needs once their joules are shared
     """
 
@@ -147,36 +138,30 @@ class Meter:
             If it cannot be read.
         """
         self.session = session
-        self._process, self._count_threads, self._has_clock = process, count_threads, has_clock
-        self._directory = session / "threads"
-        self._keeps, self._resume_ns = keeper is not None, resume_ns
-        self._files: set[str] = set()
-        self.threads: list[FollowedThread] = []
-        self.processes: dict[int, int] = {}
-        self.left: list[FollowedThread] = []
-        self._first_ns: int | None = None
+        self._process, self._resume_ns = process, resume_ns
+        self.left: list[FollowedThread] | None = None if keeper is None else []
         self._end_ns: int | None = None
         self._quality: str | None = None
-        self._reached_ns = self._ended_threads = 0
+        self._reached_ns: int | None = None
         self._slice_ns, self._cheapest_s = SLICE_NS, math.inf
         self._lock = threading.Lock()
-        self._blocks: LiveBlocks | None = None
-        self._natives: Natives | None = None
         self._pools: LivePools | None = None
         self._manifest, _ = sound_manifest(read_manifest(session))
         self.static_w = static_watts(self._manifest)
         is_over = (session / END).exists() if is_over is None else is_over
         has_sums = keeper is None and keeps_summary(self._manifest)
         self.accounts = Accounts()
+        self.threads = LiveThreads(
+            session, self._manifest, process=process, count=count_threads, has_clock=has_clock
+        )  # fmt: skip
+        self.table = self.threads.tasks.table
         if is_over and not has_sums:
             self._read_ended()
         else:
             if is_over:
                 await_last(session)
             self._open_running()
-        self._sharing = LiveSharing(
-            self.domains, self.accounts, process=process, processes=self.processes, with_bounds=keeper is not None
-        )
+        self._sharing = LiveSharing(self.domains, self.accounts, process, with_bounds=keeper is not None)
         self.listeners = self._sharing.listeners
         if keeper is not None:
             self.listeners.append(keeper)
@@ -185,48 +170,45 @@ class Meter:
             self._end_ns = self.until_ns if is_over else None
 
     def _open_running(self) -> None:
-        self.table = TaskTable()
         self.domains: Domains = RunningDomains(self.session, self.static_w, all_domains=self._process == OUTSIDE)
         gone = read_gone(self.session)
         self.start_ns = self.until_ns = max(start_ns_of(self._manifest) or 0, 0 if gone is None else gone.until_ns)
-        self._packages_of_cpus = packages_of_cpus(self._manifest)
         if not keeps_summary(self._manifest):  # sums have no account for what native threads did
-            self._natives = Natives(self.session, self.table, self._learn)
+            self._pools = LivePools(self.session, self._manifest, self.threads)
 
     def _read_ended(self) -> None:
         """Begin with all that is known of a session that has ended; its profile's joules, unless they are followed."""
         from . import ended  # noqa: PLC0415 - a recording that runs does without
 
-        found = (ended.followed if self._keeps else ended.profiled)(self.session)
-        self.table, self.domains, self.threads = found.table, found.domains, found.threads
-        self.accounts = found.accounts
-        self.processes |= {one.ordinal: one.process for one in found.threads}
+        found = (ended.profiled if self.left is None else ended.followed)(self.session)
+        self.threads, self.domains, self.accounts = found.threads, found.domains, found.accounts
+        self.table, self._quality = self.threads.tasks.table, found.quality
         self.start_ns, self._end_ns = found.start_ns, found.end_ns
-        self.until_ns = self.start_ns if self._keeps else self._end_ns
-        self._quality, self._ended_threads = found.quality, found.ended_threads
+        self.until_ns = self._end_ns if self.left is None else self.start_ns
 
     def _resume(self) -> None:
         """Begin with the sums that are kept of the session so far."""
-        manifest, _ = sound_manifest(read_manifest(self.session))
-        tasks, rows, until_ns = joined([]), [np.empty(0, DOMAIN_SUMS)], None
+        tasks, domains, until_ns = joined([]), [np.empty(0, DOMAIN_SUMS)], None
         try:
             for block in SumsReader(self.session).blocks():
                 tasks, until_ns = joined([tasks, block.tasks], ["process", "task"]), block.until_ns
-                rows.append(block.domains)
+                domains.append(block.domains)
         except TraceError:
             return
         if until_ns is None:
             return
-        counted = {at: one for at, one in enumerate(manifest.get("domains", ())) if one.get("counted")}
-        sums = np.concatenate(rows)
-        for at, one in counted.items():
+        sums = np.concatenate(domains)
+        counted = [(at, one) for at, one in enumerate(self._manifest.get("domains", ())) if one.get("counted")]
+        for at, one in counted:
             mine = sums[sums["domain"] == at]
-            parts_j = [float(mine[f"{name}_j"].sum()) for name in ACCOUNTS[:4]]
+            parts_j = [mine[f"{name}_j"].sum() for name in ACCOUNTS[:4]]
             self.accounts.add(str(one.get("name")), np.array([*parts_j, 0.0, 0.0]))
-        keys = zip(tasks["process"].tolist(), tasks["task"].tolist(), strict=True)
-        places = np.array([self._index(process, number) for process, number in keys], np.int64)
-        self.accounts.add_tasks(places, tasks["energy_j"], tasks["begun"])
-        self._quality = least_certain({str(one.get("quality")) for one in counted.values()})
+        for row in np.split(tasks, len(tasks)) if len(tasks) else ():
+            process = int(row["process"][0])
+            self.threads.tasks.learn(process, row["task"])
+            place = np.array([self.table.numbers(process)[int(row["task"][0])]])
+            self.accounts.add_tasks(place, row["energy_j"], row["begun"])
+        self._quality = least_certain({str(one.get("quality")) for _, one in counted})
         self._resume_ns = self.until_ns = until_ns
 
     @property
@@ -248,17 +230,15 @@ class Meter:
     @property
     def is_alone(self) -> bool:
         """Whether no other process of the recording has run anything."""
-        return set(self.processes.values()) <= {self._process}
-
-    @property
-    def thread_count(self) -> int:
-        """Number of threads with samples so far, those that have ended too."""
-        return len(self.threads) + self._ended_threads
+        return set(self.threads.processes.values()) <= {self._process}
 
     def energy(self) -> Energy:
         """Share all joules known now, and return all figures."""
         with self._lock:
-            self._catch_up()
+            # Not those that arrive meanwhile.
+            now_ns = self._now_ns()
+            while self._step(CATCH_UP_NS) and self.until_ns < now_ns:
+                pass
             return self._figures()
 
     def figures(self) -> Energy:
@@ -286,22 +266,19 @@ class Meter:
     def _by_name(self, values: NDArray[np.float64]) -> dict[str, float]:
         """Return the sums of tasks, by index, that are not 0, by name."""
         found: dict[str, float] = {}
-        for entry, value in zip(self.table.entries, values.tolist(), strict=False):
-            if value:
-                found[entry.name] = found.get(entry.name, 0.0) + value
+        for index in np.flatnonzero(values).tolist():
+            name = self.table.entries[index].name
+            found[name] = found.get(name, 0.0) + float(values[index])
         return found
 
     def _figures(self) -> Energy:
         task_j, starts = self._by_name(self.accounts.task_j), self._by_name(self.accounts.starts)
         tasks = {name: TaskEnergy(task_j.get(name, 0.0), int(starts.get(name, 0))) for name in starts | task_j}
         is_known = self.quality != "none"
-        parts_j = self.accounts.parts_j if is_known else np.full(len(ACCOUNTS), math.nan)
-        tasks_j, runtime_j, other_j, idle_j, spin_j, unidentified_j = parts_j.tolist()
+        parts_j = self.accounts.parts_j.tolist() if is_known else [math.nan] * len(ACCOUNTS)
         until_s = (self.until_ns - self.start_ns) * 1e-9
-        return Energy(
-            tasks, tasks_j, runtime_j, other_j, idle_j, float(parts_j.sum()), self.quality, until_s, spin_j,
-            unidentified_j,
-        )  # fmt: skip
+        tasks_j, runtime_j, other_j, idle_j, *native_j = parts_j
+        return Energy(tasks, tasks_j, runtime_j, other_j, idle_j, sum(parts_j), self.quality, until_s, *native_j)
 
     def step(self, slice_ns: int = CATCH_UP_NS) -> bool:
         """Share the joules of the next slice of the recording; returns whether there is more. Raises TraceError."""
@@ -336,12 +313,6 @@ class Meter:
     def _now_ns(self) -> int:
         return _core.now_ns() if self._end_ns is None else self._end_ns
 
-    def _catch_up(self) -> None:
-        """Share the joules known at the call, not those that arrive meanwhile."""
-        now_ns = self._now_ns()
-        while self._step(CATCH_UP_NS) and self.until_ns < now_ns:
-            pass
-
     def _step(self, slice_ns: int) -> bool:
         try:
             return self._share_more(slice_ns)
@@ -360,128 +331,78 @@ class Meter:
         now_ns = self._now_ns()
         # After reading the sensors: threads that began before have a file by now.
         self._find_threads()
-        blocks = self._blocks or self._begin()
         since_ns = self.until_ns
         most_ns = since_ns + slice_ns
-        if self._natives is not None and domains.counted:
-            self._natives.read(self.processes.values(), since_ns, most_ns)
-            most_ns = self._natives.known_ns(most_ns, now_ns)
-            if most_ns <= since_ns:
-                return False
-        end_ns = domains.until(since_ns, most_ns, now_ns)
+        if self._pools is not None and domains.counted:
+            most_ns = self._pools.read(since_ns, most_ns, now_ns)
+        end_ns = domains.until(since_ns, most_ns, now_ns) if most_ns > since_ns else None
         if end_ns is None:
             return more
         until_ns = domains.reach(end_ns)
-        full_ns = self._load(until_ns, max(MOST_IN_BLOCK // max(len(self.threads), 1), 1))
-        if full_ns < until_ns:
-            end_ns = domains.until(since_ns, min(full_ns, end_ns), now_ns) or end_ns
+        loaded_ns = self.threads.load(until_ns, MOST_IN_BLOCK)
+        if loaded_ns < until_ns:
+            end_ns = domains.until(since_ns, min(loaded_ns, end_ns), now_ns) or end_ns
             until_ns = domains.reach(end_ns)
-            self._load(until_ns)
-        self._share_block(blocks, since_ns, end_ns, until_ns, now_ns)
+            self.threads.load(until_ns)
+        self._share_block((since_ns, end_ns), until_ns, now_ns)
         self.until_ns = end_ns
         if isinstance(domains, RunningDomains):
             domains.so_far.leave(end_ns)
-        self._leave([thread for thread in self.threads if thread.is_over(end_ns)])
+        self._leave([one for one in self.threads.followed if one.is_over(end_ns)])
         return more or end_ns < (domains.last_ns or now_ns)
-
-    def _load(self, until_ns: int, most: int = sys.maxsize) -> int:
-        """Read all threads up to a time, or so many samples of one; returns up to when, at most that."""
-        for one in self.threads:
-            one.load(until_ns, self._learn, most)
-        return min([until_ns, *(one.loaded_ns for one in self.threads if one.loaded >= most)])
 
     def finish(self) -> None:
         """Follow the samples of a session that has ended after its last reading. Raises OSError, TraceError."""
         with self._lock:
             self._find_threads()
-            blocks = self._blocks or self._begin()
-            self._load(MAX_NS)
-            end_ns = 1 + max([self._end_ns or 0, *(one.loaded_ns for one in self.threads)])
+            self.threads.load(MAX_NS)
+            end_ns = 1 + max([self._end_ns or 0, *(one.loaded_ns for one in self.threads.followed)])
             if end_ns > self.until_ns:
-                self._share_block(blocks, self.until_ns - 1, end_ns, end_ns, end_ns)
+                self._share_block((self.until_ns - 1, end_ns), end_ns, end_ns)
 
-    def _share_block(self, blocks: LiveBlocks, since_ns: int, end_ns: int, until_ns: int, now_ns: int) -> None:
-        """Share the quanta that begin between two times, the last of which ends at `until_ns`."""
-        domains = self.domains
-        ran = blocks.read(self.threads, end_ns, until_ns, max(now_ns, until_ns))
-        if self._first_ns is None:
-            self._first_ns = min((one.first_ns for one in self.threads if one.first_ns is not None), default=None)
-        if self._natives is not None and self._natives.have_moved:
-            if self._pools is None:
-                from .pools import LivePools  # noqa: PLC0415 - most programs have none
-
-                self._pools = LivePools(self._natives, self._manifest, self.table)
-            self._pools.find(self.threads, ran, (since_ns, end_ns), until_ns)
-        pools = self._pools
-
-        def seen_at(t_ns: NDArray[np.int64]) -> NDArray[np.float64]:
-            seen_s = blocks.seen_at(t_ns)
-            return seen_s if pools is None else seen_s + pools.seen_at(t_ns)
-
-        if isinstance(domains, RunningDomains) and until_ns > self._reached_ns:
-            domains.so_far.extend(self._reached_ns, until_ns, seen_at, first_ns=self._first_ns)
-            self._reached_ns = until_ns
-        self._sharing.step(blocks, ran, (since_ns, end_ns), pools)
-
-    def _begin(self) -> LiveBlocks:
-        """Begin with the first block."""
+    def _find_threads(self) -> None:
+        """Find new threads, and begin with the first block."""
+        if self._end_ns is None:
+            self.threads.find()
+        if self._reached_ns is not None:
+            return
         domains = self.domains
         begin_ns = max(domains.first_ns or 0, self._resume_ns or self.start_ns)
         self.until_ns = self._reached_ns = begin_ns
         if isinstance(domains, RunningDomains):
             domains.find_static(self.start_ns)
         domains.begin(begin_ns)
-        self._blocks = LiveBlocks(begin_ns, packages=len(domains.packages) > 1, widths=self._sharing.widths)
-        return self._blocks
+        self.threads.begin(begin_ns, packages=len(domains.packages) > 1, widths=self._sharing.widths)
+
+    def _share_block(self, own_ns: tuple[int, int], until_ns: int, now_ns: int) -> None:
+        """Share the quanta that begin between two times, the last of which ends at `until_ns`."""
+        domains, threads = self.domains, self.threads
+        ran = threads.read(own_ns[1], until_ns, max(now_ns, until_ns))
+        pools = self._pools
+        if pools is not None:
+            pools.find(ran, own_ns, until_ns)
+
+        def seen_at(t_ns: NDArray[np.int64]) -> NDArray[np.float64]:
+            seen_s = threads.seen_at(t_ns)
+            return seen_s if pools is None else seen_s + pools.seen_at(t_ns)
+
+        reached_ns = self._reached_ns or 0
+        if isinstance(domains, RunningDomains) and until_ns > reached_ns:
+            domains.so_far.extend(reached_ns, until_ns, seen_at, first_ns=threads.first_ns)
+            self._reached_ns = until_ns
+        self._sharing.step(threads, ran, own_ns, [] if pools is None else pools.cuts)
 
     def leave_processes(self, ended: Collection[int]) -> None:
         """Follow no thread any more of processes that were killed, which are read to their end."""
         with self._lock:
-            gone = [one for one in self.threads if one.process in ended and one.done >= one.committed()]
-            if self._blocks is not None and gone:
-                self._blocks.end_of(one.ordinal for one in gone)
-            self._leave(gone)
+            self._leave(self.threads.leave_processes(ended))
 
     def forget(self, thread: FollowedThread) -> None:
         """Forget the name of a thread's file, which was removed."""
         with self._lock:
-            self._files.discard(thread.stream.path.name)
+            self.threads.forget(thread)
 
-    def _leave(self, threads: Sequence[FollowedThread]) -> None:
-        if threads:
-            self._ended_threads += len(threads)
-            self.threads = [one for one in self.threads if one not in threads]
-            if self._keeps:
-                self.left += threads
-
-    def _learn(self, process: int, numbers: NDArray[np.uint32]) -> None:
-        """Enter tasks with these numbers into the table; those whose names are not there have lost them."""
-        is_small = int(numbers.max(initial=0)) < MOST_NUMBERS
-        distinct = np.flatnonzero(np.bincount(numbers)) if is_small else np.unique(numbers)
-        missing = set(distinct.tolist()) - self.table.numbers(process).keys()
-        if not missing:
-            return
-        with suppress(TraceError):  # without a table they are lost names
-            self.table.read(self.session / "tasks" / f"{process:08d}.jsonl", process)
-        for number in sorted(missing - self.table.numbers(process).keys()):
-            self.table.lost(process, number)
-
-    def _index(self, process: int, number: int) -> int:
-        self._learn(process, np.array([number], np.uint32))
-        return self.table.numbers(process)[number]
-
-    def _find_threads(self) -> None:
-        """Open the files of threads that are new. To list a folder gives the interpreter's lock away."""
-        if self._end_ns is not None or (self._count_threads is not None and self._count_threads() == len(self._files)):
-            return
-        for name in os.listdir(self._directory):  # noqa: PTH208 - it is hot
-            if not name.endswith(SAMPLES) or name in self._files:
-                continue
-            try:
-                thread = open_thread(self._directory / name, self.table, self._packages_of_cpus)
-            except TraceError:
-                continue  # its header is not whole yet: next time
-            own = thread.process == self._process
-            self.threads.append(FollowedThread(thread, own=own, has_clock=own or self._has_clock(thread.pid)))
-            self.processes[thread.ordinal] = thread.process
-            self._files.add(name)
+    def _leave(self, threads: list[FollowedThread]) -> None:
+        self.threads.leave(threads)
+        if self.left is not None:
+            self.left += threads

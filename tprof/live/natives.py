@@ -1,28 +1,43 @@
-"""The native threads of a session that runs, as far as their files are committed: of a block and the second before."""
+"""The native threads of a session that runs, and whose work their pools did, as far as is known by now.
+
+A block and the second before it are looked at as a window of time of a recording that has ended: by the same rules, the
+users of a pool are whoever its calls, its creators and its onsets show there. So a task's part is less certain than in
+the end, when the whole recording is known.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tprof.analysis.attribution.natives.cuts import EVER, Parts
+from tprof.analysis.attribution.natives.pools import BY_CPU_TIME, StreamedPools
+from tprof.analysis.attribution.natives.segments import Reach, Runs
+from tprof.analysis.attribution.natives.users import Recorded, find_pools, settings_of
 from tprof.errors import TraceError
 from tprof.trace import layout
 from tprof.trace.kinds import NativeKind
+from tprof.trace.metadata import MAX_NS
 from tprof.trace.native import OF_LIBRARIES, is_clock, open_native
 
 from .threads import tail_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from tprof.trace import PoolCalls
-    from tprof.trace.native import NativeFile, NativeThread
-    from tprof.trace.tasks import TaskTable
+    from tprof.analysis.attribution.natives.pools import CutPool
+    from tprof.analysis.attribution.natives.segments import NativeSegments
+    from tprof.analysis.attribution.natives.users import Onsets
+    from tprof.analysis.attribution.segments import JoinedSegments
+    from tprof.trace.native import NativeFile
 
-    from .threads import Learn
+    from .threads import LiveTasks, LiveThreads
 
+Floats = NDArray[np.float64]
+Times = NDArray[np.int64]
 Records = np.ndarray[Any, np.dtype[np.void]]
 
 BEFORE_NS = 1_000_000_000
@@ -37,14 +52,15 @@ class FollowedNatives:
 
     Attributes
     ----------
+    file, records : their file, and what is kept of it
     last_ns, has_moved : time of the last reading of a clock, and whether any moved
     """
 
-    def __init__(self, file: NativeFile, learn: Learn) -> None:
+    def __init__(self, file: NativeFile, tasks: LiveTasks) -> None:
         """Begin with the first record."""
         self._tail = tail_of(file.stream, layout.NATIVE)
-        self._file, self._learn = file, learn
-        self._records = np.empty(0, layout.NATIVE)
+        self.file, self._tasks = file, tasks
+        self.records = np.empty(0, layout.NATIVE)
         self.last_ns, self.has_moved = 0, False
 
     def read(self, begin_ns: int, until_ns: int) -> None:
@@ -62,14 +78,14 @@ class FollowedNatives:
     def _add(self, records: Records) -> None:
         named = np.isin(records["kind"], (NativeKind.CREATOR, NativeKind.CALLS)) & (records["value"] > 0)
         tasks = records["task"][named]
-        self._learn(self._file.process, tasks[tasks != layout.NO_TASK])
-        self._records = np.concatenate((self._records, records[records["kind"] != NativeKind.COUNTS]))
+        self._tasks.learn(self.file.process, tasks[tasks != layout.NO_TASK])
+        self.records = np.concatenate((self.records, records[records["kind"] != NativeKind.COUNTS]))
         self.last_ns = max(self.last_ns, int(records["t_ns"][is_clock(records)].max(initial=0)))
         self.has_moved |= bool((records["kind"] == NativeKind.CLOCK).any())
 
     def _forget(self, begin_ns: int) -> None:
         """Forget calls and threads that ended before a time, and readings: threads appear with the last one before."""
-        records = self._records
+        records = self.records
         kind, numbers, is_before = records["kind"], records["thread"], records["t_ns"] < begin_ns
         before = np.flatnonzero(is_clock(records) & is_before)
         latest = dict(zip(numbers[before].tolist(), records[before], strict=True))
@@ -79,55 +95,93 @@ class FollowedNatives:
         ended = numbers[(kind == NativeKind.END) & is_before]
         gone = (kind == NativeKind.CALLS) & (records["t_ns"] + records["value"] < begin_ns)
         gone |= ~np.isin(kind, OF_LIBRARIES) & np.isin(numbers, ended) | (kind == NativeKind.CLOCK) & is_before
-        self._records = records[~gone]
-
-    def threads(self) -> list[NativeThread]:
-        """Return the threads that may have moved."""
-        return self._file.threads_in(self._records.copy())
-
-    def calls(self) -> list[PoolCalls]:
-        """Return the calls that gave work to pools."""
-        return self._file.calls_in(self._records.copy())
+        self.records = records[~gone]
 
 
-class Natives:
-    """The native threads of all processes of a session."""
+class LivePools:
+    """The pools of native threads of all processes of a session, block after block.
 
-    def __init__(self, session: Path, table: TaskTable, learn: Learn) -> None:
-        """Begin without any."""
-        self._directory, self._table, self._learn = session / "native", table, learn
+    Attributes
+    ----------
+    cuts : those that have segments in the block
+    """
+
+    def __init__(self, session: Path, manifest: Mapping[str, Any], threads: LiveThreads) -> None:
+        """Begin before the first block."""
+        self._directory, self._settings, self._threads = session / "native", settings_of(manifest), threads
         self._files: dict[int, FollowedNatives] = {}
+        self._ran: dict[Reach, Runs] = {}
+        self._onsets: dict[tuple[object, ...], Onsets] = {}
+        self.cuts: list[CutPool] = []
+        self._used_s = 0.0
 
-    @property
-    def have_moved(self) -> bool:
-        """Whether any has used CPU time."""
-        return any(one.has_moved for one in self._files.values())
+    def read(self, since_ns: int, until_ns: int, now_ns: int) -> int:
+        """Read what is new for a block between two times; returns up to when it is known what was done there.
 
-    def read(self, processes: Iterable[int], since_ns: int, until_ns: int) -> None:
-        """Read what is new of some processes, for a block between two times. Raises OSError."""
-        for process in set(processes) - self._files.keys():
+        Raises OSError.
+        """
+        for process in set(self._threads.processes.values()) - self._files.keys():
             path = self._directory / f"{process:08d}.native"
             if path.exists():
                 try:
-                    self._files[process] = FollowedNatives(open_native(path, self._table), self._learn)
+                    file = open_native(path, self._threads.tasks.table)
                 except TraceError:
                     continue  # its header is not whole yet: next time
+                self._files[process] = FollowedNatives(file, self._threads.tasks)
         for one in self._files.values():
             one.read(since_ns - BEFORE_NS, until_ns)
-
-    def known_ns(self, until_ns: int, now_ns: int) -> int:
-        """Return up to when it is known what they did, at most a time."""
         busy_ns = (one.last_ns for one in self._files.values() if now_ns - one.last_ns < LATE_NS)
         return min([until_ns, *busy_ns])
 
-    def move_since(self, t_ns: int) -> bool:
-        """Return whether a clock was read at a time or later."""
-        return any(one.last_ns >= t_ns for one in self._files.values())
+    def find(self, ran: JoinedSegments, own_ns: tuple[int, int], until_ns: int) -> None:
+        """Find the pools in a block.
 
-    def threads(self) -> list[NativeThread]:
-        """Return those that may have moved."""
-        return [one for file in self._files.values() for one in file.threads()]
+        Parameters
+        ----------
+        ran : what threads with samples ran
+        own_ns : from when to when the block is
+        until_ns : where its last quantum ends
+        """
+        self._used_s += sum(float(np.interp(own_ns[0], *_until(one.segments))) for one in self.cuts)
+        self.cuts, since_ns = [], own_ns[0] - BEFORE_NS
+        files = self._files.values()
+        if not any(one.has_moved for one in files) or all(one.last_ns < since_ns for one in files):
+            self._ran = {}
+            return
+        threads = self._threads.followed
+        reaches = {one.thread.ordinal: Reach(*one.ids, one.first_ns or 0, MAX_NS) for one in threads}
+        for number, one in zip(ran.numbers, ran.apart(), strict=True):
+            before, begin_ns = self._ran.get(reaches[number], Runs.none()), int(one.t_ns[0])
+            before = before.kept(before.begin_ns < begin_ns).limited(since_ns, begin_ns)
+            self._ran[reaches[number]] = Runs.joined([before, Runs.of(one, EVER)]).merged()
+        self.cuts = self._found(since_ns, (own_ns[0], until_ns), ran)
+        near = {thread: one.between(own_ns[1] - BEFORE_NS, own_ns[1]) for thread, one in self._ran.items()}
+        self._ran = {thread: one for thread, one in near.items() if len(one.task)}
+        # Programs may create a pool on each of many threads.
+        there = set(reaches.values())
+        self._onsets = {
+            key: one for key, one in self._onsets.items() if all(at in there for at in key if isinstance(at, Reach))
+        }
 
-    def calls(self) -> list[PoolCalls]:
-        """Return the calls that gave work to pools."""
-        return [one for file in self._files.values() for one in file.calls()]
+    def _found(self, since_ns: int, within_ns: tuple[int, int], ran: JoinedSegments) -> list[CutPool]:
+        """Return the pools in a time, of whose threads it is known what they ran there and before."""
+        tasks = len(self._threads.tasks.table.entries)
+        # The first reading after the block says what was used up to its end.
+        end_ns = within_ns[1] + LATE_NS
+        parts = Parts(np.array((since_ns, within_ns[0])), within_ns, tasks, np.empty(0, np.int64), end_ns)
+        read = [(one.file, one.records) for one in self._files.values()]
+        natives = [thread for file, records in read for thread in file.threads_in(records.copy())]
+        calls = [call for file, records in read for call in file.calls_in(records.copy())]
+        recorded = Recorded(natives, calls, self._settings, since_ns, BY_CPU_TIME, self._ran, parts, self._onsets)
+        found = tuple(one for one in find_pools(recorded) if one.cut.sums.cpu_s > 0)
+        pools = StreamedPools(found, (np.ones(tasks + 1),) * len(found), ran.package is not None, ())
+        return pools.between(*within_ns, ran.instances)
+
+    def seen_at(self, t_ns: Times) -> Floats:
+        """Return the CPU seconds of pools up to times that do not decrease, none before the last block."""
+        return self._used_s + sum((np.interp(t_ns, *_until(one.segments)) for one in self.cuts), np.zeros(len(t_ns)))
+
+
+def _until(native: NativeSegments) -> tuple[Times, Floats]:
+    """Return the times of a pool's segments, and its CPU seconds up to each."""
+    return native.t_ns, np.concatenate((np.zeros(1), np.cumsum(native.cpu_s)))

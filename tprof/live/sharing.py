@@ -5,35 +5,38 @@ Where quanta of several domains overlap, a block waits until each domain's quant
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tprof.analysis.attribution.accounts import settle
+from tprof.analysis.attribution.accounts import NATIVE, NativeTotals, settle
 from tprof.analysis.attribution.instance_bounds import kept_of, widths_of
 from tprof.analysis.attribution.load import Activity
 from tprof.analysis.attribution.segment_energy import gather
 from tprof.analysis.attribution.sharing import dynamic_rates, plan_sharing, split_static, static_rates
+from tprof.trace.layout import NO_TASK
 from tprof.trace.metric_names import ACCOUNTS
 
+from .threads import OUTSIDE
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from tprof.analysis.attribution.hidden import Hidden
+    from tprof.analysis.attribution.natives.pools import CutPool
     from tprof.analysis.attribution.quanta import Quanta
     from tprof.analysis.attribution.segments import JoinedSegments
     from tprof.analysis.attribution.sharing import Sharing
     from tprof.analysis.engine.instance_table import InstanceTable, Records
+    from tprof.trace import Thread
 
     from .domains import Domains
-    from .pools import LivePools
-    from .threads import LiveBlocks
+    from .threads import LiveThreads
 
 Floats = NDArray[np.float64]
-OUTSIDE = -1
-"""In place of this process's ordinal: it is none of those that record."""
 RUNTIME = ACCOUNTS.index("runtime")
 
 
@@ -44,7 +47,7 @@ class Accounts:
     ----------
     by_domain : of each domain that has shared any, its joules in the order of `ACCOUNTS`
     task_j, own_task_j, starts : by index in the task table; joules, those of this process, instances that have begun
-    own_j : of this process and of threads that tprof does not see, without other processes and idle time
+    own_j : of this process and of threads that tprof does not see
     """
 
     def __init__(self) -> None:
@@ -74,6 +77,22 @@ def added(sums: Floats, key: NDArray[np.integer], values: Floats | NDArray[np.bo
     return more
 
 
+class SharedDomain(NamedTuple):
+    """The quanta of a domain that begin in a block, and where their joules went.
+
+    Attributes
+    ----------
+    name, quanta : of the domain
+    sums : its joules in the order of `ACCOUNTS`; 0 if it does not count
+    plan : how they were shared; None: they were not
+    """
+
+    name: str
+    quanta: Quanta
+    sums: Floats
+    plan: Sharing | None = None
+
+
 @dataclass(frozen=True)
 class Block:
     """What a block gave to the instances that ran in it, (n,) each.
@@ -82,20 +101,17 @@ class Block:
     ----------
     own_ns : when it begins and ends
     ran : the segments
-    table, records : the instances, with all joules so far
-    energy_j, dynamic_j : joules of the block
+    table : the instances, with all joules so far
     new, over : whether an instance began in it, and whether it ended
-    plans : how each domain that has quanta here was shared
+    shared : each domain that has quanta here
     """
 
     own_ns: tuple[int, int]
     ran: JoinedSegments
     table: InstanceTable
-    energy_j: Floats
-    dynamic_j: Floats
     new: NDArray[np.bool_]
     over: NDArray[np.bool_]
-    plans: list[Sharing]
+    shared: list[SharedDomain]
 
     @property
     def records(self) -> Records:
@@ -120,15 +136,7 @@ class LiveSharing:
     with_bounds : whether they need bounds of instances
     """
 
-    def __init__(
-        self,
-        domains: Domains,
-        accounts: Accounts,
-        *,
-        process: int,
-        processes: Mapping[int, int],
-        with_bounds: bool = False,
-    ) -> None:
+    def __init__(self, domains: Domains, accounts: Accounts, process: int, *, with_bounds: bool = False) -> None:
         """Begin with the joules so far.
 
         Parameters
@@ -136,70 +144,73 @@ class LiveSharing:
         domains : may grow before the first block
         accounts : the joules, to which it adds
         process : ordinal of this process, or `OUTSIDE`
-        processes : that of each thread by the thread's ordinal, which grows
         """
         self.accounts = accounts
         self.listeners: list[Callable[[Block], None]] = []
         self.with_bounds = with_bounds
-        self._domains, self._process, self._processes = domains, process, processes
+        self._domains, self._process = domains, process
 
     @property
     def widths(self) -> dict[str, int]:
         """What further sums of instances are needed."""
         return widths_of(len(self._domains.counted)) if self.with_bounds else {}
 
-    def step(self, blocks: LiveBlocks, ran: JoinedSegments, own_ns: tuple[int, int], pools: LivePools | None) -> None:
+    def step(self, threads: LiveThreads, ran: JoinedSegments, own_ns: tuple[int, int], cuts: list[CutPool]) -> None:
         """Share the quanta that begin in a block.
 
         Parameters
         ----------
-        blocks, ran : the block
+        threads, ran : the block
         own_ns : when it begins and ends
-        pools : of native threads, which were found for this block; None: none are looked for
+        cuts : the pools of native threads in it
         """
-        table, accounts = blocks.instances, self.accounts
+        table, accounts = threads.instances, self.accounts
         records, rows = table.records, table.count
-        energy_j, dynamic_j = np.zeros((2, rows))
-        own = np.isin(records["thread"], [one for one, process in self._processes.items() if process == self._process])
-        cuts = [] if pools is None else pools.cuts
+        dynamic_j, static_j = np.zeros((2, rows))
         activity = Activity(ran, cuts, self._domains.hidden, tuple(self._domains.packages))  # type: ignore[arg-type]
-        native = None if pools is None else pools.totals(rows)
-        plans: list[Sharing] = []
-        for number, domain in enumerate(self._domains.counted):
-            quanta = domain.take(own_ns[1])
-            if not len(quanta):
-                continue
-            plan = plan_sharing(activity.load(quanta), domain.static_w, 1.0)
-            kept = kept_of(table, number) if self.with_bounds else None
-            found = settle(plan, ran, cuts, native, kept, domain.taken - len(quanta))
-            accounts.add(domain.name, found.sums)
-            energy_j += found.dynamic_j + found.static_j
-            dynamic_j += found.dynamic_j
-            plans.append(plan)
-            accounts.own_j += found.sums[RUNTIME] - self._others_outside(plan, ran)
-        for gpu in self._domains.gpus:
-            parts_j = float(gpu.take(own_ns[1]).energy_j.sum()) * np.eye(len(ACCOUNTS))[RUNTIME]
-            accounts.add(gpu.name, parts_j)
-            accounts.own_j += float(parts_j[RUNTIME])
+        native = NativeTotals(np.zeros((len(NATIVE), rows)))
+        shared: list[SharedDomain] = []
+        number = 0
+        for domain in self._domains.shown:
+            quanta, sums = domain.take(own_ns[1]), np.zeros(len(ACCOUNTS))
+            if not domain.counted or domain.is_gpu:
+                sums[RUNTIME] = quanta.energy_j.sum() if domain.counted else 0.0
+                shared.append(SharedDomain(domain.name, quanta, sums))
+                accounts.own_j += float(sums[RUNTIME])
+            elif len(quanta):
+                plan = plan_sharing(activity.load(quanta), domain.static_w, 1.0)
+                kept = kept_of(table, number) if self.with_bounds else None
+                found = settle(plan, ran, cuts, native, kept, domain.taken - len(quanta))
+                dynamic_j += found.dynamic_j
+                static_j += found.static_j
+                shared.append(SharedDomain(domain.name, quanta, found.sums, plan))
+                accounts.own_j += (
+                    float(found.sums.sum()) - plan.other_j - plan.idle_j - self._of_others(plan, ran, cuts)
+                )
+            if domain.counted and len(quanta):
+                accounts.add(domain.name, shared[-1].sums)
+            number += domain.counted and not domain.is_gpu
         records["dynamic_j"] += dynamic_j
-        records["static_j"] += energy_j - dynamic_j
-        new = np.arange(rows) >= blocks.before
-        others_j, ours_j = (0.0, 0.0) if native is None else native.take()
-        accounts.own_j += float(energy_j[own].sum()) + ours_j - others_j
-        task = records["task"].astype(np.int64)
-        known = task < np.iinfo(np.uint32).max
-        accounts.add_tasks(task[known], energy_j[known], (new & records["begun"])[known])
-        accounts.own_task_j = added(accounts.own_task_j, task[known & own], energy_j[known & own])
+        records["static_j"] += static_j
+        new = np.arange(rows) >= threads.before
+        known = records["task"] < NO_TASK
+        task, energy_j = records["task"][known].astype(np.int64), (dynamic_j + static_j)[known]
+        accounts.add_tasks(task, energy_j, (new & records["begun"])[known])
+        if self._process != OUTSIDE:
+            own = np.isin(records["thread"][known], [one.ordinal for one in ran.threads if self._is_own(one)])
+            accounts.own_task_j = added(accounts.own_task_j, task[own], energy_j[own])
         for listener in self.listeners:
-            listener(Block(own_ns, ran, table, energy_j, dynamic_j, new, blocks.over(), plans))
+            listener(Block(own_ns, ran, table, new, threads.over(), shared))
 
-    def _others_outside(self, plan: Sharing, ran: JoinedSegments) -> float:
-        """Return the joules of other processes' threads outside tasks, where one of them is this process."""
-        others = [at for one, at in zip(ran.threads, ran.joints.parts(), strict=True) if one.process != self._process]
-        if not others or self._process == OUTSIDE:
+    def _is_own(self, thread: Thread) -> bool:
+        return thread.process == self._process
+
+    def _of_others(self, plan: Sharing, ran: JoinedSegments, cuts: list[CutPool]) -> float:
+        """Return the joules of the threads of other processes, where one of them is this process."""
+        own = [*map(self._is_own, ran.threads), *(one.found.process == os.getpid() for one in cuts)]
+        if self._process == OUTSIDE or all(own):
             return 0.0
-        outside_j = np.where(ran.slot == 0, joules_of_segments(plan)[0], 0.0)
-        return sum(float(outside_j[at].sum()) for at in others)
+        return sum(float(one.sum()) for one, is_own in zip(plan.energies(), own, strict=True) if not is_own)
 
 
 def process_joules(quanta: Quanta, static_w: float, own_s: Floats, hidden: Hidden) -> float:

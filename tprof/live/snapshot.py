@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from tprof.trace.kinds import least_certain
-from tprof.trace.metric_names import ACCOUNTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,9 +17,9 @@ CAUGHT_UP_S = 2.0
 
 
 def sum_known(values: Iterable[float]) -> float:
-    """Return the sum of what is known; NaN if nothing is."""
+    """Return the sum of what is known, a whole number if all are; NaN if nothing is."""
     known = [value for value in values if not math.isnan(value)]
-    return math.fsum(known) if known else math.nan
+    return sum(known) if known else math.nan
 
 
 class State(StrEnum):
@@ -175,50 +174,50 @@ class Snapshot:
         return max((host.duration_s for host in self.hosts), default=0.0)
 
 
-_FURTHEST = (State.RUNNING, State.KILLED, State.ENDED)
+class Part(NamedTuple):
+    """The figures of one host, as those of a `Snapshot`."""
+
+    host: HostFigures
+    is_final: bool
+    domains: Sequence[DomainFigures]
+    tasks: Sequence[TaskFigures]
+    accounts: Sequence[AccountFigures]
+    threads: Sequence[ThreadFigures]
 
 
-def join_hosts(session: str, parts: Sequence[Snapshot]) -> Snapshot:
-    """Return the snapshot of parts that have begun, at least one."""
-    hosts = [host for part in parts for host in part.hosts]
-    states = {host.state for host in hosts}
+_FURTHEST = (State.RUNNING, State.KILLED, State.ENDED, State.WAITING)
+_ADDED = ("energy_j", "power_w", "instances", "instances_per_s", "threads")
+_Named = TypeVar("_Named", TaskFigures, AccountFigures)
+
+
+def join_hosts(session: str, parts: Sequence[Part]) -> Snapshot:
+    """Return the snapshot of the parts that have begun."""
+    hosts = tuple(part.host for part in parts)
+    states = {host.state for host in hosts} or {State.WAITING}
     return Snapshot(
         session=session,
         state=next(state for state in _FURTHEST if state in states),
         quality=least_certain({host.quality for host in hosts}),
-        is_final=all(part.is_final for part in parts),
+        is_final=bool(parts) and all(part.is_final for part in parts),
         energy_j=sum_known(host.energy_j for host in hosts),
         power_w=sum_known(host.power_w for host in hosts),
-        hosts=tuple(hosts),
+        hosts=hosts,
         domains=tuple(domain for part in parts for domain in part.domains),
-        tasks=_tasks(parts),
-        accounts=_accounts(parts),
+        tasks=_by_name(task for part in parts for task in part.tasks),
+        accounts=_by_name(account for part in parts for account in part.accounts),
         threads=tuple(thread for part in parts for thread in part.threads),
     )
 
 
-def _tasks(parts: Sequence[Snapshot]) -> tuple[TaskFigures, ...]:
-    by_name: dict[str, list[TaskFigures]] = {}
-    for part in parts:
-        for task in part.tasks:
-            by_name.setdefault(task.name, []).append(task)
-    return tuple(
-        TaskFigures(
-            name=name,
-            energy_j=sum_known(one.energy_j for one in tasks),
-            power_w=sum_known(one.power_w for one in tasks),
-            instances=sum(one.instances for one in tasks),
-            instances_per_s=sum_known(one.instances_per_s for one in tasks),
-            threads=sum(one.threads for one in tasks),
-            budget_j=next((one.budget_j for one in tasks if one.budget_j is not None), None),
-        )
-        for name, tasks in by_name.items()
-    )
-
-
-def _accounts(parts: Sequence[Snapshot]) -> tuple[AccountFigures, ...]:
-    by_name = {name: [one for part in parts for one in part.accounts if one.name == name] for name in ACCOUNTS}
-    return tuple(
-        AccountFigures(name, sum_known(one.energy_j for one in ones), sum_known(one.power_w for one in ones))
-        for name, ones in by_name.items()
-    )
+def _by_name(rows: Iterable[_Named]) -> tuple[_Named, ...]:
+    """Return one row for each name, with the sums of what adds up."""
+    found: dict[str, _Named] = {}
+    for one in rows:
+        before = found.setdefault(one.name, one)
+        if before is not one:
+            names = [name for name in _ADDED if hasattr(one, name)]
+            sums: dict[str, Any] = {name: sum_known((getattr(before, name), getattr(one, name))) for name in names}
+            if isinstance(one, TaskFigures) and isinstance(before, TaskFigures) and before.budget_j is None:
+                sums["budget_j"] = one.budget_j
+            found[one.name] = replace(before, **sums)
+    return tuple(found.values())

@@ -31,6 +31,7 @@ from .snapshot import (
     AccountFigures,
     DomainFigures,
     HostFigures,
+    Part,
     Snapshot,
     State,
     TaskFigures,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from .meter import Energy
-    from .threads import FollowedThread
+    from .threads import FollowedThread, Running
 
 BEGUN_S = 5.0
 """A manifest this old without the begin of a block is of a recorder that writes none."""
@@ -69,32 +70,27 @@ class FollowedSession:
         self._is_here = boot_id is None or boot_id == _BOOT.read_text(encoding="ascii").strip()
         self._state = self._find_state()
         self._meter = self._new_meter()
-        self._is_caught_up = False
         self._rates: dict[tuple[str, object], tuple[int, float, float]] = {}
         self._history: dict[str, deque[float]] = {}
         self._labels: dict[int, str] = {}
 
-    def read(self, deadline_s: float) -> Snapshot:
+    def read(self, deadline_s: float) -> Part:
         """Read what is new until then, by time.monotonic(), and return all figures. Raises TraceError."""
         if self._state is State.RUNNING:
             self._state = self._find_state()
             if self._state is not State.RUNNING:
-                self._meter, self._is_caught_up = self._new_meter(), False
-        self._catch_up(deadline_s)
-        energy, domains = self._meter.figures(), tuple(self._domains())
-        host = self._host(energy, domains)
-        return Snapshot(
-            session=str(self._path),
-            state=self._state,
-            quality=energy.quality,
-            is_final=self._state is not State.RUNNING and self._is_caught_up,
-            energy_j=host.energy_j,
-            power_w=host.power_w,
-            hosts=(host,),
+                self._meter = self._new_meter()
+        is_caught_up = self._catch_up(deadline_s)
+        is_running, energy, domains = self._state is State.RUNNING, self._meter.figures(), list(self._domains())
+        followed = self._meter.threads.followed if is_running else ()
+        running = [(one, now) for one in followed if (now := one.running) is not None]
+        return Part(
+            self._host(energy, domains),
+            is_final=not is_running and is_caught_up,
             domains=domains,
-            tasks=tuple(self._tasks(energy)),
-            accounts=tuple(self._accounts(energy)),
-            threads=tuple(self._threads()) if self._state is State.RUNNING else (),
+            tasks=list(self._tasks(energy, Counter(self._name_of(now.task) for _, now in running))),
+            accounts=list(self._accounts(energy)),
+            threads=list(self._threads(running)),
         )
 
     def _find_state(self) -> State:
@@ -109,17 +105,16 @@ class FollowedSession:
             is_over=self._state is not State.RUNNING,
         )
 
-    def _catch_up(self, deadline_s: float) -> None:
+    def _catch_up(self, deadline_s: float) -> bool:
+        """Read until then; returns whether all was read that is there."""
         now_ns = _core.now_ns()
-        more = True
-        while more:
-            more = self._meter.step(SLICE_NS)
+        while self._meter.step(SLICE_NS):
             is_now = self._state is State.RUNNING and self._meter.until_ns >= now_ns
             if is_now or time.monotonic() >= deadline_s:  # after a step: else a slow machine would never get on
-                break
-        self._is_caught_up = not more or self._state is State.RUNNING
+                return False
+        return True
 
-    def _rate(self, kind: str, key: object, value: float, t_ns: int | None = None) -> float:
+    def _rate(self, key: tuple[str, object], value: float, t_ns: int | None = None) -> float:
         """Return the growth per second since the read before with an earlier time, NaN at the first.
 
         Of a recording that has ended, its mean.
@@ -128,11 +123,11 @@ class FollowedSession:
             length_ns = self._meter.until_ns - self._meter.start_ns
             return value / length_ns * 1e9 if length_ns >= LEAST_NS else math.nan
         t_ns = self._meter.until_ns if t_ns is None else t_ns
-        before_ns, before, rate = self._rates.get((kind, key), (t_ns, value, math.nan))
+        before_ns, before, rate = self._rates.get(key, (t_ns, value, math.nan))
         if t_ns - before_ns >= LEAST_NS:
             rate = (value - before) / (t_ns - before_ns) * 1e9
             before_ns, before = t_ns, value
-        self._rates[kind, key] = before_ns, before, rate
+        self._rates[key] = before_ns, before, rate
         return rate
 
     def _host(self, energy: Energy, domains: Sequence[DomainFigures]) -> HostFigures:
@@ -147,7 +142,7 @@ class FollowedSession:
             energy_j=energy.measured_j,
             power_w=sum_known(domain.power_w for domain in domains if domain.counted),
             processes=_count(self._path / "tasks"),
-            threads=meter.thread_count,
+            threads=meter.threads.count,
             unread=self._unread,
         )
 
@@ -156,59 +151,44 @@ class FollowedSession:
             energy_j = one.known_j - one.lead_in_j
             history = self._history.setdefault(one.name, deque(maxlen=HISTORY))
             is_running = self._state is State.RUNNING  # its joules before the block may just become known
-            power_w = self._rate("domain", one.name, one.known_j if is_running else energy_j, one.last_ns or 0)
+            power_w = self._rate(("domain", one.name), one.known_j if is_running else energy_j, one.last_ns or 0)
             if is_running and not math.isnan(power_w):
                 history.append(power_w)
             yield DomainFigures(self.name, one.name, one.quality, one.counted, energy_j, power_w, tuple(history))
 
-    def _tasks(self, energy: Energy) -> list[TaskFigures]:
-        names = (self._name_of(thread.running.task) for thread in self._meter.threads if thread.running)
-        running = Counter(name for name in names if name is not None)
-        has_energy = energy.quality != "none"
+    def _tasks(self, energy: Energy, threads: Counter[str | None]) -> Iterator[TaskFigures]:
         budgets_j = {one.name: one.budget_j for one in self._meter.table.entries if one.budget_j is not None}
-        return [
-            TaskFigures(
-                name=name,
-                energy_j=task.energy_j if has_energy else math.nan,
-                power_w=self._rate("task", name, task.energy_j) if has_energy else math.nan,
-                instances=task.instances,
-                instances_per_s=self._rate("instances", name, task.instances),
-                threads=running[name] if self._state is State.RUNNING else 0,
-                budget_j=budgets_j.get(name),
-            )
-            for name, task in energy.tasks.items()
-        ]
+        for name, task in energy.tasks.items():
+            energy_j = task.energy_j if energy.quality != "none" else math.nan
+            power_w, per_s = self._rate(("task", name), energy_j), self._rate(("instances", name), task.instances)
+            yield TaskFigures(name, energy_j, power_w, task.instances, per_s, threads[name], budgets_j.get(name))
 
-    def _accounts(self, energy: Energy) -> list[AccountFigures]:
+    def _accounts(self, energy: Energy) -> Iterator[AccountFigures]:
         joules = (
             energy.tasks_j, energy.runtime_j, energy.other_j, energy.idle_j, energy.spin_j, energy.unidentified_j,
         )  # fmt: skip
-        return [
-            AccountFigures(name, energy_j, self._rate("account", name, energy_j))
-            for name, energy_j in zip(ACCOUNTS, joules, strict=True)
-        ]
+        for name, energy_j in zip(ACCOUNTS, joules, strict=True):
+            yield AccountFigures(name, energy_j, self._rate(("account", name), energy_j))
 
-    def _threads(self) -> list[ThreadFigures]:
-        found = [one for thread in self._meter.threads if (one := self._thread(thread)) is not None]
-        there = {thread.ordinal for thread in self._meter.threads}
+    def _threads(self, running: list[tuple[FollowedThread, Running]]) -> Iterator[ThreadFigures]:
+        labels = {process: self._labels_of(process) for process in {one.thread.process for one, _ in running}}
+        for one, now in running:
+            thread = one.thread
+            # Where its process is, but under another number, it counts as there.
+            if one.is_there or not os.path.exists(f"/proc/{thread.pid}"):
+                yield ThreadFigures(
+                    host=self.name,
+                    process=thread.process,
+                    pid=thread.pid,
+                    tid=thread.tid,
+                    name=thread.name,
+                    labels=labels[thread.process],
+                    task=self._name_of(now.task),
+                    running_s=max(now.t_ns - now.since_ns, 0) * 1e-9,
+                    busy=self._rate(("cpu", thread.ordinal), now.cpu_s, now.t_ns),
+                )
+        there = {one.thread.ordinal for one, _ in running}
         self._rates = {key: one for key, one in self._rates.items() if key[0] != "cpu" or key[1] in there}
-        return found
-
-    def _thread(self, thread: FollowedThread) -> ThreadFigures | None:
-        now = thread.running
-        if now is None or (self._is_here and not _is_there(thread)):
-            return None
-        return ThreadFigures(
-            host=self.name,
-            process=thread.process,
-            pid=thread.pid,
-            tid=thread.tid,
-            name=thread.name,
-            labels=self._labels_of(thread.process),
-            task=self._name_of(now.task),
-            running_s=max(now.t_ns - now.since_ns, 0) * 1e-9,
-            busy=self._rate("cpu", thread.ordinal, now.cpu_s, now.t_ns),
-        )
 
     def _name_of(self, task: int | None) -> str | None:
         return None if task is None else self._meter.table.entries[task].name
@@ -230,11 +210,6 @@ def _count(directory: Path) -> int:
         return 0
 
 
-def _is_there(thread: FollowedThread) -> bool:
-    """Return whether a thread is in /proc; where its process is, but under another number, it counts as there."""
-    return os.path.exists(f"/proc/{thread.pid}/task/{thread.tid}") or not os.path.exists(f"/proc/{thread.pid}")
-
-
 class Watch:
     """A session, or all parts of a job; it may begin later than the watch."""
 
@@ -251,10 +226,7 @@ class Watch:
         except OSError as error:
             raise TraceError(f"cannot read {error.filename or self.path}: {(error.strerror or '').lower()}") from error
         deadline_s = time.monotonic() + most_s
-        parts = [followed.read(deadline_s) for followed in self._parts.values()]
-        if parts:
-            return join_hosts(str(self.path), parts)
-        return waiting_for(str(self.path))
+        return join_hosts(str(self.path), [followed.read(deadline_s) for followed in self._parts.values()])
 
     def _find_parts(self) -> None:
         if self._parts and not self._is_job:
@@ -294,13 +266,8 @@ class WatchedProcess:
             try:
                 self._watch = Watch(session_of(self._pid))
             except UsageError:
-                return waiting_for(f"process {self._pid}")
+                return join_hosts(f"process {self._pid}", [])
         return self._watch.read(most_s)
-
-
-def waiting_for(session: str) -> Snapshot:
-    """Return the snapshot of what has not begun."""
-    return Snapshot(session, State.WAITING, "none", is_final=False, energy_j=math.nan, power_w=math.nan)
 
 
 def has_begun(session: Path) -> bool:
@@ -332,10 +299,13 @@ def session_of(pid: int) -> Path:
     """
     if not (_PROC / str(pid)).exists():
         raise UsageError(f"there is no process {pid}: give the number of one that runs, or a session directory")
-    parents = _parents()
-    lines = {one: _lineage(one, parents) for one in parents}
-    descendants = sorted((one for one in lines if pid in lines[one]), key=lambda one: lines[one].index(pid))
-    for one in (*descendants, *_lineage(pid, parents)):
+    parents, near = _parents(), [pid]
+    for one in near:  # the nearest of its descendants first
+        near += [child for child, parent in parents.items() if parent == one and child not in near]
+    ancestor = pid
+    while (ancestor := parents.get(ancestor, 0)) and ancestor not in near:
+        near.append(ancestor)
+    for one in near:
         with suppress(OSError):
             for session in _mapped(one):
                 return _job_of(session)
@@ -366,23 +336,24 @@ def records_into(pid: int, session: Path) -> bool:
     A session of a container has the numbers that its processes have there.
     """
     try:
-        page = (session / LIVE).stat()
-        with (_PROC / str(pid) / "maps").open("rb") as maps:
-            return any(line.split(maxsplit=5)[4] == str(page.st_ino).encode() for line in maps if _has_page(line))
+        inode = (session / LIVE).stat().st_ino
+        return any(page == inode for page, _ in _pages(pid))
     except OSError:
         return False
 
 
-def _has_page(line: bytes) -> bool:
-    return line.rstrip(b"\n").endswith(b"/" + LIVE.encode())
+def _pages(pid: int) -> Iterator[tuple[int, Path]]:
+    """Yield the inodes and paths of the pages of sessions that a process has mapped. Raises OSError."""
+    for line in (_PROC / str(pid) / "maps").read_bytes().splitlines():
+        if line.endswith(b"/" + LIVE.encode()):
+            *_, inode, path = line.split(maxsplit=5)
+            yield int(inode), Path(os.fsdecode(path))
 
 
 def _mapped(pid: int) -> Iterator[Path]:
     """Yield the sessions whose shared page a process has mapped. Raises OSError."""
-    with (_PROC / str(pid) / "maps").open("rb") as maps:
-        places = {os.fsdecode(line.split(maxsplit=5)[5].rstrip(b"\n")) for line in maps if _has_page(line)}
-    for place in sorted(places):
-        for session in (Path(place).parent, _PROC / str(pid) / "root" / Path(place).parent.relative_to("/")):
+    for page in sorted({path for _, path in _pages(pid)}):
+        for session in (page.parent, _PROC / str(pid) / "root" / page.parent.relative_to("/")):
             if (session / MANIFEST).exists():
                 yield session
                 break
@@ -401,12 +372,4 @@ def _parents() -> dict[int, int]:
             with suppress(OSError):
                 stat = Path(entry.path, "stat").read_text(errors="replace")
                 found[int(entry.name)] = int(stat.rpartition(")")[2].split()[1])
-    return found
-
-
-def _lineage(pid: int, parents: dict[int, int]) -> list[int]:
-    """Return a process and its ancestors, from it on."""
-    found = [pid]
-    while (parent := parents.get(found[-1], 0)) and parent not in found:
-        found.append(parent)
     return found

@@ -22,6 +22,8 @@ from .kinds import Quality
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from .readings import Readings
+
     Records = np.ndarray[Any, np.dtype[np.void]]
 
     Ints = npt.NDArray[np.int64]
@@ -107,6 +109,13 @@ class Counter:
         self._count = _core.Count(
             unit_j=unit_j, modulus=modulus or 0, limit_w=self.limit_w, is_calculated=is_calculated(quality)
         )
+
+    @classmethod
+    def of(cls, readings: Readings, max_power_w: float | None = None) -> Counter:
+        """Return that of a domain's readings."""
+        quality = str(readings.quality)
+        unit_j, modulus, scope = readings.unit, readings.modulus, readings.scope
+        return cls(unit_j=unit_j, modulus=modulus, quality=quality, scope=scope, max_power_w=max_power_w)
 
     def follow(self, records: Records, *, longest_still_ns: float = 0) -> Increments:
         """Continue with readings after those of earlier calls.

@@ -6,7 +6,7 @@ read piece by piece, each time that they are asked for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -143,9 +143,21 @@ def records_of(
 
 def read_readings(path: Path) -> tuple[Readings, list[str]]:
     """Read a file of readings; returns it with notes on missing ones. Raises TraceError."""
+    readings, stream, notes = open_readings(path)
+    if stream.count <= MOST_HELD:
+        readings = replace(readings, records=_checked(stream.read(layout.READING)))
+    elif stream.packed is not None or stream.segments is not None:
+        # What is damaged is found by reading.
+        for _ in readings.pieces():
+            pass
+    first = _checked(stream.read_part(layout.READING, 0, 1))["t_ns"].tolist()
+    notes += stream.losses(readings.name, first[0] if first else 0)
+    return readings, ([stream.note] if stream.note else []) + notes
+
+
+def open_readings(path: Path) -> tuple[Readings, Stream, list[str]]:
+    """Open a file of readings, none of which are read; returns it with notes on its description. Raises TraceError."""
     stream = open_stream(path, kinds.StreamKind.READINGS)
-    unit = unit_of(stream)
-    held = stream.count <= MOST_HELD
     metadata = stream.description
     package = metadata.get("package")
     quality, notes = _quality(path, metadata.get("quality"))
@@ -160,19 +172,13 @@ def read_readings(path: Path) -> tuple[Readings, list[str]]:
         source=_text(metadata.get("source"), "unknown"),
         quality=quality,
         counted=metadata.get("counted") is True,
-        unit=unit,
+        unit=_unit_of(stream),
         modulus=stream.number("modulus") or None,
-        records=_checked(stream.read(layout.READING)) if held else stream,
+        records=stream,
         dropped=stream.number("dropped_enospc") + stream.number("dropped_io"),
         **_error_class(metadata),
     )
-    if not held and (stream.packed is not None or stream.segments is not None):
-        # What is damaged is found by reading.
-        for _ in readings.pieces():
-            pass
-    first = _checked(stream.read_part(layout.READING, 0, 1))["t_ns"].tolist()
-    notes += stream.losses(readings.name, first[0] if first else 0)
-    return readings, ([stream.note] if stream.note else []) + notes
+    return readings, stream, notes
 
 
 def _error_class(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -192,7 +198,7 @@ def _bounded(value: Any, least: float, most: float) -> float | None:
     return float(value) if is_between(value, least, most) else None
 
 
-def unit_of(stream: Stream) -> float:
+def _unit_of(stream: Stream) -> float:
     """Return joules or seconds per count. Raises TraceError if it is implausible."""
     unit = float(stream.header["unit"])
     if not SMALLEST_UNIT <= unit <= LARGEST_UNIT:

@@ -96,6 +96,7 @@ class TaskTable:
         self.notes: list[str] = []
         self._index: dict[tuple[str, str | None, int | None, float | None, bool, str | None], int] = {}
         self._numbers: dict[int, dict[int, int]] = {}
+        self._sorted: dict[int, tuple[Numbers, Numbers]] = {}
 
     def read(self, path: Path, process: int, length: int = MAX_BYTES) -> None:
         """Add a process's table, up to so many bytes. Incomplete lines are left out and counted. Raises TraceError."""
@@ -139,8 +140,8 @@ class TaskTable:
             Its ordinal.
         tasks : (n,) uint32, as in a file.
         """
-        if not len(tasks):
-            return tasks
+        if not self.numbers(process):
+            return np.full(len(tasks), layout.NO_TASK, np.uint32)
         lookup = self.lookup(process)
         if lookup is not None:
             return lookup.take(tasks, mode="clip")
@@ -166,8 +167,10 @@ class TaskTable:
     def _known(self, process: int) -> tuple[Numbers, Numbers]:
         """Return a process's numbers, increasing, and their indices."""
         numbers = self.numbers(process)
-        known = np.array(sorted(numbers), np.uint32)
-        return known, np.array([numbers[int(number)] for number in known], np.uint32)
+        if process not in self._sorted or len(self._sorted[process][0]) < len(numbers):
+            known = sorted(numbers)
+            self._sorted[process] = np.array(known, np.uint32), np.array([numbers[one] for one in known], np.uint32)
+        return self._sorted[process]
 
     def _enter(self, entry: TaskEntry) -> int:
         key = (entry.name, entry.file, entry.line, entry.budget_j, entry.is_default, entry.library)
