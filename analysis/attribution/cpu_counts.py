@@ -1,13 +1,12 @@
 """A count of CPU time, of the machine or of the program, from its readings.
 
-It is read by one thread with one clock, so times never fall. Where some do, the file is damaged: then as many readings
-as possible are kept whose times do not fall. To follow the latest time so far would trust a single time that is far
-too late more than all after it.
+It is read by one thread with one clock, so times never fall. Where some do, the file is damaged: readings are left out
+that are later than a later one, or those that are earlier than an earlier one, whichever are fewer. To follow the
+latest time so far would trust a single time that is far too late more than all after it.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from tprof.trace import Readings
 
 Floats = NDArray[np.float64]
-_PIECE, _AROUND = 1 << 16, 1 << 10
 _LATEST_NS = MAX_NS // 2
 """A clock 146 years after the boot is damage."""
 
@@ -93,33 +91,10 @@ def sum_at(counts: Sequence[CpuCount], t_ns: NDArray[np.int64]) -> Floats:
 
 
 def _in_order(t_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which times are part of the longest part that never falls, (n,), found in pieces: O(n log n)."""
+    """Return which times to keep, so that none falls: without those after a later one, or before an earlier one."""
     kept = t_ns <= _LATEST_NS
-    if kept.all() and (t_ns[1:] >= t_ns[:-1]).all():
-        return kept
-    possible = np.flatnonzero(kept)
-    kept[:] = False
-    for first in range(0, len(possible), _PIECE):
-        before = possible[max(first - _AROUND, 0) : first]
-        # The last ones of the piece before are looked at again: one of them may be too late for all that follow.
-        at = np.concatenate((before[kept[before]], possible[first : first + _PIECE]))
-        kept[at] = False
-        kept[at[_longest_rise(t_ns[at].tolist())]] = True
+    possible = t_ns[kept]
+    late = possible > np.minimum.accumulate(possible[::-1])[::-1]
+    early = possible < np.maximum.accumulate(possible)
+    kept[kept] = ~(late if late.sum() <= early.sum() else early)
     return kept
-
-
-def _longest_rise(values: list[int]) -> list[int]:
-    """Return the places of a longest part that never falls, by patience sorting."""
-    tops: list[int] = []
-    top_places: list[int] = []
-    before = []
-    for place, value in enumerate(values):
-        pile = bisect_right(tops, value)
-        before.append(top_places[pile - 1] if pile else -1)
-        tops[pile : pile + 1], top_places[pile : pile + 1] = [value], [place]
-    places = []
-    place = top_places[-1] if top_places else -1
-    while place >= 0:
-        places.append(place)
-        place = before[place]
-    return places[::-1]

@@ -19,7 +19,7 @@ program's part. Cost: O(segments + quanta that segments overlap).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -46,6 +46,7 @@ UNMARKED_SHARE = 0.05
 MARK = "mark it with @tprof.task(gpu=True), or put `with tprof.gpu():` around what launches"
 NONE, SEVERAL = -1, -2
 LONG_AGO = np.iinfo(np.int64).min
+_NO_WORK = pd.DataFrame({"owner": np.empty(0, np.uint64), "quantum": np.empty(0, np.int64), "seconds": np.empty(0)})
 
 
 @dataclass(frozen=True)
@@ -196,50 +197,27 @@ class UsedParts:
         return own, other, covered_ns >= 0.5 * np.diff(edges_ns)
 
 
-class Work(NamedTuple):
-    """What worked on a GPU, by quantum: (n,) each.
+def work_of(owner: NDArray[Any], begin_ns: Times, end_ns: Times, edges_ns: Times) -> pd.DataFrame:
+    """Return how long (`seconds`) each `owner` worked in which `quantum`, a row for each segment and quantum in common.
 
-    Attributes
-    ----------
-    owner : the instance, or another number of what worked
-    quantum : the number of the quantum
-    seconds : how long
+    What ends on an edge is not in the next quantum.
     """
-
-    owner: NDArray[Any]
-    quantum: Times
-    seconds: Floats
-
-    @classmethod
-    def of(cls, owner: NDArray[Any], begin_ns: Times, end_ns: Times, edges_ns: Times) -> Work:
-        """Split what worked from when to when; what ends on an edge is not in the next quantum."""
-        at = np.flatnonzero(end_ns > begin_ns)
-        first = np.maximum(np.searchsorted(edges_ns, begin_ns[at], side="right") - 1, 0)
-        last = np.minimum(np.searchsorted(edges_ns, end_ns[at]), len(edges_ns) - 1)
-        count = np.maximum(last - first, 0)
-        at, place = np.repeat(at, count), np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-        quantum = np.repeat(first, count) + place
-        lasts_ns = np.minimum(end_ns[at], edges_ns[quantum + 1]) - np.maximum(begin_ns[at], edges_ns[quantum])
-        return cls(owner[at], quantum, lasts_ns * 1e-9)
-
-    def only(self, value: NDArray[Any], quanta: int) -> Times:
-        """Return the only value of what worked in each quantum; `NONE`, or `SEVERAL`, where there is none."""
-        least, most = np.full(quanta, np.iinfo(np.int64).max), np.full(quanta, NONE)
-        np.minimum.at(least, self.quantum, value)
-        np.maximum.at(most, self.quantum, value)
-        return np.where((most == NONE) | (least == most), most, SEVERAL)
-
-    def worked_s(self, quanta: int) -> Floats:
-        """Return the seconds in each quantum."""
-        return sum_by(self.quantum, self.seconds, quanta)
+    at = np.flatnonzero(end_ns > begin_ns)
+    first = np.maximum(np.searchsorted(edges_ns, begin_ns[at], side="right") - 1, 0)
+    last = np.minimum(np.searchsorted(edges_ns, end_ns[at]), len(edges_ns) - 1)
+    count = np.maximum(last - first, 0)
+    at, place = np.repeat(at, count), np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    quantum = np.repeat(first, count) + place
+    lasts_ns = np.minimum(end_ns[at], edges_ns[quantum + 1]) - np.maximum(begin_ns[at], edges_ns[quantum])
+    return pd.DataFrame({"owner": owner[at], "quantum": quantum, "seconds": lasts_ns * 1e-9})
 
 
-def marked_work(parts: Sequence[GpuSegments], edges_ns: Times) -> Work:
+def marked_work(parts: Sequence[GpuSegments], edges_ns: Times) -> pd.DataFrame:
     """Return for which instances streams worked, 0: for none.
 
     The program of another clock may write segments of a stream that overlap: each ends where the next one begins.
     """
-    found = [Work(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0))]
+    found = [_NO_WORK]
     for part in parts:
         order = np.lexsort((part.begin_ns, part.stream))
         stream, owner, begin_ns, end_ns = (
@@ -247,23 +225,25 @@ def marked_work(parts: Sequence[GpuSegments], edges_ns: Times) -> Work:
         )  # fmt: skip
         is_followed = np.flatnonzero(stream[1:] == stream[:-1])
         end_ns[is_followed] = np.minimum(end_ns[is_followed], begin_ns[is_followed + 1])
-        found.append(Work.of(owner, begin_ns, end_ns, edges_ns))
-    return Work(*map(np.concatenate, zip(*found, strict=True)))
+        found.append(work_of(owner, begin_ns, end_ns, edges_ns))
+    return pd.concat(found)
 
 
-CLAIMS = {"joules": "sum", "least": "sum", "most": "sum", "first": "min", "last": "max"}
-"""What instances may take, which add up: `joules` by the time in which streams worked, `least` of these in quanta that
-an instance has for itself, `most` of all quanta of each segment, and the first and the last of these."""
+def claims_of(work: pd.DataFrame, shared_j: Floats) -> pd.DataFrame:
+    """Share the joules of quanta by time among instances; what is of none takes its part.
 
-
-def claims_of(work: Work, shared_j: Floats) -> pd.DataFrame:
-    """Share the joules of quanta by time among instances; what is of none takes its part."""
-    code = np.unique(work.owner, return_inverse=True)[1]
-    joules = work.seconds * rates(shared_j, work.worked_s(len(shared_j)))[work.quantum]
-    is_alone = work.only(code, len(shared_j))[work.quantum] == code
-    columns = {"joules": joules, "least": joules * is_alone, "most": shared_j[work.quantum]}
-    found = pd.DataFrame({"instance": work.owner, **columns, "first": work.quantum, "last": work.quantum})
-    return found[found["instance"] != 0].groupby("instance").agg(CLAIMS)
+    Returns
+    -------
+    By instance, all of which add up: `joules` by the time in which streams worked, `least` of these in quanta that it
+    has for itself, and `most` of the quanta in which it worked.
+    """
+    work = work.groupby(["quantum", "owner"], as_index=False).sum()
+    quantum, seconds = (work[name].to_numpy() for name in ("quantum", "seconds"))
+    joules = seconds * rates(shared_j, sum_by(quantum, seconds, len(shared_j)))[quantum]
+    is_alone = np.bincount(quantum, minlength=len(shared_j))[quantum] == 1
+    columns = {"joules": joules, "least": joules * is_alone, "most": shared_j[quantum]}
+    found = pd.DataFrame({"instance": work["owner"].to_numpy(), **columns})
+    return found[found["instance"] != 0].groupby("instance").sum()
 
 
 class GpuShares:
@@ -278,13 +258,12 @@ class GpuShares:
         """Share what is marked, of which all is known; other joules are shared window by window."""
         self.gpu = gpu
         self._worked = np.zeros(len(gpu.quanta), bool)
-        self._total_j = np.zeros(len(gpu.quanta) + 1)
-        self._claims = claims_of(Work(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0)), np.empty(0))
+        self._claims = claims_of(_NO_WORK, np.empty(0))
         self._took_j, self._found = 0.0, 0
         self._valid = np.cumsum(np.concatenate(([False], gpu.quanta.valid, [False])))
         if not gpu.takes_all_that_ran:
             work = marked_work(gpu.parts, gpu.quanta.edges_ns)
-            self._add(slice(0, len(gpu.quanta)), work, work.worked_s(len(gpu.quanta)) > 0)
+            self._add(slice(0, len(gpu.quanta)), work, np.bincount(work["quantum"], minlength=len(gpu.quanta)) > 0)
 
     def share(self, own: slice, ran: JoinedSegments) -> None:
         """Share the joules of a window's own quanta among what ran in processes that use GPUs, if that was one task."""
@@ -298,40 +277,36 @@ class GpuShares:
         runs &= ran.slot > 0
         row = ran.slot[runs] - 1
         edges_ns = np.append(before_ns, edges_ns[own.start : own.stop + 1])
-        work = Work.of(row, ran.t_ns[:-1][runs], ran.t_ns[1:][runs], edges_ns)
-        only = work.only(ran.instances.records["task"][work.owner].astype(np.int64), len(edges_ns) - 1)
+        work = work_of(row, ran.t_ns[:-1][runs], ran.t_ns[1:][runs], edges_ns)
+        quantum, of = work["quantum"].to_numpy(), ran.instances.records[work["owner"].to_numpy()]
+        tasks = pd.Series(of["task"].astype(np.int64)).groupby(quantum).agg(["min", "max"])
+        only = np.full(len(edges_ns) - 1, NONE)
+        only[tasks.index] = np.where(tasks["min"] == tasks["max"], tasks["min"], SEVERAL)
         # Kernels may run on after the task that launched them has returned.
         is_only = (only[1:] >= 0) & ((only[:-1] == NONE) | (only[:-1] == only[1:]))
-        inside = work.quantum > 0
-        instance = ran.instances.records["instance"][work.owner[inside]]
-        own_work = Work(instance, work.quantum[inside] - 1, work.seconds[inside])
-        self._add(own, own_work, is_only)
+        work = work.assign(owner=of["instance"], quantum=quantum - 1)
+        self._add(own, work[quantum > 0], is_only)
 
-    def _add(self, own: slice, work: Work, worked: Mask) -> None:
+    def _add(self, own: slice, work: pd.DataFrame, worked: Mask) -> None:
         """Add what worked in the next quanta, of which some are shared."""
         self._worked[own] = worked
-        shared_j = np.where(worked, self.gpu.own_j[own], 0.0)
-        self._total_j[own.start + 1 : own.stop + 1] = self._total_j[own.start] + np.cumsum(shared_j)
-        claims = claims_of(work, shared_j)
-        claims[["first", "last"]] += own.start
-        self._claims = pd.concat([self._claims, claims]).groupby(level=0).agg(CLAIMS)
+        claims = claims_of(work, np.where(worked, self.gpu.own_j[own], 0.0))
+        self._claims = pd.concat([self._claims, claims]).groupby(level=0).sum()
 
     def take(self, records: np.ndarray[Any, Any]) -> tuple[Floats, Mask]:
         """Return joules and bounds of ended instances, (3, rows), and which of them a valid quantum covers."""
-        at = self._claims.index.get_indexer(pd.Index(records["instance"]))
-        is_known = at >= 0
-        mine, found = self._claims.iloc[at[is_known]], np.zeros((3, len(records)))
-        first, last = (mine[name].to_numpy(np.int64) for name in ("first", "last"))
-        joules, least, most = (mine[name].to_numpy(float) for name in ("joules", "least", "most"))
-        spanned_j = self._total_j[last + 1] - self._total_j[first]
-        found[:, is_known] = joules, np.minimum(least, joules), np.maximum(np.minimum(most, spanned_j), joules)
+        found = self._claims.reindex(records["instance"])
+        known = found["joules"].notna()
+        joules, least, most = found.fillna(0.0).to_numpy().T
         if self.gpu.takes_all_that_ran:
-            self._claims = self._claims.drop(mine.index)
+            self._claims = self._claims.drop(found.index[known])
         self._took_j += float(joules.sum())
-        self._found += len(mine)
-        first = np.searchsorted(self.gpu.quanta.edges_ns, records["start_ns"], side="right")
-        last = np.maximum(np.searchsorted(self.gpu.quanta.edges_ns, records["end_ns"]), first)
-        return found, self._valid[last] > self._valid[np.maximum(first - 1, 0)]
+        self._found += int(known.sum())
+        edges_ns = self.gpu.quanta.edges_ns
+        first = np.searchsorted(edges_ns, records["start_ns"], side="right")
+        last = np.maximum(np.searchsorted(edges_ns, records["end_ns"]), first)
+        covered = self._valid[last] > self._valid[np.maximum(first - 1, 0)]
+        return np.stack((joules, np.minimum(least, joules), np.maximum(most, joules))), covered
 
     def settled(self) -> tuple[Account, list[str]]:
         """Return the GPU's account and warnings; joules of instances that are not there stay in `runtime`."""

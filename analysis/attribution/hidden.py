@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from tprof.trace import Readings
 
 Floats = NDArray[np.float64]
-SeenAt = Callable[[NDArray[np.int64]], Floats]
+Times = NDArray[np.int64]
+SeenAt = Callable[[Times], Floats]
 """Returns the CPU seconds that samples show up to each of some times, which do not decrease."""
 _INTERVAL_NS = 100_000_000
 OWN_SHARE = 0.01
@@ -42,44 +43,50 @@ LATELY_NS = 50_000_000
 class Hidden(Protocol):
     """CPU time without samples, whole or so far."""
 
-    def between(self, edges_ns: NDArray[np.int64], package: int | None) -> tuple[Floats, Floats]:
+    def between(self, edges_ns: Times, package: int | None) -> tuple[Floats, Floats]:
         """Return CPU seconds of other processes, and of our threads without samples, in each quantum: (k,) float64."""
 
 
 @dataclass(frozen=True)
 class HiddenTime:
-    """Cumulative CPU seconds at times `t_ns` of other processes (by package) and of the program without samples.
+    """CPU time without samples.
 
-    `before_s` of the latter passed in threads that run tasks, before the first of them. In all the program used
-    `program_s`, and all processes together `busy_s` as the kernel counts, None if it was not read. `unordered` are the
-    readings that were left out, by name, since the file is damaged.
+    Attributes
+    ----------
+    t_ns : (n,) int64
+    other_s, unseen_s : (n,) cumulative CPU seconds of other processes, and of the program without samples
+    shares : of each package in the former; empty: not known
+    before_s : CPU seconds of `unseen_s` in threads that run tasks, before the first of them
+    program_s : of the program in all
+    busy_s : of all processes together, as the kernel counts; None: it was not read
+    own_s : of tprof's own threads, at most
+    unordered : readings that were left out, by name, since the file is damaged
     """
 
-    t_ns: NDArray[np.int64]
-    other_s: dict[int | None, Floats]
+    t_ns: Times
+    other_s: Floats
     unseen_s: Floats
-    before_s: float
-    program_s: float
+    shares: Mapping[int | None, float]
+    before_s: float = 0.0
+    program_s: float = 0.0
     busy_s: float | None = None
     own_s: float = 0.0
     unordered: Mapping[str, int] = field(default_factory=dict)
 
-    def between(self, edges_ns: NDArray[np.int64], package: int | None) -> tuple[Floats, Floats]:
+    def between(self, edges_ns: Times, package: int | None) -> tuple[Floats, Floats]:
         """Return both in each quantum of a package; threads without samples are split evenly over packages."""
         if not len(self.t_ns):
             return np.zeros(max(len(edges_ns) - 1, 0)), np.zeros(max(len(edges_ns) - 1, 0))
-        known = self.other_s.get(package)
-        other_s = known if known is not None else sum(self.other_s.values(), np.zeros(len(self.t_ns)))
-        share = 1.0 if known is None else 1.0 / len(self.other_s)
-        other_s, unseen_s = (np.diff(np.interp(edges_ns, self.t_ns, total)) for total in (other_s, self.unseen_s))
-        return other_s, unseen_s * share
+        other_s, unseen_s = (np.diff(np.interp(edges_ns, self.t_ns, one)) for one in (self.other_s, self.unseen_s))
+        if package not in self.shares:
+            return other_s, unseen_s
+        return other_s * self.shares[package], unseen_s / len(self.shares)
 
     def part(self, begin_ns: int, end_ns: int) -> HiddenTime:
         """Return what is needed of it between two times."""
         first = max(int(np.searchsorted(self.t_ns, begin_ns, side="right")) - 1, 0)
         which = slice(first, int(np.searchsorted(self.t_ns, end_ns)) + 1)
-        other_s = {package: total[which] for package, total in self.other_s.items()}
-        return replace(self, t_ns=self.t_ns[which], other_s=other_s, unseen_s=self.unseen_s[which])
+        return replace(self, t_ns=self.t_ns[which], other_s=self.other_s[which], unseen_s=self.unseen_s[which])
 
     @property
     def unseen_share(self) -> float:
@@ -108,7 +115,7 @@ class HiddenTime:
 def measure_hidden(
     readings: Mapping[str, Readings],
     first_ns: int | None,
-    seen_at: Callable[[NDArray[np.int64]], Floats],
+    seen_at: Callable[[Times], Floats],
     before_s: float = 0.0,
     reach_ns: tuple[int, int] = (0, MAX_NS),
 ) -> HiddenTime:
@@ -129,29 +136,27 @@ def measure_hidden(
         for quantity in ("busy", "program")
     )
     if not program:
-        return HiddenTime(np.empty(0, np.int64), {}, np.empty(0), 0.0, 0.0, unordered=unordered)
+        return HiddenTime(np.empty(0, np.int64), np.empty(0), np.empty(0), {}, unordered=unordered)
     grid_ns = _grid([*busy, *program], reach_ns)
     program_s = _since_first(program, grid_ns)
     started_s = np.minimum(program_s, np.interp(grid_ns[0] if first_ns is None else first_ns, grid_ns, program_s))
     unseen_s = _never_falling(program_s - seen_at(grid_ns) - started_s)
-    busy_s = {count.package: _since_first([count], grid_ns) for count in busy}
-    all_s = sum(busy_s.values(), np.zeros(len(grid_ns)))
+    all_s = _since_first(busy, grid_ns)
+    shares = _shares({count.package: float(_since_first([count], grid_ns)[-1]) for count in busy})
     other_s = _never_falling(all_s - program_s) if busy else np.zeros(len(grid_ns))
-    shares = _shares({package: float(values[-1]) for package, values in busy_s.items()})
-    other_by_package_s = {package: other_s * share for package, share in shares.items()}
     return HiddenTime(
-        grid_ns, other_by_package_s, unseen_s, min(before_s, float(unseen_s[-1])), float(program_s[-1]),
+        grid_ns, other_s, unseen_s, shares, min(before_s, float(unseen_s[-1])), float(program_s[-1]),
         float(all_s[-1]) if busy else None, unordered=unordered,
     )  # fmt: skip
 
 
-def machine_busy_s(readings: Iterable[Readings], edges_ns: NDArray[np.int64]) -> Floats:
+def machine_busy_s(readings: Iterable[Readings], edges_ns: Times) -> Floats:
     """Return the CPU seconds of all processes in each quantum, (k,); 0 without readings of them."""
     busy = [reading for reading in readings if reading.quantity == "busy" and reading.count > 1]
     return np.diff(sum_at([CpuCount.of(one) for one in busy], edges_ns))
 
 
-def _since_first(counts: Sequence[CpuCount], t_ns: NDArray[np.int64]) -> Floats:
+def _since_first(counts: Sequence[CpuCount], t_ns: Times) -> Floats:
     total_s = sum_at(counts, t_ns)
     since_s: Floats = total_s - total_s[0]
     return since_s
@@ -163,7 +168,7 @@ def _shares(busy_s: Mapping[int | None, float]) -> dict[int | None, float]:
     return {package: one_s / whole_s if whole_s > 0 else 1.0 / len(busy_s) for package, one_s in busy_s.items()}
 
 
-def _grid(counts: Sequence[CpuCount], reach_ns: tuple[int, int]) -> NDArray[np.int64]:
+def _grid(counts: Sequence[CpuCount], reach_ns: tuple[int, int]) -> Times:
     begins_ns, ends_ns = zip(*(count.ends_ns for count in counts), strict=True)
     begin, end = max(reach_ns[0], *begins_ns), min(reach_ns[1], *ends_ns)
     steps = max((end - begin) // _INTERVAL_NS, 1)
@@ -171,41 +176,8 @@ def _grid(counts: Sequence[CpuCount], reach_ns: tuple[int, int]) -> NDArray[np.i
 
 
 def _never_falling(cumulative_s: Floats) -> Floats:
-    below: Floats = np.minimum.accumulate(cumulative_s[::-1])[::-1]
+    below = np.minimum.accumulate(cumulative_s[..., ::-1], axis=-1)[..., ::-1]
     return np.maximum(below, 0.0)
-
-
-class _Claims:
-    """What is certain of a quantity that grows: a curve below its values, which never falls.
-
-    Later values can be less, by a tick, so that the curve ends below the largest line of their slope that is below the
-    last values.
-    """
-
-    def __init__(self) -> None:
-        """Begin without claims."""
-        self._claimed_s = 0.0
-        self._t_ns, self._values_s = np.empty(0, np.int64), np.empty(0)
-
-    def add(self, t_ns: NDArray[np.int64], values_s: Floats, until_ns: int) -> Floats:
-        """Add values, and return what is claimed at each of their times and at a last one."""
-        t_ns = self._t_ns = np.concatenate((self._t_ns, t_ns))
-        values = self._values_s = np.concatenate((self._values_s, values_s))
-        added = len(values_s)
-        if len(t_ns):
-            first = max(min(int(np.searchsorted(t_ns, t_ns[-1] - LATELY_NS)), len(t_ns) - 2), 0)
-            self._t_ns, self._values_s = t_ns[first:], values[first:]
-        claims = np.append(values[len(values) - added :], self._line(until_ns))
-        claims = np.maximum(np.minimum.accumulate(claims[::-1])[::-1], self._claimed_s)
-        self._claimed_s = float(claims[-1])
-        return claims
-
-    def _line(self, until_ns: int) -> float:
-        t_ns, values_s = self._t_ns, self._values_s
-        if not len(t_ns):
-            return self._claimed_s
-        per_ns = max(values_s[-1] - values_s[0], 0.0) / max(int(t_ns[-1] - t_ns[0]), 1)
-        return float((values_s + per_ns * (until_ns - t_ns)).min())
 
 
 class HiddenSoFar:
@@ -220,12 +192,12 @@ class HiddenSoFar:
         """Begin without counts."""
         self.busy: list[CpuCount] = []
         self.program: list[CpuCount] = []
+        self._known = HiddenTime(np.empty(0, np.int64), np.empty(0), np.empty(0), {})
         self._began_s: float | None = None
         self._other_began_s: float | None = None
         self._compared_ns = 0
-        self._other, self._unseen = _Claims(), _Claims()
-        self._t_ns = np.empty(0, np.int64)
-        self._other_s, self._unseen_s = np.zeros((2, 0))
+        # Of other processes, and of our threads without samples: the last values, and what was claimed of them.
+        self._late_ns, self._late_s, self._claimed_s = np.empty(0, np.int64), np.empty((2, 0)), np.zeros(2)
 
     def extend(self, since_ns: int, until_ns: int, seen_at: SeenAt, *, first_ns: int | None) -> tuple[float, float]:
         """Go on to a time, and return the CPU seconds of other processes, and of our threads without samples.
@@ -236,32 +208,46 @@ class HiddenSoFar:
         seen_at : returns the samples' CPU seconds up to each of some times
         first_ns : of the first sample; CPU time of the program before it was our own start
         """
-        if not len(self._t_ns):
-            self._t_ns, (self._other_s, self._unseen_s) = np.array([since_ns]), np.zeros((2, 1))
-        before_s = float(self._other_s[-1]), float(self._unseen_s[-1])
-        at_ns, other_s, unseen_s = self._compared(since_ns, until_ns, seen_at, first_ns)
+        known = self._known
+        if not len(known.t_ns):
+            known = replace(known, t_ns=np.array([since_ns]), other_s=np.zeros(1), unseen_s=np.zeros(1))
+        at_ns, values_s = self._compared(since_ns, until_ns, seen_at, first_ns)
         more_ns = np.append(at_ns, until_ns)
-        new = more_ns > self._t_ns[-1]  # the growth up to counts that came late is the next ones'
-        other_s, unseen_s = self._other.add(at_ns, other_s, until_ns), self._unseen.add(at_ns, unseen_s, until_ns)
-        self._t_ns = np.concatenate((self._t_ns, more_ns[new]))
-        self._other_s = np.concatenate((self._other_s, other_s[new]))
-        self._unseen_s = np.concatenate((self._unseen_s, unseen_s[new]))
-        return float(self._other_s[-1]) - before_s[0], float(self._unseen_s[-1]) - before_s[1]
+        new = more_ns > known.t_ns[-1]  # the growth up to counts that came late is the next ones'
+        more_s = self._claim(at_ns, values_s, until_ns)[:, new]
+        other_s, unseen_s = np.concatenate((np.stack((known.other_s, known.unseen_s)), more_s), axis=1)
+        self._known = replace(known, t_ns=np.append(known.t_ns, more_ns[new]), other_s=other_s, unseen_s=unseen_s)
+        return float(other_s[-1] - known.other_s[-1]), float(unseen_s[-1] - known.unseen_s[-1])
 
-    def _compared(
-        self, since_ns: int, until_ns: int, seen_at: SeenAt, first_ns: int | None
-    ) -> tuple[NDArray[np.int64], Floats, Floats]:
+    def _claim(self, t_ns: Times, values_s: Floats, until_ns: int) -> Floats:
+        """Return what is certain at times of values that grow, (2, n), and at a last time: it never falls.
+
+        Later values can be less, by a tick, so that it ends below the largest line of their slope that is below the
+        last values.
+        """
+        late_ns, late_s = np.append(self._late_ns, t_ns), np.append(self._late_s, values_s, axis=1)
+        line_s = self._claimed_s
+        if len(late_ns):
+            first = max(min(int(np.searchsorted(late_ns, late_ns[-1] - LATELY_NS)), len(late_ns) - 2), 0)
+            late_ns, late_s = late_ns[first:], late_s[:, first:]
+            per_ns = np.maximum(late_s[:, -1:] - late_s[:, :1], 0.0) / max(int(late_ns[-1] - late_ns[0]), 1)
+            line_s = (late_s + per_ns * (until_ns - late_ns)).min(axis=1)
+        claims_s = np.maximum(_never_falling(np.column_stack((values_s, line_s))), self._claimed_s[:, None])
+        self._late_ns, self._late_s, self._claimed_s = late_ns, late_s, claims_s[:, -1]
+        return claims_s
+
+    def _compared(self, since_ns: int, until_ns: int, seen_at: SeenAt, first_ns: int | None) -> tuple[Times, Floats]:
         """Return the times of new counts, and by them the CPU seconds of others and of our threads without samples.
 
         Between the times of counts they are less exact.
         """
-        counts = (*self.program, *self.busy)
+        counts, nothing = (*self.program, *self.busy), np.empty((2, 0))
         if not self.program or not all(len(count) for count in counts):
-            return np.empty(0, np.int64), np.empty(0), np.empty(0)
+            return np.empty(0, np.int64), nothing
         until_ns = min(until_ns, *(count.ends_ns[1] for count in counts))
         at_ns = self.program[0].between(self._compared_ns, until_ns)
         if not len(at_ns):
-            return at_ns, np.empty(0), np.empty(0)
+            return at_ns, nothing
         self._compared_ns = int(at_ns[-1])
         program_s = sum_at(self.program, at_ns)
         if self._began_s is None and first_ns is not None:
@@ -275,19 +261,13 @@ class HiddenSoFar:
             other_s = sum_at(self.busy, at_ns) - program_s - self._other_began_s
         for count in counts:
             count.leave(self._compared_ns)
-        return at_ns, other_s, unseen_s
+        return at_ns, np.stack((other_s, unseen_s))
 
-    def between(self, edges_ns: NDArray[np.int64], package: int | None) -> tuple[Floats, Floats]:
+    def between(self, edges_ns: Times, package: int | None) -> tuple[Floats, Floats]:
         """As `HiddenTime.between`, for times since the last `leave`."""
-        if not len(self._t_ns):
-            return np.zeros(len(edges_ns) - 1), np.zeros(len(edges_ns) - 1)
         shares = _shares({count.package: count.whole_s for count in self.busy})
-        other_s, unseen_s = (np.diff(np.interp(edges_ns, self._t_ns, one)) for one in (self._other_s, self._unseen_s))
-        if package not in shares:
-            return other_s, unseen_s
-        return other_s * shares[package], unseen_s / len(shares)
+        return replace(self._known, shares=shares).between(edges_ns, package)
 
     def leave(self, t_ns: int) -> None:
         """Forget what was before a time."""
-        first = max(int(np.searchsorted(self._t_ns, t_ns, side="right")) - 1, 0)
-        self._t_ns, self._other_s, self._unseen_s = self._t_ns[first:], self._other_s[first:], self._unseen_s[first:]
+        self._known = self._known.part(t_ns, MAX_NS)

@@ -179,14 +179,6 @@ def begun_in(t_ns: NDArray[np.int64], own_ns: tuple[int, int]) -> slice:
     return slice(*np.searchsorted(t_ns[:-1], own_ns).tolist())
 
 
-def by_number(found: JoinedSegments, count: int) -> list[Segments | None]:
-    """Return the segments of each of so many threads; None where it has none."""
-    segments: list[Segments | None] = [None] * count
-    for number, one in zip(found.numbers, found.apart(), strict=True):
-        segments[number] = one
-    return segments
-
-
 @dataclass(frozen=True)
 class CutOff:
     """The open last segment of a thread.

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from .blocks import BlockReader
 from .load import Activity, Reach, hidden_time, part_on
 from .natives.pools import BY_CPU_TIME
+from .segment_energy import sum_by
 from .segments import find_cut_off
 from .windows import STEP, IndexedThread, cut_windows
 
@@ -43,10 +44,12 @@ class Means:
     Attributes
     ----------
     counted : of threads with the model's counters
+    by_task : (2, 2, tasks + 1) of segments of some length of threads with these counters, and of others, by task
     by_package : by number, of the same without segments of no length; None: of the machine
     bare : of threads without these counters, as `by_package`
     """
 
+    by_task: Floats
     counted: Floats = field(default_factory=lambda: np.zeros(2))
     by_package: dict[int | None, Floats] = field(default_factory=dict)
     bare: dict[int | None, Floats] = field(default_factory=dict)
@@ -56,6 +59,14 @@ class Means:
         """What threads without the model's counters are multiplied by: the mean power of the others."""
         modelled, cpu_s = self.counted.tolist()
         return modelled / cpu_s if cpu_s > 0 and modelled > 0 else 1.0
+
+    def task_powers(self) -> Floats:
+        """Return the mean power of each task, and last of none: the mean of all, as of tasks without CPU time."""
+        modelled, cpu_s = self.by_task[0] + self.by_task[1] * ((self.uncounted,), (1.0,))
+        mean = modelled.sum() / cpu_s.sum() if cpu_s.sum() > 0 and modelled.sum() > 0 else 1.0
+        power: Floats = np.divide(modelled, cpu_s, out=np.full(len(cpu_s), mean), where=(cpu_s > 0) & (modelled > 0))
+        power[-1] = mean
+        return power
 
     def power(self, package: int | None) -> float:
         """Return the mean power of all CPU time on a package."""
@@ -113,7 +124,8 @@ class Survey:
     @cached_property
     def means(self) -> Means:
         """Sums of all modelled energy, from another pass over the samples."""
-        means, reader = Means(), self.reader(self.model, self.model.columns, lambda: 1.0)
+        means = Means(np.zeros((2, 2, len(self.trace.tasks) + 1)))
+        reader = self.reader(self.model, self.model.columns, lambda: 1.0)
         for window in cut_windows(self.threads, [], MEANS_SAMPLES):
             _add_means(means, reader.read(window), window, self.packages)
         return means
@@ -170,6 +182,10 @@ class Survey:
     def power(self, package: int | None) -> float:
         """Return the mean power of all CPU time on a package, 1 for a model of CPU time."""
         return self.means.power(package) if self.model.columns else 1.0
+
+    def task_powers(self) -> Floats:
+        """Return the mean power of each task's CPU time, and last that of none; 1 for a model of CPU time."""
+        return self.means.task_powers() if self.model.columns else np.ones(len(self.trace.tasks) + 1)
 
 
 def survey(trace: Trace, model: Model, packages: tuple[int, ...], step: int = STEP) -> Survey:
@@ -254,6 +270,9 @@ def _add_means(means: Means, one: JoinedSegments, window: Window, packages: Sequ
     for at, counted in zip(one.joints.parts(), one.counted, strict=True):
         has_counters[at] = counted
     lasting_s = np.where(end_ns > begin_ns, one.cpu_s, 0.0)
+    number, lasts = one.task_numbers(means.by_task.shape[2] - 1), own & (end_ns > begin_ns)
+    for sums, which in zip(means.by_task, (lasts & has_counters, lasts & ~has_counters), strict=True):
+        sums += [sum_by(number[which], values[which], sums.shape[1]) for values in (one.modelled, one.cpu_s)]
     means.counted += one.modelled[own & has_counters].sum(), one.cpu_s[own & has_counters].sum()
     for package in (None, *packages):
         weight = None

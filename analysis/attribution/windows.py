@@ -134,12 +134,15 @@ def most_at_once(threads: Sequence[IndexedThread]) -> int:
     return int((np.arange(1, len(begin_ns) + 1) - ended).max(initial=0))
 
 
-def cut_windows(threads: Sequence[IndexedThread], domains: Sequence[Reach], samples: int) -> list[Window]:
+def cut_windows(
+    threads: Sequence[IndexedThread], domains: Sequence[Reach], samples: int, others_ns: Sequence[Times] = ()
+) -> list[Window]:
     """Cut a recording where quanta of the domain with the longest ones begin.
 
-    Each window has about so many samples and quanta together, so that few samples make no window of many quanta.
+    Each window has about so many samples, quanta and other records together, so that few samples make no window of many
+    quanta. `others_ns` are the times of other records, increasing.
     """
-    cuts_ns = _cuts(threads, domains, samples)
+    cuts_ns = _cuts(threads, domains, samples, others_ns)
     # Of each cut, a domain's first quantum that does not begin before it.
     places = [np.concatenate(([0], one.begin_ns.searchsorted(cuts_ns), [len(one.begin_ns)])) for one in domains]
     until_ns = np.append(cuts_ns, MAX_NS)
@@ -159,7 +162,9 @@ def cut_windows(threads: Sequence[IndexedThread], domains: Sequence[Reach], samp
     ]
 
 
-def _cuts(threads: Sequence[IndexedThread], domains: Sequence[Reach], samples: int) -> Times:
+def _cuts(
+    threads: Sequence[IndexedThread], domains: Sequence[Reach], samples: int, others_ns: Sequence[Times]
+) -> Times:
     """Return the times between windows, increasing."""
     if not threads:
         return np.empty(0, np.int64)
@@ -167,9 +172,9 @@ def _cuts(threads: Sequence[IndexedThread], domains: Sequence[Reach], samples: i
     t_ns, counts = times_of(threads, max(samples // (CUTS * len(threads)), 1))
     first_ns, last_ns = t_ns.min(), max(one.end_ns for one in threads)
     step = min(STEP, samples)
-    of_quanta = [one.begin_ns[step - 1 :: step] for one in domains]
-    t_ns = np.concatenate([t_ns, *of_quanta])
-    weights = [counts, *(np.full(len(one), step) for one in of_quanta)]
+    others_ns = [one[step - 1 :: step] for one in (*(one.begin_ns for one in domains), *others_ns)]
+    t_ns = np.concatenate([t_ns, *others_ns])
+    weights = [counts, *(np.full(len(one), step) for one in others_ns)]
     order = np.argsort(t_ns, kind="stable")
     before = np.cumsum(np.concatenate(weights)[order])
     at = np.flatnonzero(np.diff(before // samples)) + 1

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 from tprof.analysis.attribution.load import idle_power_w
-from tprof.analysis.attribution.natives.pools import cut_by_natives, surroundings, survey_pools
+from tprof.analysis.attribution.natives.pools import recorded_ns, surroundings, survey_pools
 from tprof.analysis.attribution.segment_energy import sum_by
-from tprof.analysis.attribution.segments import by_number
 from tprof.analysis.attribution.survey import survey
 from tprof.analysis.attribution.windows import PER_THREAD, STEP, Reach, cut_windows, most_at_once
 from tprof.analysis.models.fitted.powers import mean_errors
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from tprof.analysis.attribution.instances import Ended
     from tprof.analysis.attribution.natives.pools import StreamedPools
     from tprof.analysis.attribution.quanta import Quanta
-    from tprof.analysis.attribution.segments import Segments
     from tprof.analysis.attribution.survey import Survey
     from tprof.analysis.attribution.windows import Window
     from tprof.analysis.models import Coefficients
@@ -139,8 +137,10 @@ def _build(trace: Trace, recipe: Recipe, asked: str, samples: int | None, progre
     step = _step(samples or max(int(WINDOW_SAMPLES * share), 1), recorded, count)
     found = survey(trace, recipe.model, recipe.packages, step)
     gpus = WindowGpus.of(trace, recipe)
-    windows, samples = _cut(trace, found, _reaches(recipe, asked, gpus), samples, follows=follows)
-    found, pools = _with_pools(trace, recipe, found, windows, samples, follows=follows)
+    samples = samples or max(WINDOW_SAMPLES, PER_THREAD * most_at_once(found.threads))
+    reaches = _reaches(recipe, asked, gpus)
+    windows = tuple(cut_windows(found.threads, reaches, samples, [recorded_ns(trace)] if follows else []))
+    found, pools = _with_pools(trace, found, windows, samples, follows=follows)
     recipe = recipe.idled(_idle_watts(recipe, found, pools, samples))
     recipe, fitted, modelled = _fitted(trace, recipe, found, pools, windows, asked, progress)
     log.info("analysis", "model %s: %s", recipe.model.name, recipe.model.why)
@@ -225,15 +225,6 @@ class _Summed:
         return replace(self._sums, by_thread=sums_s[sums_s > 0])
 
 
-def _cut(
-    trace: Trace, found: Survey, reaches: Sequence[Reach], samples: int | None, *, follows: bool
-) -> tuple[tuple[Window, ...], int]:
-    """Return the windows, and of about how many samples they are; `follows`: native threads are followed."""
-    usual = samples or max(WINDOW_SAMPLES, PER_THREAD * most_at_once(found.threads))
-    cut = partial(cut_windows, found.threads, reaches)
-    return cut_by_natives(trace, usual, cut) if follows and samples is None else (tuple(cut(usual)), usual)
-
-
 def _reaches(recipe: Recipe, asked: str, gpus: WindowGpus | None) -> list[Reach]:
     """Return when what the quanta of each domain share runs; domains whose quanta no window shares have none."""
     begins_ns = [int(one.edges_ns[0]) for one in recipe.quanta if len(one)]
@@ -252,21 +243,18 @@ def _step(samples: int, recorded: int, count: int) -> int:
 
 
 def _with_pools(
-    trace: Trace, recipe: Recipe, found: Survey, windows: Sequence[Window], samples: int, *, follows: bool
+    trace: Trace, found: Survey, windows: Sequence[Window], samples: int, *, follows: bool
 ) -> tuple[Survey, StreamedPools | None]:
     """Find the pools of native threads: returns what is known with their CPU time, and the pools."""
     if not follows:
         return found, None
 
-    reader = found.reader(recipe.model, recipe.model.columns)
-
-    def read(window: Window) -> list[Segments | None]:
-        return by_number(reader.read(window), len(found.threads))
-
     if trace.recorded is not None:
         found = found.with_around(surroundings(trace, trace.recorded))
-    pools = survey_pools(found, windows, read, samples)
-    return (found, None) if pools is None else (found.with_pools(pools.used_s(), pools.modelled()), pools)
+    pools = survey_pools(found, windows, samples)
+    if pools is None:
+        return found, None
+    return found.with_pools(pools.used_s(found.hidden.t_ns), pools.modelled()), pools
 
 
 def _fitted(

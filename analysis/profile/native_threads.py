@@ -13,6 +13,7 @@ from tprof.analysis.attribution.natives.clocks import PYTHON
 from tprof.analysis.attribution.natives.pools import PoolJoules
 from tprof.analysis.attribution.natives.segments import OF_TASK, OUTSIDE, SPINNING, UNIDENTIFIED
 from tprof.analysis.attribution.segment_energy import sum_by
+from tprof.analysis.attribution.segments import begun_in
 from tprof.analysis.names import places, shown
 from tprof.analysis.quantities import quantity
 
@@ -21,7 +22,6 @@ from tprof.trace.plain_values import first_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from tprof.analysis.attribution.natives.cuts import PoolCut
     from tprof.analysis.attribution.natives.pools import CutPool, StreamedPools
     from tprof.analysis.attribution.natives.segments import NativeSegments
     from tprof.analysis.attribution.natives.users import FoundPool
@@ -94,19 +94,18 @@ class WindowNativeTotals(NativeTotals):
         cls, own_ns: tuple[int, int], cuts: Sequence[CutPool], sums: PoolSums, known: PoolSums | None, rows: int
     ) -> WindowNativeTotals:
         """Begin with the CPU seconds that count in the window, of so many instances."""
-        begin_ns, end_ns = own_ns
         found = np.zeros((len(NATIVE), rows))
-        for one in cuts:
-            native = one.segments
-            own = (native.t_ns[:-1] >= begin_ns) & (native.t_ns[:-1] < end_ns)
-            found[0] += native.by_row(np.where(own, native.cpu_s, 0.0), rows)
+        for native in (one.segments for one in cuts):
+            values, own = np.zeros(len(native)), begun_in(native.t_ns, own_ns)
+            values[own] = native.cpu_s[own]
+            found[0] += native.by_row(values, rows)
         return cls(found, cuts, own_ns, sums, known)
 
     def add_nothing(self) -> None:
         """Add a domain without quanta in the window; what its runs may have used lies in other windows."""
         for number, one in enumerate(self.cuts):
             native = one.segments
-            self.add(number, native, np.zeros(len(native.cpu_s)), np.zeros(self.sums.shape[1]))
+            self.add(number, native, np.zeros(len(native)), np.zeros(self.sums.shape[1]))
 
     def add(self, number: int, native: NativeSegments, energy_j: Floats, own_j: Floats) -> None:
         """Add the joules of a pool in one domain, to the sums of tasks and pools too."""
@@ -114,92 +113,91 @@ class WindowNativeTotals(NativeTotals):
         pool = self.cuts[number]
         if self.known is not None:
             begin_ns, end_ns = self.own_ns
-            own = (native.runs.begin_ns >= begin_ns) & (native.runs.begin_ns < end_ns)
+            own = (native.runs["begin_ns"] >= begin_ns) & (native.runs["begin_ns"] < end_ns)
             # The joules of runs that begin here may lie in other windows.
-            bounds_j = self.known.joules[self.domain][pool.number].bounds(native.runs.kept(own))
+            bounds_j = self.known.joules[self.domain][pool.number].bounds(native.runs[own])
             self.sums[3:] += [sum_by(native.run_row[own], part_j, len(own_j)) for part_j in bounds_j]
-        self.of_pools.add(self.domain, pool.number, native, energy_j)
+        self.of_pools.joules[self.domain][pool.number].add(native, energy_j)
 
 
 class PoolSums:
-    """The joules of all pools in the counted domains, added window by window."""
+    """The joules of all pools in the counted domains, added window by window.
+
+    Attributes
+    ----------
+    joules : of each domain those of each pool
+    """
 
     def __init__(self, pools: StreamedPools, domains: int, tasks: int) -> None:
         """Begin without joules."""
-        self._pools = pools
-        self.joules = [[PoolJoules(one.cut.usage) for one in pools.pools] for _ in range(domains)]
-        self._kinds_j = np.zeros((domains, len(pools.pools), 4))
-        self._own_j, self._beside_j = np.zeros((2, domains, len(pools.pools), tasks))
+        self._pools, self._tasks = pools.pools, tasks
+        self.joules = [[PoolJoules(one) for one in pools.pools] for _ in range(domains)]
 
-    def add(self, domain: int, number: int, native: NativeSegments, energy_j: Floats) -> None:
-        """Add those of a pool's segments in a window in one domain."""
-        at, tasks = (domain, number), self._own_j.shape[2]
-        self.joules[domain][number].add(native, energy_j)
-        self._kinds_j[at] += sum_by(native.kind, energy_j, 4)
-        self._own_j[at] += native.by_task([energy_j], tasks)[0, :tasks]
-        self._beside_j[at] += native.beside(energy_j, tasks)
+    def facts(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return facts on native threads as plain values.
 
-    def facts(self, names: Sequence[str]) -> dict[str, Any] | None:
-        """Return facts on native threads as plain values."""
-        return native_facts(self._pools.pools, list(self._kinds_j.sum(axis=0)), names)
+        Keys: cpu_s, tasks_j, spin_j, unidentified_j, outside_j of all; `pools` has the same of each, with its library,
+        the library's title, pid, number of threads, the names of possible users (`users`) and of those that got its
+        time (`served`), how the users are known, and `counted`: the part of its CPU time that the model weighed by its
+        counters.
+        """
+        rows = [
+            _facts(pool, sum((one[number].joules for one in self.joules), np.zeros(len(pool.segments))), names)
+            for number, pool in enumerate(self._pools)
+        ]
+        added = ("cpu_s", "tasks_j", "spin_j", "unidentified_j", "outside_j")
+        return {name: sum(float(row[name]) for row in rows) for name in added} | {"pools": rows}
 
     def bounds(self, names: Sequence[str]) -> NativeBounds:
         """Return bounds of the tasks' joules."""
-        sums = np.zeros((2, self._own_j.shape[2]))
-        for at in np.ndindex(self._kinds_j.shape[:2]):
-            cut = self._pools.pools[at[1]].cut
-            sums += _task_bounds(cut, self._own_j[at], self._beside_j[at], float(self._kinds_j[at].sum()))
+        sums = np.zeros((2, self._tasks))
+        for number, pool in enumerate(self._pools):
+            extremes_s = pool.extremes_s(self._tasks)
+            for one in self.joules:
+                sums += _task_bounds(pool.segments, one[number].joules, extremes_s)
         return NativeBounds.of(sums[0], sums[1], names)
 
 
-def _task_bounds(cut: PoolCut, own_j: Floats, beside_j: Floats, all_j: float) -> Floats:
+def _task_bounds(native: NativeSegments, joules: Floats, extremes_s: Floats) -> Floats:
     """Return the least and the most joules of each task, at those that a CPU second took while it ran: (2, tasks).
 
     Parameters
     ----------
-    cut : the pool's CPU time
-    own_j, beside_j : (tasks,) of segments of `OF_TASK`, and of all segments in which each task ran
-    all_j : of all segments
+    native, joules : segments of a pool, and their joules
+    extremes_s : (2, tasks) CPU seconds of it that each task used at least and at most
     """
-    beside_s = cut.sums.beside_s
-    mean = all_j / max(cut.sums.cpu_s, 1e-300)
-    per_s = np.divide(beside_j, beside_s, out=np.full(len(own_j), mean), where=beside_s > 0)
-    least_j, most_j = cut.extremes_s * per_s
+    tasks = extremes_s.shape[1]
+    own_j = native.by_task(joules, tasks)[:tasks]
+    beside_j, beside_s = (native.beside(one, tasks) for one in (joules, native.cpu_s))
+    mean = joules.sum() / max(native.cpu_s.sum(), 1e-300)
+    per_s = np.divide(beside_j, beside_s, out=np.full(tasks, mean), where=beside_s > 0)
+    least_j, most_j = extremes_s * per_s
     return np.stack((np.minimum(least_j, own_j), np.maximum(most_j, own_j)))
 
 
-def native_facts(pools: Sequence[FoundPool], pool_j: Sequence[Floats], names: Sequence[str]) -> dict[str, Any] | None:
-    """Return facts on native threads as plain values; None if none serves tasks; `pool_j` are the joules of each kind.
-
-    Keys: cpu_s, tasks_j, spin_j, unidentified_j, outside_j of all; `pools` has the same of each, with its library,
-    the library's title, pid, number of threads, the names of possible users (`users`) and of those that got its time
-    (`served`), how the users are known, and `counted`: the part of its CPU time that the model weighed by its counters.
-    """
-    if not pools:
-        return None
-    rows: list[dict[str, Any]] = [
-        {
-            "library": shown(pool.name),
-            "title": shown(title_of(pool.name)),
-            "pid": pool.process,
-            "threads": pool.threads,
-            "users": sorted({shown(names[task]) for task in pool.users if task < len(names)}),
-            "served": _named(np.flatnonzero(sums.by_task[2][:-1] > 0).tolist(), names),
-            "known_by": pool.basis,
-            "cpu_s": sums.cpu_s,
-            "counted": min(float(sums.by_task[1].sum()) / sums.cpu_s, 1.0) if sums.cpu_s > 0 else 0.0,
-            "tasks_j": float(joules[OF_TASK]),
-            "spin_j": float(joules[SPINNING]),
-            "unidentified_j": float(joules[UNIDENTIFIED]),
-            "outside_j": float(joules[OUTSIDE]),
-            "spins_after": _named(sums.spins_after, names),
-            "may_spin": pool.spins_ns > 0 and pool.basis != "calls",
-        }
-        for pool, joules in zip(pools, pool_j, strict=True)
-        for sums in [pool.cut.sums]
-    ]
-    added = ("cpu_s", "tasks_j", "spin_j", "unidentified_j", "outside_j")
-    return {name: sum(float(row[name]) for row in rows) for name in added} | {"pools": rows}
+def _facts(pool: FoundPool, joules: Floats, names: Sequence[str]) -> dict[str, Any]:
+    """Return facts on a pool; `joules` are of its segments."""
+    native = pool.segments
+    kind, cpu_s, rows = native.kind, native.cpu_s, native.table
+    spins = (kind == SPINNING) & (cpu_s > 0)
+    of_kinds, all_s = sum_by(kind, joules, 4), float(cpu_s.sum())
+    return {
+        "library": shown(pool.name),
+        "title": shown(title_of(pool.name)),
+        "pid": pool.process,
+        "threads": pool.threads,
+        "users": _named(pool.users, names),
+        "served": _named(np.unique(rows["task"][(kind == OF_TASK) & (cpu_s > 0)]).tolist(), names),
+        "known_by": pool.basis,
+        "cpu_s": all_s,
+        "counted": min(float(rows["counted_s"].sum()) / all_s, 1.0) if all_s > 0 else 0.0,
+        "tasks_j": float(of_kinds[OF_TASK]),
+        "spin_j": float(of_kinds[SPINNING]),
+        "unidentified_j": float(of_kinds[UNIDENTIFIED]),
+        "outside_j": float(of_kinds[OUTSIDE]),
+        "spins_after": _named(np.unique(native.last("task")[spins]).tolist(), names),
+        "may_spin": pool.spins_ns > 0 and pool.basis != "calls",
+    }
 
 
 def native_warnings(facts: dict[str, Any] | None, measured_j: float) -> list[str]:

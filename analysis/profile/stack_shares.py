@@ -193,7 +193,7 @@ def _pool_stacks(
     for pool, energy_j in zip(activity.pools, pools_j, strict=True):
         if pool.found.python:
             native = pool.segments
-            ids, code = np.unique(native.runs.instance, return_inverse=True)
+            ids, code = np.unique(native.runs["instance"], return_inverse=True)
             own_j = sum_by(code, native.of_runs(native.of_task(energy_j)), len(ids))
             yield _of_pool(ids[own_j > 0], NO_STACK, joules=own_j[own_j > 0])
             yield from (_sampled(window, native, stacks[one]) for one in pool.found.python if one in stacks)
@@ -201,13 +201,13 @@ def _pool_stacks(
 
 def _sampled(window: Window, native: NativeSegments, one: ThreadStacks) -> pd.DataFrame:
     """Return the stacks of a thread that were sampled in the window, while its pool worked for an instance."""
-    runs = native.runs.kept(np.argsort(native.runs.begin_ns, kind="stable"))
-    segment, run = (np.searchsorted(begins_ns, one.t_ns) - 1 for begins_ns in (native.t_ns, runs.begin_ns))
+    runs = native.runs[np.argsort(native.runs["begin_ns"], kind="stable")]
+    segment, run = (np.searchsorted(begins_ns, one.t_ns) - 1 for begins_ns in (native.t_ns, runs["begin_ns"]))
     inside = (one.t_ns >= window.own_ns[0]) & (one.t_ns < window.own_ns[1])
-    inside &= (segment >= 0) & (segment < len(native.kind)) & (run >= 0)
-    in_task, goes_on = native.kind[segment[inside]] == OF_TASK, runs.end_ns[run[inside]] >= one.t_ns[inside]
+    inside &= (segment >= 0) & (segment < len(native)) & (run >= 0)
+    in_task, goes_on = native.kind[segment[inside]] == OF_TASK, runs["end_ns"][run[inside]] >= one.t_ns[inside]
     inside[inside] = in_task & goes_on
-    return _of_pool(runs.instance[run[inside]], one.stack[inside], joules=one.used_ns[inside] * 1e-9, count=1.0)
+    return _of_pool(runs["instance"][run[inside]], one.stack[inside], joules=one.used_ns[inside] * 1e-9, count=1.0)
 
 
 def _of_pool(

@@ -13,7 +13,7 @@ from support import nested_runs, traces
 from support.properties import examples
 from tprof.analysis.attribution.instance_bounds import WIDTH
 from tprof.analysis.attribution.segment_energy import LocatedSegments, gather, spread
-from tprof.analysis.attribution.segments import Joints, by_number
+from tprof.analysis.attribution.segments import Joints
 from tprof.analysis.attribution.survey import survey
 from tprof.analysis.attribution.windows import Window, cut_windows
 from tprof.analysis.engine import _engine
@@ -25,6 +25,11 @@ from tprof.trace import Flag, Kind, layout
 from tprof.trace.metadata import MAX_NS
 
 WHOLE = Window((0, MAX_NS), MAX_NS, ())
+
+
+def by_number(found):
+    """Return the segments of threads by their numbers."""
+    return dict(zip(found.numbers, found.apart(), strict=True))
 
 
 def reader_of(trace, model="cputime", columns=None):
@@ -130,15 +135,14 @@ def test_blocks_of_any_length_give_the_segments_and_instances_of_the_whole(seed,
         trace = tprof.load(nested_runs.write(Path(folder) / "x.tprof", np.random.default_rng(seed), **options))
         whole, found = reader_of(trace, "auto")
         parts, _ = reader_of(trace, "auto")
-        every = by_number(whole.read(WHOLE), len(found.threads))
+        every = by_number(whole.read(WHOLE))
         ended = []
         for window in cut_windows(found.threads, [], samples):
-            for number, one in enumerate(by_number(parts.read(window), len(found.threads))):
-                if one is not None:
-                    at = int(np.searchsorted(every[number].t_ns, one.t_ns[0]))
-                    at += int(every[number].t_ns[at + 1] <= one.t_ns[0]) if len(one.t_ns) > 1 else 0
-                    assert set(one.t_ns.tolist()) <= set(every[number].t_ns.tolist())
-                    assert (one.t_ns[1:] >= window.own_ns[0]).all()
+            for number, one in by_number(parts.read(window)).items():
+                at = int(np.searchsorted(every[number].t_ns, one.t_ns[0]))
+                at += int(every[number].t_ns[at + 1] <= one.t_ns[0]) if len(one.t_ns) > 1 else 0
+                assert set(one.t_ns.tolist()) <= set(every[number].t_ns.tolist())
+                assert (one.t_ns[1:] >= window.own_ns[0]).all()
             over = parts.over()
             ended += [(r["instance"], r["start_ns"], r["end_ns"], r["parent"], r["own_s"], *c) for r, c in zip(
                 parts.instances.records[over], parts.instances.counts[over], strict=True)]  # fmt: skip

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.cut_pools import cut_pool
+from support.cut_pools import cut_by
 from support.native_truth import MS, Program
 from support.properties import examples
-from tprof.analysis.attribution.natives.clocks import power_between_readings
+from tprof.analysis.attribution.natives.clocks import members_of, power_between_readings
 from tprof.analysis.attribution.natives.cuts import Clock
-from tprof.analysis.attribution.natives.segments import OUTSIDE, Runs, power_of_pool
+from tprof.analysis.attribution.natives.segments import OUTSIDE, RUN, Reach, power_of_pool, table
 from tprof.analysis.attribution.segment_energy import LocatedSegments, attribute, spread
 from tprof.analysis.models import choose_model
 
@@ -108,6 +108,16 @@ def test_between_two_reads_of_the_counters_the_power_is_constant():
     np.testing.assert_array_equal(power, [np.nan, 2.0, 2.0, np.nan, np.nan])
 
 
+def test_a_thread_that_records_samples_later_has_power_up_to_these():
+    read = counts([0, 1, 2, 3], cycles=[0, 10, 20, 30], instructions=[0, 20, 40, 60])
+    native, sampled = thread([0, 10, 20, 30], [0, 10, 20, 30], read), Reach(7, 8, 20, 99)
+
+    (member,) = members_of([native], [sampled], 0, choose_model("ipc", COLUMNS))
+
+    assert member.clock.t_ns.tolist() == [0, 10, 20]
+    np.testing.assert_array_equal(member.clock.power, [2.0, 2.0])
+
+
 @pytest.mark.parametrize("columns", [("cycles",), ("instructions",)])
 def test_without_a_column_that_the_model_needs_nothing_is_weighed(columns):
     read = counts([0, 1], **{name: [0, 5] for name in columns})
@@ -130,14 +140,14 @@ def pools(draw):
     begin_ns = MS * random.integers(0, 100, draw(st.integers(1, 6)))
     end_ns = begin_ns + MS * random.integers(1, 30, len(begin_ns))
     row = np.arange(len(begin_ns))
-    runs = Runs(begin_ns, end_ns, row, row % 2)
+    runs = table(RUN, begin_ns, end_ns, row, row % 2)
     edges_ns = MS * np.unique(np.concatenate(([0, 130], random.integers(0, 130, 12))))
     return clocks, runs, edges_ns
 
 
 def slowly(clocks, runs, edges_ns, fallback):
     """Return the modelled energy in each quantum, millisecond by millisecond."""
-    running = [((runs.begin_ns <= at) & (at < runs.end_ns)).any() for at in range(0, 130 * MS, MS)]
+    running = [((runs["begin_ns"] <= at) & (at < runs["end_ns"])).any() for at in range(0, 130 * MS, MS)]
     total = np.zeros(130)
     for clock in clocks:
         intervals = zip(itertools.pairwise(clock.t_ns), np.diff(clock.cpu_s), clock.power, strict=True)
@@ -159,14 +169,14 @@ def test_each_quantum_has_the_modelled_energy_of_a_slow_oracle_and_keeps_its_jou
     weighed = [np.nansum(np.diff(one.cpu_s) * one.power) for one in clocks]
     fallback = sum(weighed) / sum(counted) if sum(counted) > 0 else 2.0
 
-    cut = cut_pool(clocks, runs)
-    cut.kind[:] = OUTSIDE  # one mean for all, as the oracle has it
-    cut.draw(power_of_pool(np.array([2.0]), *cut.by_task((cut.counted, cut.counted_s), 0)))
+    cut = cut_by(clocks, runs)
+    cut.table["kind"] = OUTSIDE  # one mean for all, as the oracle has it
+    drawn = cut.modelled_at(power_of_pool(np.array([2.0]), *cut.counted_by_task(0)))
 
-    located = LocatedSegments(cut.t_ns, cut.modelled, edges_ns)
+    located = LocatedSegments(cut.t_ns, drawn, edges_ns)
     modelled = spread(located)[1:-1]
     np.testing.assert_allclose(modelled, slowly(clocks, runs, edges_ns, fallback), rtol=1e-9, atol=1e-12)
-    assert cut.counted.sum() == pytest.approx(sum(weighed), rel=1e-9, abs=1e-12)
+    assert cut.table["counted"].sum() == pytest.approx(sum(weighed), rel=1e-9, abs=1e-12)
     joules = np.linspace(1.0, 2.0, len(edges_ns) - 1)
-    (energy_j,) = attribute([cut.t_ns], [cut.modelled], edges_ns, joules)
+    (energy_j,) = attribute([cut.t_ns], [drawn], edges_ns, joules)
     assert energy_j.sum() == pytest.approx(joules[modelled > 0].sum(), rel=1e-9)

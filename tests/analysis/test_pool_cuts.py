@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from support.cut_pools import cut_pool
+from support.cut_pools import cut_by
 from tprof.analysis.attribution.natives.cuts import LONG_REST_NS, Clock
-from tprof.analysis.attribution.natives.segments import OF_TASK, UNIDENTIFIED, Runs
+from tprof.analysis.attribution.natives.segments import OF_TASK, RUN, UNIDENTIFIED, table
 
 MS = 1_000_000
 READ_MS, END_MS = 5, 400
@@ -22,8 +22,8 @@ def cut(runs, idle=()):
     used_ms = np.where(np.isin(t_ms[:-1], idle[:1]), 0, np.diff(t_ms))
     clock = Clock(t_ms * MS, np.append(0.0, np.cumsum(used_ms * 1e-3)))
     task, begin_ms, end_ms = np.array(runs).T
-    users = Runs(begin_ms * MS, end_ms * MS, np.arange(len(runs)), task)
-    return cut_pool([clock], users, spins_ns=SPINS_MS * MS)
+    users = table(RUN, begin_ms * MS, end_ms * MS, np.arange(len(runs)), task)
+    return cut_by([clock], users, spins_ns=SPINS_MS * MS)
 
 
 def unidentified_ms(found):
@@ -40,7 +40,7 @@ def test_a_pool_may_spin_on_in_the_task_after_its_caller_for_so_long():
 
     assert unidentified_ms(found) == reads_ms(40, 40 + SPINS_MS)
     own = found.kind == OF_TASK
-    assert found.task[own].tolist() == [1] * (40 // READ_MS) + [2] * ((300 - 40 - SPINS_MS) // READ_MS)
+    assert found.table["task"][own].tolist() == [1] * (40 // READ_MS) + [2] * ((300 - 40 - SPINS_MS) // READ_MS)
 
 
 def test_a_pool_that_rested_has_ended_to_spin():

@@ -14,7 +14,7 @@ from support import nested_runs, traces
 from support.native_truth import MS, Program
 from support.properties import examples
 from support.streamed_profiles import assert_same, streamed
-from tprof.analysis.attribution.natives import pools as native_pools
+from tprof.analysis.attribution.windows import cut_windows
 from tprof.analysis.export import format_named
 from tprof.analysis.profile import build
 
@@ -32,13 +32,15 @@ SLEEPS = {"pool_settings": {"OPENBLAS_THREAD_TIMEOUT": "20"}}
     st.integers(1, 4), st.booleans(),
 )  # fmt: skip
 def test_windows_of_any_size_give_the_figures_of_the_whole(seed, samples, model, domains, pools, spins) -> None:
-    """Pools known by calls, by creators and not at all, which spin on in other windows."""
-    with tempfile.TemporaryDirectory() as folder:
+    """Pools known by calls, by creators and not at all, which spin on in other windows, and are cut in small parts."""
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         path = nested_runs.write(Path(folder) / "x.tprof", np.random.default_rng(seed), domains=domains, pools=pools)
         traces.set_json(path / "manifest.json", **({} if spins else SLEEPS))
         trace = tprof.load(path)
+        whole = trace.profile(model)
+        patch.setattr("tprof.analysis.attribution.natives.cuts.AT_ONCE", samples)
 
-        assert_same(trace.profile(model), streamed(trace, model, samples=samples))
+        assert_same(whole, streamed(trace, model, samples=samples))
 
 
 @examples(30, quick=5)
@@ -203,14 +205,14 @@ def test_windows_have_few_records_of_native_threads(tmp_path, monkeypatch, noted
     cut: list[int] = []
 
     def counted(*given: object) -> object:
-        windows, samples = native_pools.cut_by_natives(*given)
+        windows = cut_windows(*given)
         cut.append(len(windows))
-        return windows, samples
+        return windows
 
-    monkeypatch.setattr(build, "WINDOW_SAMPLES", 10_000)
-    monkeypatch.setattr(build, "cut_by_natives", counted)
-    for most in (10**9, 150):
-        monkeypatch.setattr(native_pools, "MOST_RECORDS", most)
-        assert_same(trace.profile("cputime"), streamed(trace, "cputime", samples=None))
+    monkeypatch.setattr(build, "WINDOW_SAMPLES", 2_000)
+    monkeypatch.setattr(build, "cut_windows", counted)
+    whole = trace.profile("cputime", window_samples=10**9)
+    trace.profile("cputime", attribute_native=False)
+    assert_same(whole, streamed(trace, "cputime", samples=None))
 
-    assert cut[3] > 4 * cut[1]
+    assert cut[2] > 1.5 * cut[1] > 1.5 * cut[0]

@@ -221,7 +221,7 @@ def test_many_unseen_threads_of_a_very_short_program_are_a_warning(tmp_path):
 
 def test_the_time_of_tprof_s_own_threads_is_not_said_to_be_the_program_s():
     hidden = HiddenTime(
-        np.array([0, 100 * SECOND * MS]), {}, np.array([0.0, 3.0]), before_s=0.5, program_s=10.0, own_s=2.0
+        np.array([0, 100 * SECOND * MS]), np.zeros(2), np.array([0.0, 3.0]), {}, before_s=0.5, program_s=10.0, own_s=2.0
     )
 
     assert hidden.unseen_share == pytest.approx(0.05)
@@ -230,12 +230,12 @@ def test_the_time_of_tprof_s_own_threads_is_not_said_to_be_the_program_s():
 
 def test_packages_have_their_own_part_of_others_and_equal_parts_of_threads_without_samples():
     edges_ns = np.array([0, 50, 100]) * MS
-    others = {0: np.array([0.0, 4.0]), 1: np.array([0.0, 2.0])}
-    hidden = HiddenTime(np.array([0, 100 * MS]), others, np.array([0.0, 3.0]), before_s=0.0, program_s=10.0)
+    others_s, unseen_s = np.array([0.0, 6.0]), np.array([0.0, 3.0])
+    hidden = HiddenTime(np.array([0, 100 * MS]), others_s, unseen_s, {0: 2 / 3, 1: 1 / 3}, program_s=10.0)
 
     by_package = [hidden.between(edges_ns, package) for package in (0, 1)]
 
-    assert [other_s.tolist() for other_s, _ in by_package] == [[2.0, 2.0], [1.0, 1.0]]
+    assert [other_s for other_s, _ in by_package] == [pytest.approx([2.0, 2.0]), pytest.approx([1.0, 1.0])]
     assert [unseen_s for _, unseen_s in by_package] == [pytest.approx([0.75, 0.75])] * 2
     assert [*hidden.between(edges_ns, None)] == [pytest.approx([3.0, 3.0]), pytest.approx([1.5, 1.5])]
 

@@ -6,6 +6,7 @@ import sys
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -14,7 +15,7 @@ from support.fake_cuda import BUSY_W, IDLE_W, UUID, FakeDevice, FakeTorch, count
 from support.fake_nvml import FakeNvml
 from support.fake_sensor import wait_for
 from support.properties import examples
-from tprof.analysis.attribution.gpu import UsedParts, marked_work
+from tprof.analysis.attribution.gpu import UsedParts, claims_of, marked_work
 from tprof.analysis.profile.grouped import GroupSums
 from tprof.analysis.profile.summary import summary_of_job
 
@@ -330,6 +331,17 @@ def test_work_that_overlaps_takes_no_more_time_than_there_is(spans):
         seconds[number] |= {*range(max(begin, 10), max(begin + length, 10))}
     overlapped = sum(len(one) for one in seconds.values())
     assert work.seconds.sum() <= overlapped + 1e-9
+
+
+def test_an_instance_takes_at_most_all_of_the_quanta_in_which_it_worked():
+    """Two streams that work for it in one quantum do not count that twice."""
+    work = pd.DataFrame({"owner": [1, 1, 2, 1], "quantum": [0, 0, 0, 2], "seconds": [0.25, 0.25, 0.5, 1.0]})
+
+    claims = claims_of(work, np.array([10.0, 20.0, 30.0]))
+
+    assert claims["joules"].to_dict() == {1: 35.0, 2: 5.0}
+    assert claims["least"].to_dict() == {1: 30.0, 2: 0.0}
+    assert claims["most"].to_dict() == {1: 40.0, 2: 10.0}
 
 
 TIMES = st.lists(st.tuples(st.integers(0, 50), st.integers(-5, 30)), min_size=1, max_size=6)

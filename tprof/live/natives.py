@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tprof.analysis.attribution.natives.cuts import EVER, Parts
 from tprof.analysis.attribution.natives.pools import BY_CPU_TIME, StreamedPools
-from tprof.analysis.attribution.natives.segments import Reach, Runs
-from tprof.analysis.attribution.natives.users import Recorded, find_pools, settings_of
+from tprof.analysis.attribution.natives.segments import Reach, joined, limited_runs, merged, runs_of, touching
+from tprof.analysis.attribution.natives.users import EVER, Recorded, find_pools, settings_of
 from tprof.errors import TraceError
 from tprof.trace import layout
 from tprof.trace.kinds import NativeKind
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tprof.analysis.attribution.natives.pools import CutPool
-    from tprof.analysis.attribution.natives.segments import NativeSegments
+    from tprof.analysis.attribution.natives.segments import NativeSegments, Runs
     from tprof.analysis.attribution.natives.users import Onsets
     from tprof.analysis.attribution.segments import JoinedSegments
     from tprof.trace.native import NativeFile
@@ -151,12 +150,12 @@ class LivePools:
         threads = self._threads.followed
         reaches = {one.thread.ordinal: Reach(*one.ids, one.first_ns or 0, MAX_NS) for one in threads}
         for number, one in zip(ran.numbers, ran.apart(), strict=True):
-            before, begin_ns = self._ran.get(reaches[number], Runs.none()), int(one.t_ns[0])
-            before = before.kept(before.begin_ns < begin_ns).limited(since_ns, begin_ns)
-            self._ran[reaches[number]] = Runs.joined([before, Runs.of(one, EVER)]).merged()
+            before, begin_ns = self._ran.get(reaches[number], joined(())), int(one.t_ns[0])
+            before = limited_runs(before[before["begin_ns"] < begin_ns], since_ns, begin_ns)
+            self._ran[reaches[number]] = merged(joined([before, runs_of(one, EVER)]))
         self.cuts = self._found(since_ns, (own_ns[0], until_ns), ran)
-        near = {thread: one.between(own_ns[1] - BEFORE_NS, own_ns[1]) for thread, one in self._ran.items()}
-        self._ran = {thread: one for thread, one in near.items() if len(one.task)}
+        near = {thread: touching(one, own_ns[1] - BEFORE_NS, own_ns[1]) for thread, one in self._ran.items()}
+        self._ran = {thread: one for thread, one in near.items() if len(one)}
         # Programs may create a pool on each of many threads.
         there = set(reaches.values())
         self._onsets = {
@@ -167,14 +166,14 @@ class LivePools:
         """Return the pools in a time, of whose threads it is known what they ran there and before."""
         tasks = len(self._threads.tasks.table.entries)
         # The first reading after the block says what was used up to its end.
-        end_ns = within_ns[1] + LATE_NS
-        parts = Parts(np.array((since_ns, within_ns[0])), within_ns, tasks, np.empty(0, np.int64), end_ns)
+        around_ns = since_ns, within_ns[1] + LATE_NS
         read = [(one.file, one.records) for one in self._files.values()]
         natives = [thread for file, records in read for thread in file.threads_in(records.copy())]
         calls = [call for file, records in read for call in file.calls_in(records.copy())]
-        recorded = Recorded(natives, calls, self._settings, since_ns, BY_CPU_TIME, self._ran, parts, self._onsets)
-        found = tuple(one for one in find_pools(recorded) if one.cut.sums.cpu_s > 0)
-        pools = StreamedPools(found, (np.ones(tasks + 1),) * len(found), ran.package is not None, ())
+        given = natives, calls, self._settings, since_ns
+        recorded = Recorded(*given, BY_CPU_TIME, self._ran, within_ns, around_ns, self._onsets)
+        found = tuple(one for one in find_pools(recorded) if one.segments.cpu_s.sum() > 0)
+        pools = StreamedPools(found, (np.ones(tasks + 1),) * len(found), ran.package is not None)
         return pools.between(*within_ns, ran.instances)
 
     def seen_at(self, t_ns: Times) -> Floats:

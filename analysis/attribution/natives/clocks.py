@@ -134,7 +134,7 @@ def _clock(one: NativeThread, born_ns: int | None, sampled_ns: int | None, power
         t_ns, cpu_ns = np.append(born_ns, t_ns), np.append(0, cpu_ns)
         power = None if power is None else np.append(np.nan, power)
     stop = len(t_ns) if sampled_ns is None else int(np.searchsorted(t_ns, sampled_ns, side="right"))
-    t_ns, cpu_ns = t_ns[:stop], cpu_ns[:stop]
+    t_ns, cpu_ns, power = t_ns[:stop], cpu_ns[:stop], None if power is None else power[: max(stop - 1, 0)]
     later = np.diff(np.maximum.accumulate(t_ns)) > 0
     if not later.all():
         good = np.flatnonzero(np.append(True, later))

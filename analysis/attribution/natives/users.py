@@ -16,14 +16,15 @@ In this order:
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .clocks import INHERITED, Member, is_python, members_of, spins_ns
-from .cuts import EVER, IDLE, LONG_NS, NO_TASK, PoolCut, Rules, Usage, distinct, long_spells, over
-from .segments import Runs
+from .cuts import IDLE, NO_TASK, Rules, Usage, cut_pool, distinct, extremes_s, long_spells
+from .segments import LONG_NS, OUTSIDE, RUN, UNIDENTIFIED, joined, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,10 +34,11 @@ if TYPE_CHECKING:
     from tprof.trace import PoolCalls
     from tprof.trace.native import NativeThread
 
-    from .cuts import Parts, Source
-    from .segments import Reach
+    from .segments import NativeSegments, Reach, Runs
 
+Floats = NDArray[np.float64]
 Times = NDArray[np.int64]
+EVER = (-LONG_NS, LONG_NS)
 
 PIECE_NS, MOST_PIECES = 500_000, 10
 """Calls that were noted together lie apart: their time is spread in pieces about so far apart."""
@@ -64,7 +66,7 @@ AT_ONCE = 1 << 16
 
 @dataclass(frozen=True)
 class FoundPool:
-    """A pool that tasks use, whose segments follow from what threads with samples ran.
+    """A pool that tasks use.
 
     Attributes
     ----------
@@ -75,7 +77,9 @@ class FoundPool:
     basis : how they are known: "calls", "creator", "alone" (the only task that ran at a time), "onsets" or "unknown"
     spins_ns : how long its threads may spin after a call
     python : its threads if Python started them: stacks of theirs can be sampled
-    cut : how it is cut, and sums over all its segments
+    usage : the clocks of its threads
+    whole : its CPU time
+    within_ns : from when to when it counts; None: always
     """
 
     name: str
@@ -85,7 +89,26 @@ class FoundPool:
     basis: str
     spins_ns: int
     python: tuple[Reach, ...]
-    cut: PoolCut
+    usage: Usage
+    whole: NativeSegments
+    within_ns: tuple[int, int] | None
+
+    @cached_property
+    def segments(self) -> NativeSegments:
+        """The CPU time that counts."""
+        return self.whole if self.within_ns is None else self.whole.limited(*self.within_ns)
+
+    def extremes_s(self, tasks: int) -> Floats:
+        """Return the CPU seconds that count which each task used at least and at most, (2, tasks).
+
+        What is not certain of all of it may all lie in the time in which the pool counts.
+        """
+        least_s, most_s = found = extremes_s(self.usage, self.whole, tasks)
+        if self.within_ns is None:
+            return found
+        own_s, whole_s = (one.by_task(one.cpu_s, tasks)[:tasks] for one in (self.segments, self.whole))
+        least_s = np.maximum(own_s - np.maximum(whole_s - least_s, 0.0), 0.0)
+        return np.stack((least_s, np.minimum(own_s + np.maximum(most_s - whole_s, 0.0), self.segments.cpu_s.sum())))
 
 
 @dataclass(frozen=True)
@@ -99,7 +122,8 @@ class Recorded:
     start_ns : threads that are older were not seen being created
     model : power model, for threads that have the counters that it needs
     ran : what each thread with samples ran, in order
-    parts : of the recording
+    within_ns : from when to when pools count; None: always
+    around_ns : from when to when it is known what ran
     counted : of a recording that runs, the onsets of each pool before this part, to which those of the time within
         which pools count are added; None: all of the recording is here
     """
@@ -110,56 +134,27 @@ class Recorded:
     start_ns: int
     model: Model
     ran: Mapping[Reach, Runs]
-    parts: Parts
+    within_ns: tuple[int, int] | None = None
+    around_ns: tuple[int, int] = EVER
     counted: dict[tuple[object, ...], Onsets] | None = None
 
 
-@dataclass(frozen=True)
-class TaskRuns:
-    """When tasks ran on some threads: all of them, or only some."""
+def runs_in_calls(calls: PoolCalls, tid: int, ran: Runs, only: int | None) -> Runs:
+    """Return the times in which a thread called a library, as runs of the instances there; task -1: outside tasks.
 
-    threads: Sequence[Runs]
-    only: NDArray[np.int64] | None = None
-
-    def __call__(self, begin_ns: int, end_ns: int) -> Runs:
-        """Return those that touch a time."""
-        runs = Runs.joined([one.between(begin_ns, end_ns) for one in self.threads])
-        return runs if self.only is None else runs.kept(np.isin(runs.task, self.only))
-
-
-@dataclass(frozen=True)
-class CallRuns:
-    """The times inside the calls of a library, as runs of the instances that ran there; task -1: outside tasks.
-
-    Attributes
+    Parameters
     ----------
     calls : of all threads
-    ran : what each thread ran, by its tid
-    tids : the threads whose calls count
+    tid, ran : the thread, and what it ran
     only : the only task that counts; None: all do
     """
-
-    calls: PoolCalls
-    ran: Mapping[int, Runs]
-    tids: Sequence[int]
-    only: int | None
-
-    def __call__(self, begin_ns: int, end_ns: int) -> Runs:
-        """Return those that touch a time."""
-        runs = Runs.joined([self._of_thread(tid, begin_ns, end_ns) for tid in self.tids])
-        return runs if self.only is None else runs.kept(runs.task == self.only)
-
-    def _of_thread(self, tid: int, begin_ns: int, end_ns: int) -> Runs:
-        calls, ran = self.calls, self.ran.get(tid, Runs.none())
-        first, stop = np.searchsorted(calls.tid, (tid, tid + 1)).tolist()
-        low = first + int(np.searchsorted(calls.end_ns[first:stop], begin_ns))
-        high = first + int(np.searchsorted(calls.begin_ns[first:stop], end_ns, side="right"))
-        begins_ns, ends_ns, call = _pieces(calls, slice(low, max(high, low)))
-        reach_ns = int(np.min(begins_ns, initial=begin_ns)), int(np.max(ends_ns, initial=end_ns))
-        runs, piece = _inside(ran.between(*reach_ns), begins_ns, ends_ns)
-        task, several = calls.task[call][piece], calls.several[call][piece]
-        # A call of a task that ended within the time of others' calls does not lie in theirs.
-        return runs.kept((runs.task == task) | several | (task < 0) | (not len(ran.task)))
+    begins_ns, ends_ns, call = _pieces(calls, slice(*np.searchsorted(calls.tid, (tid, tid + 1)).tolist()))
+    runs, piece = _inside(ran, begins_ns, ends_ns)
+    task, several = calls.task[call][piece], calls.several[call][piece]
+    # A call of a task that ended within the time of others' calls does not lie in theirs.
+    counts = (runs["task"] == task) | several | (task < 0) | (not len(ran))
+    found: Runs = runs[counts & ((only is None) | (runs["task"] == only))]
+    return found
 
 
 def _pieces(calls: PoolCalls, which: slice) -> tuple[Times, Times, Times]:
@@ -175,15 +170,15 @@ def _pieces(calls: PoolCalls, which: slice) -> tuple[Times, Times, Times]:
 
 def _inside(ran: Runs, begin_ns: Times, end_ns: Times) -> tuple[Runs, Times]:
     """Return what a thread ran in some times, task -1 where it was none, and the place of the time of each."""
-    t_ns = np.concatenate(([-LONG_NS], np.stack((ran.begin_ns, ran.end_ns), axis=1).ravel(), [LONG_NS]))
+    t_ns = np.concatenate(([-LONG_NS], np.stack((ran["begin_ns"], ran["end_ns"]), axis=1).ravel(), [LONG_NS]))
     first = np.searchsorted(t_ns, begin_ns, side="right") - 1
     of, number = _counted(np.searchsorted(t_ns, end_ns) - first)
     place = first[of] + number
     begin_ns, end_ns = np.maximum(begin_ns[of], t_ns[place]), np.minimum(end_ns[of], t_ns[place + 1])
     row = np.where(place % 2, place // 2, -1)
-    instance, task = np.append(ran.instance, np.uint64(0))[row], np.append(ran.task, NO_TASK)[row]
+    instance, task = np.append(ran["instance"], np.uint64(0))[row], np.append(ran["task"], NO_TASK)[row]
     lasts = end_ns > begin_ns
-    return Runs(begin_ns, end_ns, instance, task).kept(lasts), of[lasts]
+    return table(RUN, begin_ns, end_ns, instance, task)[lasts], of[lasts]
 
 
 def _counted(counts: Times) -> tuple[Times, Times]:
@@ -219,33 +214,33 @@ class Onsets:
         self.onsets = self.chances = 0
         self.counts = np.zeros((5, 0), np.int64)
 
-    def add(self, usage: Usage, source: Source, rest_ns: int, own_ns: tuple[int, int]) -> None:
+    def add(self, usage: Usage, runs: Runs, rest_ns: int, own_ns: tuple[int, int]) -> None:
         """Count the windows in a time; a pool that is idle for less than `rest_ns` has not rested."""
         edges_ns = _edges(usage)
         idle = long_spells(_idle(usage, edges_ns), edges_ns, rest_ns)
-        rested = np.append(False, idle)
-        first, stop = (
-            int(np.searchsorted(edges_ns, own_ns[0])),
-            int(np.searchsorted(edges_ns, own_ns[1], side="right")) - 1,
-        )
-        for low in range(first, stop, AT_ONCE):
-            at = slice(low, min(low + AT_ONCE, stop))
-            self._count(edges_ns[low : at.stop + 1], idle[at], rested[at], source)
-
-    def _count(self, edges_ns: Times, idle: NDArray[np.bool_], rested: NDArray[np.bool_], source: Source) -> None:
-        runs, count = source(int(edges_ns[0]), int(edges_ns[-1])), len(idle)
-        begin = np.clip(np.searchsorted(edges_ns, runs.begin_ns, side="right") - 1, 0, count)
-        end = np.clip(np.searchsorted(edges_ns, runs.end_ns), 0, count)
-        tasks = np.unique(runs.task).tolist()
-        more = max(tasks, default=-1) + 1 - self.counts.shape[1]
+        first, stop = int(np.searchsorted(edges_ns, own_ns[0])), int(np.searchsorted(edges_ns, own_ns[1], "right")) - 1
+        more = int(runs["task"].max(initial=-1)) + 1 - self.counts.shape[1]
         self.counts = np.pad(self.counts, ((0, 0), (0, max(more, 0))))
-        seen = [over(begin[own], end[own], count) > 0 for own in (runs.task == task for task in tasks)]
-        number = np.sum([np.zeros(count, bool), *seen], axis=0)
-        chance = rested & (number > 0)
+        for low in range(first, stop, AT_ONCE):
+            high = min(low + AT_ONCE, stop)
+            here_ns, rested = edges_ns[low : high + 1], np.append(False, idle)[low:high]
+            inside = (runs["end_ns"] > here_ns[0]) & (runs["begin_ns"] < here_ns[-1])
+            self._count(here_ns, idle[low:high], rested, runs[inside])
+
+    def _count(self, edges_ns: Times, idle: NDArray[np.bool_], rested: NDArray[np.bool_], runs: Runs) -> None:
+        count = len(idle)
+        begin = np.maximum(np.searchsorted(edges_ns, runs["begin_ns"], side="right") - 1, 0)
+        end = np.minimum(np.searchsorted(edges_ns, runs["end_ns"]), count)
+        of, number = _counted(end - begin)
+        # Each task once in each window.
+        task, window = np.divmod(np.unique(runs["task"][of] * count + begin[of] + number), count)
+        together = np.bincount(window, minlength=count)
+        chance = rested & (together > 0)
         onset = chance & ~idle
         self.onsets, self.chances = self.onsets + int(onset.sum()), self.chances + int(chance.sum())
-        for task, ran in zip(tasks, seen, strict=True):
-            self.counts[:, task] += [(ran & one).sum() for one in (onset & (number == 1), idle, ran, onset, chance)]
+        kinds = onset & (together == 1), idle, np.ones(count, bool), onset, chance
+        tasks = self.counts.shape[1]
+        self.counts += [np.bincount(task[which[window]], minlength=tasks) for which in kinds]
 
     def learnt(self) -> Learnt | None:
         """Return the tasks that use the pool; None if its onsets do not tell.
@@ -292,8 +287,7 @@ def find_pools(recorded: Recorded) -> list[FoundPool]:
     groups: dict[tuple[object, ...], list[Member]] = {}
     for member in members_of(recorded.threads, recorded.ran, recorded.start_ns, recorded.model):
         groups.setdefault(member.key, []).append(member)
-    calls = {(one.pid, one.library): one for one in recorded.calls if one.complete}
-    found = (_PoolSearch(members, recorded, calls).run() for members in groups.values())
+    found = (_Pool(members, recorded).found() for members in groups.values())
     return [pool for pool in found if pool is not None]
 
 
@@ -303,45 +297,48 @@ def settings_of(manifest: Mapping[str, Any]) -> dict[str, str]:
     return {str(name): str(value) for name, value in given.items()} if isinstance(given, dict) else {}
 
 
-class _PoolSearch:
-    """Finds who uses the threads of one pool."""
+class _Pool:
+    """The threads of one pool, whose users are looked for."""
 
-    def __init__(
-        self, members: Sequence[Member], recorded: Recorded, calls: Mapping[tuple[int, str], PoolCalls]
-    ) -> None:
+    def __init__(self, members: Sequence[Member], recorded: Recorded) -> None:
         self._members, self._recorded = members, recorded
         self._one, self._created_by, self._key = members[0].thread, members[0].created_by, members[0].key
-        self._how = self._key[0]
+        self._how, self._library = self._key[0], members[0].library
         self._usage = Usage([member.clock for member in members])
-        self._library = members[0].library
         self._spins_ns = spins_ns(self._library, recorded.settings)
-        self._calls = calls.get((self._one.pid, self._one.library))
         self._only = self._one.creator_task if self._how == "created" else None
 
-    def run(self) -> FoundPool | None:
-        """Return the pool; None if no task uses it."""
-        known = None if self._calls is None else self._by_calls(self._calls)
+    def found(self) -> FoundPool | None:
+        """Return the pool with its users; None if no task uses it."""
+        one = self._one
+        calls = [of for of in self._recorded.calls if of.complete and (of.pid, of.library) == (one.pid, one.library)]
+        known = self._by_calls(calls[-1]) if calls else None
         return known or self._by_tasks()
+
+    def _cut(self, threads: Sequence[Runs], rules: Rules) -> NativeSegments:
+        return cut_pool(self._usage, threads, rules)
+
+    def _known(self, cut: NativeSegments) -> NativeSegments:
+        """Return the part of which it is known what ran."""
+        around_ns = self._recorded.around_ns
+        return cut if around_ns == EVER else cut.limited(*around_ns)
 
     def _by_calls(self, calls: PoolCalls) -> FoundPool | None:
         """Return a pool whose users its library's calls show; None if these do not explain when it worked."""
         recorded, since_ns = self._recorded, calls.since_ns
         call_spins_ns = spins_ns(self._library, {}) if "openblas" in self._library else 0
-        of_tid: dict[int, Runs] = {}
-        for at, ran in recorded.ran.items():
-            if at.pid == calls.pid:
-                of_tid[at.tid] = Runs.joined([of_tid.get(at.tid, Runs.none()), ran])
         tids = np.unique(calls.tid).tolist()
         if self._how == "pool":  # its threads may spin from the first, before any call
             since_ns = max(since_ns, *((one.thread.created_ns or 0) + call_spins_ns for one in self._members))
         elif self._created_by is not None:
             tids = [self._created_by.tid]
-        source = CallRuns(calls, of_tid, tids, self._only)
+        ran = {tid: joined([one for at, one in recorded.ran.items() if at[:2] == (calls.pid, tid)]) for tid in tids}
         rules = Rules(self._spins_ns, since_ns, call_spins_ns)
-        cut = PoolCut(self._usage, source, rules, recorded.parts)
-        if not cut.tasks or cut.whole.unexplained_s > MOST_UNEXPLAINED * cut.whole.cpu_s:
+        cut = self._cut([runs_in_calls(calls, tid, ran[tid], self._only) for tid in tids], rules)
+        users, known = np.unique(cut.runs["task"]).tolist(), self._known(cut)
+        if not users or rules.unexplained_s(known) > MOST_UNEXPLAINED * known.cpu_s.sum():
             return None
-        return self._found(cut.tasks, "calls", cut)
+        return self._found(users, "calls", cut)
 
     def _by_tasks(self) -> FoundPool | None:
         """Return a pool whose users are among the tasks that run; None if it is nobody's."""
@@ -351,51 +348,65 @@ class _PoolSearch:
         threads = [ran for at, ran in recorded.ran.items() if at.pid == one.pid]
         if not is_pool and self._created_by is not None:
             threads = [recorded.ran[self._created_by]]
-        only = None if self._only is None else np.array([self._only])
-        source, rules = TaskRuns(threads, only), Rules(self._spins_ns)
-        possible = np.unique(source(*EVER).task)
+        if self._only is not None:
+            threads = _of_tasks(threads, [self._only])
+        runs, rules = joined(threads), Rules(self._spins_ns)
+        possible = np.unique(runs["task"])
         if not len(possible):
             return None
-        cut = PoolCut(self._usage, source, replace(rules, unsure=recorded.counted is not None), recorded.parts)
-        if is_pool and _is_independent(cut):
+        cut = self._cut(threads, replace(rules, unsure=recorded.counted is not None))
+        is_independent, never_rests, is_unidentified = _looked_at(self._known(cut))
+        if is_pool and is_independent:
             return None
-        basis = "creator" if not is_pool else "unknown" if cut.whole.is_unidentified else "alone"
-        learnt = self._onsets(source, rules.rest_ns).learnt() if len(possible) > 1 else None
+        basis = "creator" if not is_pool else "unknown" if is_unidentified else "alone"
+        learnt = self._onsets(runs, rules.rest_ns).learnt() if len(possible) > 1 else None
         given = {member.thread.creator_task for member in self._members} - {None}
         users = np.array(sorted(task for task in given if task is not None), np.int64)
         if learnt is not None:
             users = np.union1d(learnt.users, users)
             possible, basis = np.union1d(users, learnt.doubtful), "onsets" if is_pool else "creator"
-            cut = PoolCut(self._usage, replace(source, only=possible), replace(rules, users=users), recorded.parts)
-        elif is_pool and given and not self._spins_ns and _never_rests(cut):
+            threads, rules = _of_tasks(threads, possible), replace(rules, users=users)
+        elif is_pool and given and not self._spins_ns and never_rests:
             # It may be work of its creator's that goes on beside the other tasks.
-            basis, cut = "unknown", PoolCut(self._usage, source, Rules(users=users), recorded.parts)
-        return self._found(possible.tolist(), basis, cut)
+            basis, rules = "unknown", Rules(users=users)
+        else:
+            return self._found(possible.tolist(), basis, cut)
+        del cut  # of a long recording it is large
+        return self._found(possible.tolist(), basis, self._cut(threads, rules))
 
-    def _onsets(self, source: TaskRuns, rest_ns: int) -> Onsets:
+    def _onsets(self, runs: Runs, rest_ns: int) -> Onsets:
         """Count the pool's onsets, besides those that were counted before."""
-        counted, own_ns = self._recorded.counted, self._recorded.parts.within_ns
+        counted, own_ns = self._recorded.counted, self._recorded.within_ns
         if counted is None or own_ns is None:
             counted, own_ns = {}, EVER
         onsets = counted.setdefault(self._key, Onsets())
-        onsets.add(self._usage, source, rest_ns, own_ns)
+        onsets.add(self._usage, runs, rest_ns, own_ns)
         return onsets
 
-    def _found(self, users: Iterable[int], basis: str, cut: PoolCut) -> FoundPool:
+    def _found(self, users: Iterable[int], basis: str, cut: NativeSegments) -> FoundPool:
         one = self._one
         name = one.library.rsplit("/", 1)[-1] or ("" if INHERITED.match(one.name) else one.name)
         python = tuple(member.reach for member in self._members if is_python(one))
-        return FoundPool(name, one.pid, len(self._members), tuple(sorted(users)), basis, self._spins_ns, python, cut)
+        return FoundPool(
+            name, one.pid, len(self._members), tuple(sorted(users)), basis, self._spins_ns, python, self._usage, cut,
+            self._recorded.within_ns,
+        )  # fmt: skip
 
 
-def _never_rests(cut: PoolCut) -> bool:
-    """Return whether a pool is busy throughout, so that nothing shows who calls it."""
-    return cut.whole.low_s < SELDOM_RESTS * cut.whole.length_s
+def _of_tasks(threads: Sequence[Runs], tasks: Sequence[int] | NDArray[np.int64]) -> list[Runs]:
+    """Return the runs of some tasks."""
+    return [one[np.isin(one["task"], tasks)] for one in threads]
 
 
-def _is_independent(cut: PoolCut) -> bool:
-    """Return whether a pool is about as busy while no task runs as while one does."""
-    (outside_s, outside_cpu_s), (on_s, on_cpu_s) = cut.whole.outside.tolist(), cut.whole.on.tolist()
-    if outside_s < max(LEAST_ALONE_S, LEAST_ALONE * (outside_s + on_s)) or cut.whole.begins < LEAST_BEGINS:
-        return False
-    return bool(outside_cpu_s / outside_s > INDEPENDENT * on_cpu_s / max(on_s, 1e-9))
+def _looked_at(cut: NativeSegments) -> tuple[bool, bool, bool]:
+    """Return whether a pool is about as busy while no task runs as while one does, never rests, or is unidentified."""
+    length_s, kind, cpu_s = np.diff(cut.t_ns) * 1e-9, cut.kind, cut.cpu_s
+    low, outside = cpu_s < IDLE * length_s, kind == OUTSIDE
+    (outside_s, outside_cpu_s), (on_s, on_cpu_s) = (
+        (length_s[which].sum(), cpu_s[which].sum()) for which in (outside, cut.table["running"] > 0)
+    )
+    begins = np.diff((outside & ~low).astype(np.int8), prepend=0) > 0
+    is_judged = outside_s >= max(LEAST_ALONE_S, LEAST_ALONE * (outside_s + on_s)) and begins.sum() >= LEAST_BEGINS
+    is_independent = is_judged and outside_cpu_s / outside_s > INDEPENDENT * on_cpu_s / max(on_s, 1e-9)
+    never_rests = length_s[low].sum() < SELDOM_RESTS * length_s.sum()
+    return bool(is_independent), bool(never_rests), bool((kind == UNIDENTIFIED).any())
