@@ -140,7 +140,9 @@ class JoinedSegments:
         """Whose each slot is."""
         return Owners.of(self.instances)
 
-    task_numbers = Segments.task_numbers
+    def task_numbers(self, tasks: int) -> NDArray[np.int32]:
+        """As `Segments.task_numbers`."""
+        return np.minimum(self.owners.task[self.slot], tasks).astype(np.int32)
 
     def apart(self) -> Iterator[Segments]:
         """Yield those of each thread, whose arrays are views."""

@@ -185,7 +185,7 @@ def _uneven(seen: _Seen) -> Iterator[Remedy]:
     most_s = by.max()
     busy = by[by > 0.01 * most_s]
     if len(busy) > 1 and most_s >= UNEVEN * busy.mean() and most_s > LOW_CPU * duration_s:
-        _, _, name = by.idxmax()
+        _, _, name = by.index[int(by.argmax())]
         yield Remedy(
             "uneven",
             f"The busiest of {len(busy)} threads ({name}) worked {three_digits(float(most_s / busy.mean()))} times "

@@ -11,6 +11,7 @@ import tprof
 from tprof.trace.running import is_running
 
 WATTS = {"node-a": 20.0, "node-b": 60.0, "node-c": None}
+LATE_S = 0.5
 PROGRAM = """
 import socket, sys, time
 from pathlib import Path
@@ -63,7 +64,8 @@ def test_the_joules_of_each_host_are_those_that_its_sensor_counted(profile, name
     host = profile.hosts.loc[name]
 
     assert host["quality"] == "measured"
-    assert host["energy_j"] == pytest.approx(WATTS[name] * host["duration_s"], rel=0.02)
+    # A busy machine reads the sensor late, at the end too.
+    assert WATTS[name] * (host["duration_s"] - LATE_S) < host["energy_j"] < WATTS[name] * host["duration_s"] * 1.02
     accounts = profile.accounts.loc[name]
     assert accounts[["tasks_j", "runtime_j", "other_j", "idle_j"]].sum(axis=1).sum() == pytest.approx(host["energy_j"])
 
