@@ -235,6 +235,7 @@ def test_what_no_keeper_kept_is_added_when_it_is_read(tmp_path):
     """The program and all that keep its sums are killed before the first span ends."""
     program = programs.start(tmp_path, HELD, stdin=-1)
     assert program.stdout.readline() == "ready\n"
+    wait_until((tmp_path / "t.tprof/sums").exists)
     disk_helpers.kill_all(tmp_path / "t.tprof")
     program.kill()
     program.communicate()
