@@ -1,8 +1,4 @@
-"""Books one domain's joules to accounts; their sum is the measured energy.
-
-In its first and its last quantum an instance may have drawn anything between 0 and the quantum's whole
-dynamic energy. The model shares the quanta between them; the bounds do not include its error.
-"""
+"""Books one domain's joules to accounts; their sum is the measured energy."""
 
 from __future__ import annotations
 

@@ -271,10 +271,8 @@ class GpuShares:
             return
         edges_ns, launchers = self.gpu.quanta.edges_ns, self.gpu.launchers
         before_ns = edges_ns[own.start - 1] if own.start else LONG_AGO
-        runs = np.zeros(len(ran.slot), bool)
-        for thread, at in zip(ran.threads, ran.joints.parts(), strict=True):
-            runs[at] = launchers is None or thread.process in launchers
-        runs &= ran.slot > 0
+        launches = [launchers is None or one.process in launchers for one in ran.threads]
+        runs = ran.joints.of_segments(np.array(launches, bool)) & (ran.slot > 0)
         row = ran.slot[runs] - 1
         edges_ns = np.append(before_ns, edges_ns[own.start : own.stop + 1])
         work = work_of(row, ran.t_ns[:-1][runs], ran.t_ns[1:][runs], edges_ns)

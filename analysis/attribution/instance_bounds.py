@@ -1,7 +1,8 @@
 """Bounds of single instances: in its first and its last quantum an instance may have drawn anything.
 
 That is between 0 and the quantum's whole dynamic energy; in the quanta between, what the model says. So of each
-instance that may run on, the joules in its first quantum and in the last one so far are kept apart.
+instance that may run on, the joules in its first quantum and in the last one so far are kept apart. The model's
+error is not in these bounds.
 """
 
 from __future__ import annotations

@@ -52,6 +52,10 @@ class Owners(NamedTuple):
         instance, parent = (np.concatenate((none, of[name])) for name in ("instance", "parent"))
         return cls(instance, parent, np.concatenate((np.array([NO_TASK], np.uint32), of["task"])))
 
+    def task_numbers(self, slot: NDArray[np.int32], tasks: int) -> NDArray[np.int32]:
+        """Return the task of each slot; `tasks` of none's, and for tasks that are not in a table."""
+        return np.minimum(self.task[slot], tasks).astype(np.int32)
+
 
 @dataclass
 class Segments:
@@ -83,7 +87,7 @@ class Segments:
 
     def task_numbers(self, tasks: int) -> NDArray[np.int32]:
         """Return the task of each segment; `tasks` between tasks and for tasks that are not in a table."""
-        return np.minimum(self.owners.task[self.slot], tasks).astype(np.int32)
+        return self.owners.task_numbers(self.slot, tasks)
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,13 @@ class Joints:
     def parts(self) -> Iterator[slice]:
         """Yield the segments of each thread."""
         yield from map(slice, self.begin.tolist(), self.end.tolist())
+
+    def of_segments(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return for each segment the value of its thread; 0 or false between threads."""
+        found = np.zeros(int(self.end[-1]) if len(self.end) else 0, values.dtype)
+        for value, at in zip(values, self.parts(), strict=True):
+            found[at] = value
+        return found
 
 
 @dataclass
@@ -142,7 +153,7 @@ class JoinedSegments:
 
     def task_numbers(self, tasks: int) -> NDArray[np.int32]:
         """As `Segments.task_numbers`."""
-        return np.minimum(self.owners.task[self.slot], tasks).astype(np.int32)
+        return self.owners.task_numbers(self.slot, tasks)
 
     def apart(self) -> Iterator[Segments]:
         """Yield those of each thread, whose arrays are views."""

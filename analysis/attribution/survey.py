@@ -266,9 +266,7 @@ def _add_means(means: Means, one: JoinedSegments, window: Window, packages: Sequ
     """Add the segments that begin in a window."""
     begin_ns, end_ns = one.t_ns[:-1], one.t_ns[1:]
     own = (begin_ns >= window.own_ns[0]) & (begin_ns < window.own_ns[1])
-    has_counters = np.zeros(len(begin_ns), bool)
-    for at, counted in zip(one.joints.parts(), one.counted, strict=True):
-        has_counters[at] = counted
+    has_counters = one.joints.of_segments(np.array(one.counted, bool))
     lasting_s = np.where(end_ns > begin_ns, one.cpu_s, 0.0)
     number, lasts = one.task_numbers(means.by_task.shape[2] - 1), own & (end_ns > begin_ns)
     for sums, which in zip(means.by_task, (lasts & has_counters, lasts & ~has_counters), strict=True):

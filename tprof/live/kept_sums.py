@@ -134,9 +134,7 @@ class KeptSums:
         """Add what a block gave."""
         ran, records = block.ran, block.records
         # What each thread ran of a task, of segments that begin in the block.
-        thread = np.zeros(len(ran.slot), np.int64)
-        for number, at in zip(ran.numbers, ran.joints.parts(), strict=True):
-            thread[at] = number
+        thread = ran.joints.of_segments(np.array(ran.numbers, np.int64))
         own = (ran.slot > 0) & (ran.t_ns[:-1] >= block.own_ns[0]) & (ran.t_ns[:-1] < block.own_ns[1])
         pairs, place = np.unique(np.stack((thread, ran.owners.task[ran.slot])), axis=1, return_inverse=True)
         of_parts, place = self._keyed(block, *pairs), place.ravel()

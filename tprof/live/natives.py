@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tprof.analysis.attribution.natives.pools import CutPool
-    from tprof.analysis.attribution.natives.segments import NativeSegments, Runs
+    from tprof.analysis.attribution.natives.segments import Runs
     from tprof.analysis.attribution.natives.users import Onsets
     from tprof.analysis.attribution.segments import JoinedSegments
     from tprof.trace.native import NativeFile
@@ -141,7 +141,7 @@ class LivePools:
         own_ns : from when to when the block is
         until_ns : where its last quantum ends
         """
-        self._used_s += sum(float(np.interp(own_ns[0], *_until(one.segments))) for one in self.cuts)
+        self._used_s += sum(float(one.segments.used_s(np.array(own_ns))[0]) for one in self.cuts)
         self.cuts, since_ns = [], own_ns[0] - BEFORE_NS
         files = self._files.values()
         if not any(one.has_moved for one in files) or all(one.last_ns < since_ns for one in files):
@@ -178,9 +178,4 @@ class LivePools:
 
     def seen_at(self, t_ns: Times) -> Floats:
         """Return the CPU seconds of pools up to times that do not decrease, none before the last block."""
-        return self._used_s + sum((np.interp(t_ns, *_until(one.segments)) for one in self.cuts), np.zeros(len(t_ns)))
-
-
-def _until(native: NativeSegments) -> tuple[Times, Floats]:
-    """Return the times of a pool's segments, and its CPU seconds up to each."""
-    return native.t_ns, np.concatenate((np.zeros(1), np.cumsum(native.cpu_s)))
+        return self._used_s + sum((one.segments.used_s(t_ns) for one in self.cuts), np.zeros(len(t_ns)))

@@ -64,9 +64,7 @@ class StreamedPools:
 
     def used_s(self, t_ns: NDArray[np.int64]) -> Floats:
         """Return the CPU seconds of all pools from the first of some times to each of them."""
-        found = np.zeros(len(t_ns))
-        for native in (one.segments for one in self.pools):
-            found += np.interp(t_ns, native.t_ns, np.append(0.0, np.cumsum(native.cpu_s)))
+        found = sum((one.segments.used_s(t_ns) for one in self.pools), np.zeros(len(t_ns)))
         return found - found[:1]
 
     def modelled(self) -> tuple[float, float]:

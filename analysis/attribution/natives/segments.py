@@ -153,6 +153,10 @@ class NativeSegments:
         """CPU seconds, (n,)."""
         return np.ascontiguousarray(self.table["cpu_s"])
 
+    def used_s(self, t_ns: Times) -> Floats:
+        """Return the CPU seconds up to times, 0 before the first segment."""
+        return np.asarray(np.interp(t_ns, self.t_ns, np.append(0.0, np.cumsum(self.cpu_s))))
+
     @property
     def kind(self) -> NDArray[np.int32]:
         """What each is, (n,)."""
